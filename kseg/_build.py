@@ -1,0 +1,64 @@
+"""Compiles the kernel where there is a C compiler; else the same files run interpreted.
+
+``KSEG_KERNEL`` forces a mode at build time: ``compiled`` makes a failed compilation an error, ``python`` compiles nothing.
+Named as ``build_ext`` in pyproject.toml, so there is no setup.py.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools.command.build_ext import build_ext
+
+_DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "embedsignature": True,
+}
+
+
+class BuildKernel(build_ext):
+    """Cython in pure-Python mode over kseg/kernel/*.py; missing tools are told on standard error and leave the .py files."""
+
+    def run(self) -> None:
+        mode = os.environ.get("KSEG_KERNEL", "")
+        if mode == "python":
+            self.extensions = []
+            return
+        try:
+            self.extensions = self._translated()
+            super().run()
+        except BaseException as error:
+            if mode == "compiled" or isinstance(error, KeyboardInterrupt):
+                raise
+            print(f"kseg: the kernel was not compiled and will run interpreted ({error!r:.300})", file=sys.stderr)
+            self._remove_partial()
+
+    def _translated(self) -> list:
+        from Cython.Build import cythonize
+
+        for extension in self.extensions:
+            extension.depends = [*map(str, Path("kseg/kernel").glob("*.h")), *map(str, Path("kseg/kernel").glob("*.pxd"))]
+            extension.include_dirs = ["kseg/kernel"]
+            extension.extra_compile_args = ["/O2"] if os.name == "nt" else ["-O3", "-fno-strict-aliasing"]
+        c_folder = str(Path(self.build_temp) / "cython")
+        translated = cythonize(self.extensions, build_dir=c_folder, compiler_directives=_DIRECTIVES, quiet=True)
+        for extension in translated:
+            extension._needs_stub = False
+        return translated
+
+    def _remove_partial(self) -> None:
+        # A kernel is compiled whole or not at all: a mix would make `kseg --version` lie.
+        for extension in self.extensions:
+            for path in {self.get_ext_fullpath(extension.name), str(Path(self.build_lib) / self.get_ext_filename(extension.name))}:
+                Path(path).unlink(missing_ok=True)
+        self.extensions = []
+
+    def get_outputs(self) -> list[str]:
+        return [path for path in super().get_outputs() if Path(path).exists()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {built: source for built, source in super().get_output_mapping().items() if Path(built).exists()}

@@ -1,0 +1,187 @@
+"""``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
+
+import os
+from itertools import groupby
+from typing import Any
+
+import click
+
+from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument
+from kseg.errors import KsegError, UnsupportedError
+from kseg.formats.rows import Rows, Scratch
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.output.printer import Printer, Span, Style, offsets_between
+from kseg.output.sink import Sink, open_sink
+from kseg.segment.files import SegmentFile, list_segments, walk_path
+from kseg.segment.isolation import Transactions
+from kseg.segment.items import Batch, Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+KAFKA_MAX_BYTES = (1 << 31) - 1
+
+
+@click.command("dump")
+@paths_argument
+@click.option("--deep-iteration", is_flag=True, help="Print the records of each batch, not only the batch.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too; implies --deep-iteration.")
+@click.option("--skip-record-metadata", is_flag=True, help="Text: leave out all of a record but its key and value.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output.")
+@click.option("--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive).")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N records, or N batches without --deep-iteration.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed leaves out aborted transactions and all from the last stable offset on.",
+)
+@click.option("--max-bytes", type=ByteCount(), help="Read only the first BYTES of each file (whole batches inside).")
+@click.option("--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M).")
+@click.option("--era", metavar="VERSION", help="0.7: read files as those of Kafka 0.6 and 0.7 whatever their suffix.")
+@click.option("--live", is_flag=True, help="The file is being written: a partial batch at its end is no damage.")
+@click.option("--stop-on-damage", is_flag=True, help="End at the first damage instead of going on behind it.")
+@click.option("--all", "everything", is_flag=True, help="Of directories, print .deleted, .cleaned and .swap files too.")
+@output_options
+def command(**options: Any) -> int:
+    """Print the batches and records of segments (.log, .kafka, .checkpoint).
+
+    Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
+    object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
+    """
+    with open_sink(options["output"]) as sink:
+        return Dump(sink, options).run()
+
+
+class EndOfDumpError(Exception):
+    """The limit is reached, or damage that the dump is to stop at."""
+
+
+class Dump:
+    """One run of the command over all its paths."""
+
+    def __init__(self, sink: Sink, options: dict[str, Any]) -> None:
+        self.options = options
+        self.scratch = Scratch(options["max_batch_bytes"])
+        deep = options["deep_iteration"] or options["print_data_log"]
+        style = Style(deep, options["print_data_log"], options["skip_record_metadata"], sink.is_terminal)
+        self.printer = _printer(options["form"], sink, style, self.scratch)
+        self.first, self.last = options["offsets"] or (0, (1 << 63) - 1)
+        self.left: int | None = options["limit"]
+        self.transactions: Transactions | None = None
+        self.is_selective = any(options[name] is not None for name in ("offsets", "limit")) or self._reads_committed
+        self.status = 0
+
+    @property
+    def _reads_committed(self) -> bool:
+        return bool(self.options["isolation"] == "read_committed")
+
+    def run(self) -> int:
+        """Prints every path; the highest exit status of all."""
+        try:
+            for path in all_paths(self.options["paths"], self.options["files"]):
+                self._path(path)
+        except EndOfDumpError:
+            self.printer.finish()
+        return max(self.status, int(self.printer.errors > 0))
+
+    def _path(self, path: str) -> None:
+        try:
+            for _, files in groupby(walk_path(path, self.options["everything"]), lambda file: os.path.dirname(file.path)):
+                self._partition(list(files))
+        except KsegError as error:
+            self.printer.finish()
+            click.echo(f"kseg: {error}", err=True)
+            self.status = max(self.status, error.exit_status)
+
+    def _partition(self, files: list[SegmentFile]) -> None:
+        if self._reads_committed and files[0].path != "-":
+            following = files
+            if len(files) == 1 and not os.path.isdir(files[0].path):
+                following = files + [f for f in list_segments(os.path.dirname(os.path.abspath(files[0].path)))
+                                     if f.kind == ".log" and (f.base_offset or 0) > (files[0].base_offset or 0)]
+            self.transactions = Transactions.of_segments(following, self.scratch, self.options["live"])
+        for file in files:
+            self._file(file)
+
+    def _file(self, file: SegmentFile) -> None:
+        if file.kind and not file.is_segment:
+            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
+        with open_source(file.path) as source:
+            reader = SegmentReader(
+                source,
+                file.kind == ".kafka" or self.options["era"] == "0.7",
+                file.base_offset or 0,
+                self.options["live"],
+                self.options["max_bytes"],
+                self.scratch,
+            )
+            self.printer.begin(file)
+            for item in reader.runs():
+                if isinstance(item, Damage):
+                    self._damage(reader, item)
+                elif self.is_selective or self.options["stop_on_damage"]:
+                    for i in range(item.count):
+                        self._batch(reader.batch(item, i, keep=False))
+                else:
+                    self.printer.run(reader, item)
+            self.printer.finish()
+            if source.current_size() < source.size:
+                click.echo(f"kseg: {file.path}: the file shrank while it was read", err=True)
+
+    def _damage(self, reader: SegmentReader, damage: Damage) -> None:
+        from kseg.output.kafka_text import is_passed_over
+
+        head = bytes(reader.buffer[damage.position : damage.position + 12])
+        at_end = damage.end == reader.end and not reader.era_07
+        if at_end and is_passed_over(damage, head):
+            self.printer.trailing(damage)
+        else:
+            self.printer.damage(damage)
+        if self.options["stop_on_damage"]:
+            raise EndOfDumpError
+
+    def _batch(self, batch: Batch) -> None:
+        if batch.last_offset < self.first:
+            return
+        base = batch.base_offset
+        if base is None and batch.last_offset > self.last:
+            base = batch.extent()[0]
+        if (base or 0) > self.last or self._is_hidden(batch):
+            return
+        if self.left is not None and self.left <= 0:
+            raise EndOfDumpError
+        errors = self.printer.errors
+        self.printer.batch(batch, self._spans if self.is_selective else None)
+        if self.left is not None and not self.printer.style.deep:
+            self.left -= 1
+        if self.options["stop_on_damage"] and self.printer.errors > errors:
+            raise EndOfDumpError
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        if self.transactions is None or batch.era_07:
+            return False
+        stable = self.transactions.last_stable_offset
+        return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
+
+    def _spans(self, rows: Rows) -> list[Span]:
+        spans = offsets_between(rows, self.first, self.last) if self.options["offsets"] else [(0, rows.count)]
+        if self.left is None:
+            return spans
+        kept: list[Span] = []
+        for first, stop in spans:
+            stop = min(stop, first + self.left)
+            if stop > first:
+                kept.append((first, stop))
+                self.left -= stop - first
+        return kept
+
+
+def _printer(form: str, sink: Sink, style: Style, scratch: Scratch) -> Printer:
+    if form == "json":
+        from kseg.output.jsonl import JsonLinesPrinter
+
+        return JsonLinesPrinter(sink, style, scratch)
+    from kseg.output.kafka_text import KafkaTextPrinter
+
+    return KafkaTextPrinter(sink, style, scratch)

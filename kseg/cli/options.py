@@ -1,0 +1,70 @@
+"""Options that several commands share, and the kinds of values they take."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+class OffsetRange(click.ParamType):
+    """``A..B``, both ends inclusive, either may be left out; a single number stands for itself. Yields (first, last)."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        first, dots, last = str(value).partition("..")
+        try:
+            low = int(first) if first else 0
+            high = (int(last) if last else (1 << 63) - 1) if dots else low
+        except ValueError:
+            self.fail(f"{value!r} is no range of offsets such as 100..200, 100.. or ..200", param, ctx)
+        if low > high or low < 0 or not (first or last):
+            self.fail(f"{value!r} holds no offset", param, ctx)
+        return low, high
+
+
+class ByteCount(click.ParamType):
+    """A number of bytes, with K, M or G for powers of 1024."""
+
+    name = "BYTES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number, unit = value.rstrip("kKmMgG"), value[len(value.rstrip("kKmMgG")) :].upper()
+        scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
+        if scale is None or not number.isdigit():
+            self.fail(f"{value!r} is no number of bytes such as 1000000, 64K or 1G", param, ctx)
+        return int(number) * scale
+
+
+def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """PATH... and its kafka-dump-log name, ``--files A,B``."""
+    command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())(command)
+
+
+def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
+    """The paths of both forms. Raises UsageError where none is given."""
+    found = [*paths, *((name for name in files.split(",") if name) if files else ())]
+    if not found:
+        raise click.UsageError("no PATH is given")
+    return found
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-o, --color, --quiet, --verbose."""
+    for option in (
+        click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress and no summary on standard error."),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            show_default=True,
+            help="Colour on standard error; auto: on a terminal, unless NO_COLOR is set.",
+        ),
+        click.option("-o", "--output", metavar="FILE", help="Write to FILE instead, whole or not at all."),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,56 @@
+"""__cluster_metadata and KRaft snapshots: the records of the controllers' log.
+
+Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``) of Kafka 4.3.1; KIP-631.
+"""
+
+import re
+from typing import Any
+
+from kseg.decoders.decoded import Decoded, undecodable
+from kseg.decoders.framed import read_framed, type_name
+from kseg.decoders.schemas.cluster_metadata import RECORDS
+from kseg.formats.schema import MessageError, json_text
+
+REDACTED = "<redacted>"
+
+CONFIG, DELEGATION_TOKEN, USER_SCRAM_CREDENTIAL, REMOVE_DELEGATION_TOKEN = 4, 10, 11, 26
+_SECRET_FIELDS = {
+    DELEGATION_TOKEN: ("tokenId",),
+    USER_SCRAM_CREDENTIAL: ("salt", "storedKey", "serverKey"),
+    REMOVE_DELEGATION_TOKEN: ("tokenId",),
+}
+# Broker settings of ConfigDef.Type.PASSWORD, with or without a listener prefix, and what plug-ins call theirs.
+_SECRET_CONFIG = re.compile(r"password|secret|credential|token|jaas\.config|keystore\.key|certificate", re.IGNORECASE)
+
+
+class ClusterMetadataDecoder:
+    """Decodes __cluster_metadata; with `redact`, secrets are shown as ``<redacted>`` in texts and objects alike."""
+
+    def __init__(self, redact: bool = False):
+        self._redact = redact
+
+    def decode(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
+        """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""
+        try:
+            record = read_framed(value, RECORDS)
+        except MessageError as error:
+            text = f"Error at {offset}, skipping. {error}"
+            # A secret may be in bytes that do not decode, too.
+            shown = {"error": text} if self._redact else undecodable(value, text)
+            return Decoded(None, text, None, shown)
+        if self._redact:
+            redact(record.api_key, record.fields)
+        shown = {"type": type_name(RECORDS[record.api_key]), "version": record.version, "data": record.fields}
+        return Decoded(None, json_text(shown), None, shown)
+
+
+def redact(api_key: int, fields: dict[str, Any]) -> None:
+    """Replace the secrets among `fields` of a record of type `api_key`."""
+    for name in _SECRET_FIELDS.get(api_key, ()):
+        fields[name] = REDACTED
+    if api_key == CONFIG and fields["value"] is not None and _SECRET_CONFIG.search(fields["name"]):
+        fields["value"] = REDACTED
+
+
+def decoder(redact: bool = False) -> ClusterMetadataDecoder:
+    return ClusterMetadataDecoder(redact)

@@ -1,0 +1,42 @@
+"""__consumer_offsets: committed offsets and the state of consumer, share and streams groups.
+
+Source: GroupCoordinatorRecordSerde and DumpLogSegments (``--offsets-decoder``) of Kafka 4.3.1; KIP-848, KIP-932,
+KIP-1071.
+"""
+
+import base64
+import struct
+from typing import Any
+
+from kseg.decoders.coordinator import CoordinatorDecoder
+from kseg.decoders.schemas.consumer_offsets import ASSIGNMENT, KEYS, SUBSCRIPTION, VALUES
+from kseg.formats.schema import Message, MessageError
+
+GROUP_METADATA = 2
+CONSUMER_PROTOCOL = "consumer"
+
+_VERSION = struct.Struct(">h")
+
+
+def decoder() -> CoordinatorDecoder:
+    return CoordinatorDecoder(KEYS, VALUES, _expand_members)
+
+
+def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
+    if record_type != GROUP_METADATA or fields["protocolType"] != CONSUMER_PROTOCOL:
+        return
+    for member in fields["members"]:
+        member["subscription"] = _expanded(SUBSCRIPTION, member["subscription"])
+        member["assignment"] = _expanded(ASSIGNMENT, member["assignment"])
+
+
+def _expanded(message: Message, encoded: str) -> Any:
+    # What clients wrote there is theirs: where it is not the protocol that it should be, the bytes stay as they are.
+    data = base64.b64decode(encoded)
+    if len(data) < _VERSION.size:
+        return encoded
+    try:
+        fields, _end = message.read(data, _VERSION.unpack_from(data)[0], _VERSION.size)
+    except MessageError:
+        return encoded
+    return fields

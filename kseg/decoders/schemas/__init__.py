@@ -1,0 +1,1 @@
+"""The schemas of internal records, as data: one file a topic."""

@@ -1,0 +1,133 @@
+"""__cluster_metadata and KRaft snapshots: the records by apiKey.
+
+Source: the message definitions of Kafka 4.3.1's metadata module; the notation is that of
+`kseg.formats.schema`.
+6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was never used.
+"""
+
+from kseg.formats.schema import Message
+
+RECORDS = {
+    0: Message(
+        "RegisterBrokerRecord",
+        "brokerId:i32, isMigratingZkBroker:bool(v2+), incarnationId:uuid, brokerEpoch:i64, "
+        "endPoints:[]{name:str, host:str, port:u16, securityProtocol:i16}, features:[]{name:str, "
+        "minSupportedVersion:i16, maxSupportedVersion:i16}, rack:str?, fenced:bool, "
+        "inControlledShutdown:bool(v1+), logDirs:[]uuid(v3+ tag0), cordonedLogDirs:[]uuid?(v4+ tag1)",
+        highest=4,
+    ),
+    1: Message(
+        "UnregisterBrokerRecord",
+        "brokerId:i32, brokerEpoch:i64",
+    ),
+    2: Message(
+        "TopicRecord",
+        "name:str, topicId:uuid",
+    ),
+    3: Message(
+        "PartitionRecord",
+        "partitionId:i32, topicId:uuid, replicas:[]i32, isr:[]i32, removingReplicas:[]i32, "
+        "addingReplicas:[]i32, leader:i32, leaderRecoveryState:i8(tag0), leaderEpoch:i32, "
+        "partitionEpoch:i32, directories:[]uuid(v1+), eligibleLeaderReplicas:[]i32?(v2+ tag1), "
+        "lastKnownElr:[]i32?(v2+ tag2)",
+        highest=2,
+    ),
+    4: Message(
+        "ConfigRecord",
+        "resourceType:i8, resourceName:str, name:str, value:str?",
+    ),
+    5: Message(
+        "PartitionChangeRecord",
+        "partitionId:i32, topicId:uuid, isr:[]i32?(tag0), leader:i32(tag1 =-2), replicas:[]i32?(tag2), "
+        "removingReplicas:[]i32?(tag3), addingReplicas:[]i32?(tag4), leaderRecoveryState:i8(tag5 =-1), "
+        "directories:[]uuid?(v1+ tag8), eligibleLeaderReplicas:[]i32?(v2+ tag6), lastKnownElr:[]i32?(v2+ "
+        "tag7)",
+        highest=2,
+    ),
+    7: Message(
+        "FenceBrokerRecord",
+        "id:i32, epoch:i64",
+    ),
+    8: Message(
+        "UnfenceBrokerRecord",
+        "id:i32, epoch:i64",
+    ),
+    9: Message(
+        "RemoveTopicRecord",
+        "topicId:uuid",
+    ),
+    10: Message(
+        "DelegationTokenRecord",
+        "owner:str, requester:str, renewers:[]str, issueTimestamp:i64, maxTimestamp:i64, "
+        "expirationTimestamp:i64, tokenId:str",
+    ),
+    11: Message(
+        "UserScramCredentialRecord",
+        "name:str, mechanism:i8, salt:bytes, storedKey:bytes, serverKey:bytes, iterations:i32",
+    ),
+    12: Message(
+        "FeatureLevelRecord",
+        "name:str, featureLevel:i16",
+    ),
+    14: Message(
+        "ClientQuotaRecord",
+        "entity:[]{entityType:str, entityName:str?}, key:str, value:f64, remove:bool",
+    ),
+    15: Message(
+        "ProducerIdsRecord",
+        "brokerId:i32, brokerEpoch:i64, nextProducerId:i64",
+    ),
+    17: Message(
+        "BrokerRegistrationChangeRecord",
+        "brokerId:i32, brokerEpoch:i64, fenced:i8(tag0), inControlledShutdown:i8(v1+ tag1), "
+        "logDirs:[]uuid(v2+ tag2), cordonedLogDirs:[]uuid?(v3+ tag3)",
+        highest=3,
+    ),
+    18: Message(
+        "AccessControlEntryRecord",
+        "id:uuid, resourceType:i8, resourceName:str, patternType:i8, principal:str, host:str, "
+        "operation:i8, permissionType:i8",
+    ),
+    19: Message(
+        "RemoveAccessControlEntryRecord",
+        "id:uuid",
+    ),
+    20: Message(
+        "NoOpRecord",
+        "",
+    ),
+    21: Message(
+        "ZkMigrationStateRecord",
+        "zkMigrationState:i8",
+    ),
+    22: Message(
+        "RemoveUserScramCredentialRecord",
+        "name:str, mechanism:i8",
+    ),
+    23: Message(
+        "BeginTransactionRecord",
+        "name:str?(tag0)",
+    ),
+    24: Message(
+        "EndTransactionRecord",
+        "",
+    ),
+    25: Message(
+        "AbortTransactionRecord",
+        "reason:str?(tag0)",
+    ),
+    26: Message(
+        "RemoveDelegationTokenRecord",
+        "tokenId:str",
+    ),
+    27: Message(
+        "RegisterControllerRecord",
+        "controllerId:i32, incarnationId:uuid, zkMigrationReady:bool, endPoints:[]{name:str, host:str, "
+        "port:u16, securityProtocol:i16}, features:[]{name:str, minSupportedVersion:i16, "
+        "maxSupportedVersion:i16}",
+    ),
+    28: Message(
+        "ClearElrRecord",
+        "topicName:str",
+    ),
+}

@@ -1,0 +1,34 @@
+"""__remote_log_metadata, as the topic-based RemoteLogMetadataManager (KIP-405) writes it: the records by apiKey.
+
+Source: the message definitions of Kafka 4.3.1's storage module; the notation is that of
+`kseg.formats.schema`.
+"""
+
+from kseg.formats.schema import Message
+
+RECORDS = {
+    0: Message(
+        "RemoteLogSegmentMetadataRecord",
+        "remoteLogSegmentId:{topicIdPartition:{name:str, id:uuid, partition:i32}, id:uuid}, "
+        "startOffset:i64, endOffset:i64, brokerId:i32, maxTimestampMs:i64, eventTimestampMs:i64, "
+        "segmentLeaderEpochs:[]{leaderEpoch:i32, offset:i64}, segmentSizeInBytes:i32, "
+        "customMetadata:bytes?, remoteLogSegmentState:i8, txnIndexEmpty:bool(tag0)",
+    ),
+    1: Message(
+        "RemoteLogSegmentMetadataUpdateRecord",
+        "remoteLogSegmentId:{topicIdPartition:{name:str, id:uuid, partition:i32}, id:uuid}, brokerId:i32, "
+        "eventTimestampMs:i64, customMetadata:bytes?, remoteLogSegmentState:i8",
+    ),
+    2: Message(
+        "RemotePartitionDeleteMetadataRecord",
+        "topicIdPartition:{name:str, id:uuid, partition:i32}, brokerId:i32, eventTimestampMs:i64, "
+        "remotePartitionDeleteState:i8",
+    ),
+    3: Message(
+        "RemoteLogSegmentMetadataSnapshotRecord",
+        "segmentId:uuid, startOffset:i64, endOffset:i64, brokerId:i32, maxTimestampMs:i64, "
+        "eventTimestampMs:i64, segmentLeaderEpochs:[]{leaderEpoch:i32, offset:i64}, "
+        "segmentSizeInBytes:i32, customMetadata:bytes?, remoteLogSegmentState:i8, "
+        "txnIndexEmpty:bool(tag0)",
+    ),
+}

@@ -1,0 +1,24 @@
+"""__transaction_state: what keys and values hold.
+
+Source: the message definitions of Kafka 4.3.1's transaction coordinator; the notation is that of
+`kseg.formats.schema`.
+"""
+
+from kseg.formats.schema import Message
+
+KEYS = {
+    0: Message("TransactionLogKey", "transactionalId:str", flexible=None),
+}
+
+VALUES = {
+    0: Message(
+        "TransactionLogValue",
+        "producerId:i64, previousProducerId:i64(tag0 =-1), nextProducerId:i64(tag1 =-1), "
+        "producerEpoch:i16, nextProducerEpoch:i16(tag3 =-1), transactionTimeoutMs:i32, "
+        "transactionStatus:i8, transactionPartitions:[]{topic:str, partitionIds:[]i32}?, "
+        "transactionLastUpdateTimestampMs:i64, transactionStartTimestampMs:i64, "
+        "clientTransactionVersion:i16(tag2)",
+        highest=1,
+        flexible=1,
+    ),
+}

@@ -1,0 +1,34 @@
+"""What can go wrong that is not a finding about bytes: one small tree, each class with the exit status it ends a command with.
+
+    KsegError                       3
+    ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
+    ├── UnsupportedError            3   known, but not done by this command or release
+    ├── BrokerRunningError          3   the lock of the log directory is held
+    └── StoppedHalfwayError         4   no space or an I/O error in the middle of a change
+
+Readers never raise for bad bytes: what the bytes are is told by items and problems (see `kseg.segment`).
+"""
+
+
+class KsegError(Exception):
+    """Base of all errors that end a command with one line on standard error."""
+
+    exit_status = 3
+
+
+class PathError(KsegError):
+    """A path that cannot be opened or is not what the command reads."""
+
+
+class UnsupportedError(KsegError):
+    """Something that exists, but that this command does not do."""
+
+
+class BrokerRunningError(KsegError):
+    """A live broker holds the log directory."""
+
+
+class StoppedHalfwayError(KsegError):
+    """A change stopped before its end; repeating the command or ``kseg undo`` settles it."""
+
+    exit_status = 4

@@ -1,0 +1,138 @@
+"""Control records: what the records of a control batch say.
+
+    key    i16 version (0), i16 type; a higher version is read as 0, a negative one is refused
+    type   name             value
+    0      ABORT            i16 version, i32 coordinatorEpoch          partitions with transactions
+    1      COMMIT           the same
+    2      LEADER_CHANGE    a flexible message each, always read as    the KRaft log
+    3      SNAPSHOT_HEADER  version 0, without a version before it;    KRaft snapshots
+    4      SNAPSHOT_FOOTER  its first field is called `version`        KRaft snapshots
+    5      KRAFT_VERSION                                               the KRaft log and snapshots
+    6      KRAFT_VOTERS                                                the KRaft log and snapshots
+    other  UNKNOWN          anything
+
+Source: ControlRecordType, EndTransactionMarker, ControlRecordUtils and DumpLogSegments of Kafka 4.3.1; KIP-98, KIP-595,
+KIP-630, KIP-853.
+"""
+
+import struct
+from typing import Any, NamedTuple
+
+from kseg.formats.schema import UNDERFLOW, Message, MessageError, json_text
+
+ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
+NAMES = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
+UNKNOWN = "UNKNOWN"
+
+_KEY = struct.Struct(">hh")
+_END_TXN_MARKER = struct.Struct(">hi")
+_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+_MESSAGES = {
+    LEADER_CHANGE: Message(
+        "LeaderChangeMessage",
+        "version:i16, leaderId:i32, voters:[]{voterId:i32, voterDirectoryId:uuid(v1+)},"
+        " grantingVoters:[]{voterId:i32, voterDirectoryId:uuid(v1+)}",
+    ),
+    SNAPSHOT_HEADER: Message("SnapshotHeaderRecord", "version:i16, lastContainedLogTimestamp:i64"),
+    SNAPSHOT_FOOTER: Message("SnapshotFooterRecord", "version:i16"),
+    KRAFT_VERSION: Message("KRaftVersionRecord", "version:i16, kRaftVersion:i16"),
+    KRAFT_VOTERS: Message(
+        "VotersRecord",
+        "version:i16, voters:[]{voterId:i32, voterDirectoryId:uuid, endpoints:[]{name:str, host:str, port:u16},"
+        " kRaftVersionFeature:{minSupportedVersion:i16, maxSupportedVersion:i16}}",
+    ),
+}
+_LABELS = {
+    LEADER_CHANGE: "LeaderChange:",
+    SNAPSHOT_HEADER: "SnapshotHeader",
+    SNAPSHOT_FOOTER: "SnapshotFooter",
+    KRAFT_VERSION: "KRaftVersion",
+    KRAFT_VOTERS: "KRaftVoters",
+}
+
+
+class ControlRecord(NamedTuple):
+    """One control record; `error` says why the bytes are none, and then `fields` is empty.
+
+    type_id   None where not even the key could be read
+    name      of ControlRecordType
+    fields    of the message, named as in Kafka's JSON
+    """
+
+    type_id: int | None
+    name: str
+    fields: dict[str, Any]
+    error: str | None = None
+
+
+def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
+    """What a record of a control batch says. Never raises; like Kafka it ignores bytes behind the message."""
+    if key is None or len(key) < _KEY.size:
+        size = "no key" if key is None else f"a key of {len(key)} bytes"
+        return ControlRecord(None, UNKNOWN, {}, f"{size}, where a control record has at least {_KEY.size}")
+    version, type_id = _KEY.unpack_from(key)
+    if version < 0:
+        return ControlRecord(None, UNKNOWN, {}, f"key version {version}")
+    if not 0 <= type_id < len(NAMES):
+        return ControlRecord(type_id, UNKNOWN, {})
+    try:
+        if value is None:
+            raise MessageError("no value")
+        return ControlRecord(type_id, NAMES[type_id], _fields(type_id, value))
+    except MessageError as error:
+        reason = "value ends too early" if str(error) == UNDERFLOW else str(error)
+        return ControlRecord(type_id, NAMES[type_id], {}, reason)
+
+
+def _fields(type_id: int, value: bytes) -> dict[str, Any]:
+    if type_id not in _MESSAGES:
+        return _end_txn_marker(value)
+    fields, _end = _MESSAGES[type_id].read(value, 0)
+    if type_id == LEADER_CHANGE and fields["version"] >= 1:
+        _show_missing_directories(fields)
+    return fields
+
+
+def _end_txn_marker(value: bytes) -> dict[str, Any]:
+    if len(value) < _END_TXN_MARKER.size:
+        raise MessageError(UNDERFLOW)
+    version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+    if version < 0:
+        raise MessageError(f"end transaction marker version {version}")
+    return {"version": version, "coordinatorEpoch": coordinator_epoch}
+
+
+def _show_missing_directories(fields: dict[str, Any]) -> None:
+    # Kafka reads the message as version 0 but prints it as the version it names: a field that was never read shows.
+    for voter in fields["voters"] + fields["grantingVoters"]:
+        voter["voterDirectoryId"] = _NO_DIRECTORY
+
+
+def control_text(record: ControlRecord) -> str:
+    """What kafka-dump-log.sh 4.3.1 appends to the record's line, leading space included, or why it would stop."""
+    if record.error is not None:
+        return f" controlType: undecodable ({record.error})"
+    if record.name == UNKNOWN:
+        return f" controlType: {UNKNOWN}({record.type_id})"
+    if record.type_id in (ABORT, COMMIT):
+        return f" endTxnMarker: {record.name} coordinatorEpoch: {record.fields['coordinatorEpoch']}"
+    return f" {_LABELS[record.type_id or 0]} {json_text(record.fields)}"
+
+
+def control_object(record: ControlRecord) -> dict[str, Any]:
+    """The record as kseg's own JSON shows it: its type, then the fields of its message, or an `error`."""
+    shown: dict[str, Any] = {"type": record.name}
+    if record.name == UNKNOWN and record.type_id is not None:
+        shown["typeId"] = record.type_id
+    shown.update(record.fields)
+    if record.error is not None:
+        shown["error"] = record.error
+    return shown

@@ -1,0 +1,160 @@
+"""Messages v0 (0.8, 0.9) and v1 (0.10), and the sets inside compressed ones: Kafka's LegacyRecord, KIP-31, KIP-32.
+
+    at  field       v0     v1
+     0  offset      int64  int64    of a compressed message: that of the last one inside
+     8  size        int32  int32    bytes after this field
+    12  crc         uint32 uint32   CRC-32 of byte 16 to the end
+    16  magic       int8   int8
+    17  attributes  int8   int8     bits 0-2 codec; v1: bit 3 LogAppendTime
+    18  timestamp          int64    ms, -1 none
+    18  key         .      26       int32 size, -1 null, then the bytes
+        value                       the same; of a compressed message: a set of such messages
+
+Inside v0 the offsets are absolute; inside v1 relative: the last one stands for the offset of the compressed message, and
+the others count from there, gaps kept.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel import messages as kernel
+from kseg.limits import MAX_NESTING
+
+_FIXED = Struct(">qiIbb")
+_INT64 = Struct(">q")
+_INT32 = Struct(">i")
+LEAST_BYTES = 26
+"""Of a v0 entry; a v1 entry has 34 at least."""
+
+
+class MessageHeader(NamedTuple):
+    """What stands before key and value. ``timestamp`` is -1 for v0; ``magic`` is signed and may name no format."""
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & 7
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.magic != 0 and bool(self.attributes & 8)
+
+
+def parse_header(data: Any, position: int = 0) -> MessageHeader:
+    """Reads the header of the entry at ``position``; 26 bytes must be there (34 unless the magic is 0)."""
+    fixed = _FIXED.unpack(data[position : position + 18])
+    timestamp = -1 if fixed[3] == 0 else _INT64.unpack(data[position + 18 : position + 26])[0]
+    return MessageHeader(*fixed, timestamp)
+
+
+def read_rows(data: Any, header: MessageHeader, scratch: Scratch, check_crc: bool = True) -> Iterator[Rows]:
+    """Rows of an entry (``data``: its bytes from the offset on): one for a plain message, else those of the set inside.
+
+    With ``check_crc`` each message's own CRC is told in the rows. Raises UndecodableError where messages stop making
+    sense; rows before that have been yielded. A message cut off by the end of the set is left out, as in Kafka.
+    """
+    if header.codec == 0:
+        context = int64s(8)
+        context[1], context[3] = -1, check_crc
+        cursor = int64s(8)
+        status = kernel.read(data, len(data), cursor, context, scratch.rows)
+        if status != kernel.END:
+            raise UndecodableError("undecodable-records", _reason(status))
+        yield Rows(data, scratch.rows, scratch.headers, cursor[1])
+        return
+    budget = [scratch.max_batch_bytes]
+    yield from _open_set(data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, check_crc, budget, 1)
+
+
+def _kind(header: MessageHeader) -> int:
+    """How the kernel names the timestamp type of what is inside: 0 none, 1 CreateTime, 2 LogAppendTime."""
+    return 0 if header.magic == 0 else 2 if header.is_log_append_time else 1
+
+
+def value_of(data: Any, position: int, end: int) -> Any | None:
+    """The value of the entry at ``position`` that ends at ``end``; None for null. Raises UndecodableError."""
+    at = position + (18 if data[position + 16] == 0 else 26)
+    for part in ("key", "value"):
+        if at + 4 > end:
+            raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
+        size = _INT32.unpack(data[at : at + 4])[0]
+        at += 4
+        if size > end - at:
+            raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
+        if part == "value":
+            return data[at : at + size] if size >= 0 else None
+        at += max(size, 0)
+    return None
+
+
+def _open_set(
+    data: Any,
+    position: int,
+    end: int,
+    offset: int,
+    magic: int,
+    kind: int,
+    timestamp: int,
+    scratch: Scratch,
+    check_crc: bool,
+    budget: list[int],
+    depth: int,
+) -> Iterator[Rows]:
+    """Rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
+    if depth > MAX_NESTING:
+        raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
+    value = value_of(data, position, end)
+    if value is None:
+        raise UndecodableError("undecodable-records", "a compressed message has no value")
+    try:
+        payload = decompress(data[position + 17] & 7, value, magic, budget[0])
+    except DecompressionError as error:
+        raise UndecodableError(error.problem, str(error)) from error
+    budget[0] -= len(payload)
+    context = int64s(8)
+    context[0] = _base_of(payload, offset) if magic else 0
+    context[1], context[2], context[3] = kind, timestamp, check_crc
+    cursor = int64s(8)
+    while True:
+        status = kernel.read(payload, len(payload), cursor, context, scratch.rows)
+        if cursor[1]:
+            yield Rows(payload, scratch.rows, scratch.headers, cursor[1])
+        if status in (kernel.END, kernel.CUT):
+            return
+        if status == kernel.COMPRESSED:
+            inner = parse_header(payload, cursor[0])
+            after = cursor[0] + 12 + inner.size
+            yield from _open_set(
+                payload, cursor[0], after, inner.offset + context[0], inner.magic, _kind(inner), inner.timestamp,
+                scratch, check_crc, budget, depth + 1,
+            )
+            cursor[0] = after
+        elif status != kernel.MORE:
+            raise UndecodableError("undecodable-records", _reason(status))
+
+
+def _base_of(payload: Any, wrapper_offset: int) -> int:
+    """What is added to the relative offsets inside a v1 entry (AbstractLegacyRecordBatch's rules)."""
+    cursor = int64s(8)
+    status = kernel.survey(payload, len(payload), cursor)
+    if cursor[2] == 0:
+        raise UndecodableError("undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status))
+    last_inner = cursor[3]
+    if wrapper_offset == 0:
+        return 0
+    if wrapper_offset < last_inner:
+        raise UndecodableError("undecodable-records", f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}")
+    return wrapper_offset - last_inner
+
+
+def _reason(status: int) -> str:
+    return kernel.REASONS.get(status, "a message is cut off")

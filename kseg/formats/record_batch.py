@@ -1,0 +1,160 @@
+"""The record batch, v2 (0.11 and later): Kafka's DefaultRecordBatch and DefaultRecord, KIP-98, KIP-534.
+
+    at  field                 type     at  field          type
+     0  baseOffset            int64    35  maxTimestamp   int64
+     8  batchLength           int32    43  producerId     int64     -1 none
+    12  partitionLeaderEpoch  int32    51  producerEpoch  int16     -1 none
+    16  magic                 int8     53  baseSequence   int32     -1 none
+    17  crc                   uint32   57  recordsCount   int32
+    21  attributes            int16    61  records, compressed as one stream
+    23  lastOffsetDelta       int32
+    27  baseTimestamp         int64
+
+The CRC-32C covers byte 21 to the end: the first 21 bytes can change without breaking it. Attributes: bits 0-2 codec,
+3 LogAppendTime, 4 transactional, 5 control, 6 baseTimestamp holds the delete horizon.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kseg.formats.compression import CODEC_NAMES, DecompressionError, decompress
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel import records as kernel
+from kseg.kernel.native import HEADER_WIDTH
+from kseg.limits import MAX_HEADERS
+
+HEADER_BYTES = 61
+_HEADER = Struct(">qiibIhiqqqhii")
+_SMALLEST = -(1 << 63)
+
+
+class RecordBatchHeader(NamedTuple):
+    """The 61 bytes before the records, field by field; unset fields are -1 as they stand in the file."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        return -1 if self.base_sequence == -1 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & 7
+
+    @property
+    def compression(self) -> str:
+        return codec_name(self.codec)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & 8)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & 16)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & 32)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Wall clock in ms from which tombstones of the batch may go (KIP-534); None if unset."""
+        return self.base_timestamp if self.attributes & 64 else None
+
+
+def codec_name(codec: int) -> str:
+    return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
+
+
+def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
+    """Reads the header at ``position``; 61 bytes must be there."""
+    return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
+
+
+def open_records(data: Any, header: RecordBatchHeader, max_bytes: int) -> tuple[Any, int]:
+    """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
+
+    Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is not
+    looked into.
+    """
+    if header.codec == 0 or header.count == 0:
+        return data, HEADER_BYTES
+    try:
+        return decompress(header.codec, data[HEADER_BYTES:], 2, max_bytes), 0
+    except DecompressionError as error:
+        raise UndecodableError(error.problem, str(error)) from error
+
+
+def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
+    """Rows of the records that `open_records` laid open, a few thousand at a time.
+
+    Raises UndecodableError where the records stop making sense; rows before that have been yielded.
+    """
+    cursor = _fresh_cursor(start)
+    batch = kernel_batch(header)
+    headers = scratch.headers
+    while header.count:
+        status = kernel.read(payload, len(payload), cursor, batch, scratch.rows, headers)
+        if cursor[2]:
+            yield Rows(payload, scratch.rows, headers, cursor[2])
+        if status == kernel.COMPLETE:
+            return
+        if status == kernel.TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
+            headers = int64s(MAX_HEADERS * HEADER_WIDTH)
+        elif status != kernel.MORE:
+            raise UndecodableError("undecodable-records", _where(cursor, status))
+
+
+def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
+    """What is wrong with the records of a batch, as (problem code, sentence); walks all of them and keeps none."""
+    if header.count == 0:
+        return []
+    problems = []
+    if header.count > header.last_offset_delta + 1:
+        problems.append(("count-mismatch", f"{header.count} records in {header.last_offset_delta + 1} offsets"))
+    cursor = _fresh_cursor(start)
+    status = kernel.check(payload, len(payload), cursor, kernel_batch(header))
+    if status:
+        problems.append(("undecodable-records", _where(cursor, status)))
+    if cursor[4] & kernel.FLAG_NOT_RISING:
+        problems.append(("offsets-not-rising", "offset deltas do not rise"))
+    if cursor[4] & kernel.FLAG_OUT_OF_RANGE:
+        problems.append(("offset-out-of-range", f"an offset delta is not in 0..{header.last_offset_delta}"))
+    return problems
+
+
+def _fresh_cursor(start: int) -> memoryview:
+    cursor = int64s(8)
+    cursor[1], cursor[5], cursor[6] = start, -1, _SMALLEST
+    return cursor
+
+
+def _where(cursor: memoryview, status: int) -> str:
+    return f"record {cursor[0] + 1}: {kernel.REASONS[status]}"
+
+
+def kernel_batch(header: RecordBatchHeader) -> memoryview:
+    """The header's fields that the kernel's walk needs (`kseg.kernel.records`, ``batch``)."""
+    batch = int64s(8)
+    batch[0], batch[1], batch[2] = header.count, header.base_offset, header.base_timestamp
+    batch[3], batch[4] = header.max_timestamp, header.is_log_append_time
+    batch[5], batch[6] = header.base_sequence, header.last_offset_delta
+    return batch

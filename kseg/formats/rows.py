@@ -1,0 +1,42 @@
+"""What every era's decoder yields: rows of records over one payload (`kseg.kernel.native` tells the columns)."""
+
+from typing import Any
+from dataclasses import dataclass, field
+
+from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
+from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
+
+
+class UndecodableError(Exception):
+    """Raised by a decoder at the point from which the records of a batch cannot be read; ``problem`` is a problem code."""
+
+    def __init__(self, problem: str, message: str) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
+def int64s(count: int) -> memoryview:
+    """Zeroed int64 columns for the kernel."""
+    return memoryview(bytearray(8 * count)).cast("q")
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Room for rows that decoders fill again and again, and the bounds they keep.
+
+    ``max_batch_bytes`` bounds what one batch may decompress to, all its nested sets together.
+    """
+
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    rows: memoryview = field(default_factory=lambda: int64s(ROWS_PER_CALL * ROW_WIDTH))
+    headers: memoryview = field(default_factory=lambda: int64s(HEADERS_PER_CALL * HEADER_WIDTH))
+
+
+@dataclass(slots=True)
+class Rows:
+    """``count`` records: ``rows`` and ``headers`` point into ``payload``. Valid until the decoder is asked for more."""
+
+    payload: Any
+    rows: memoryview
+    headers: memoryview
+    count: int

@@ -1,0 +1,428 @@
+"""Kafka's generated messages (KIP-482) read from a table: the records of internal topics and KRaft's control records.
+
+A table is one line of our own notation, fields in the order of the wire::
+
+    offset:i64, leaderEpoch:i32(v3+), members:[]{id:str, rack:str?}, topicId:uuid(v4+ tag0)
+
+    i8 i16 i32 i64 u16   big-endian integers           f64    IEEE 754, 8 bytes
+    bool                 1 byte, 0 is false            uuid   16 bytes, shown as base64url without padding
+    str bytes            UTF-8 text; bytes, shown as base64
+    {..}                 a struct                      []X    an array of X
+    ?                    may be null                   vN+    present since version N (vN: in version N only)
+    tagN                 not in line, but under tag N of the section that ends its struct
+    =x                   what a tagged field is when absent, if not 0, "", [], a struct of such, or (`?`) null
+
+    length or count of   before the flexible version      from it on
+    str                  i16, -1 null                     uvarint(n + 1), 0 null
+    bytes, array         i32, -1 null                     uvarint(n + 1), 0 null
+    nullable struct      i8: negative is null             the same; under a tag: uvarint, 0 is null
+    end of a struct      nothing                          uvarint count, then per tag: uvarint tag, uvarint size, data
+
+A message is read into plain dict, list, int, str, float, bool and None, with the names, the order and the omissions of
+Kafka's generated ``*JsonConverter`` classes: a field that the version lacks and a tagged field at its default are left
+out. What is wrong with bytes is told in the words of the generated ``read`` methods: kafka-dump-log.sh prints them.
+"""
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kseg.formats import utf8
+
+INT16_MAX = 0x7FFF
+MAX_ITEMS = 1 << 20
+"""Array elements of one message, a struct counted once for itself and once a field: some 100 MB as Python objects.
+
+Kafka has no such bound: a batch that decompresses well can hold millions of 4-byte structs, 400 bytes each in Python.
+"""
+
+
+class MessageError(ValueError):
+    """Bytes that are no message of this schema; the text is what Kafka's own exception says."""
+
+
+UNDERFLOW = "null"  # java.nio.BufferUnderflowException has no message
+
+
+def _reaches(version: int, since: int) -> bool:
+    # What is there since version 0 is read whatever the version says: it may be a negative number of a damaged frame.
+    return since == 0 or version >= since
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One field; `kind` is a primitive of the table above, or "struct" with its `fields`."""
+
+    name: str
+    kind: str
+    fields: tuple["Field", ...] = ()
+    is_array: bool = False
+    is_nullable: bool = False
+    since: int = 0
+    until: int | None = None
+    tag: int | None = None
+    default: Any = None
+
+    def is_in(self, version: int) -> bool:
+        return _reaches(version, self.since) and (self.until is None or version <= self.until)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: versions `lowest` to `highest`, flexible from version `flexible` on (None: never)."""
+
+    name: str
+    table: str = field(repr=False)
+    highest: int = 0
+    flexible: int | None = 0
+    lowest: int = 0
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return parse_table(self.table)
+
+    def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
+        """The message of `version` at `position`, and the position behind it. Raises MessageError."""
+        reader = _MessageReader(data, position, self, version)
+        value = reader.struct(self.fields)
+        return value, reader.position
+
+
+# ------------------------------------------------------------------ the notation
+
+_TOKEN = re.compile(r"\s*(\[\]|[A-Za-z0-9_]+|[{}?:,()]|=[^\s)]*|\+)")
+_ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": "", "uuid": "AAAAAAAAAAAAAAAAAAAAAA"}
+
+
+def parse_table(table: str) -> tuple[Field, ...]:
+    """The fields of one table. Raises ValueError where the notation is broken (a mistake of ours, not of a file)."""
+    tokens = _tokens(table)
+    fields, end = _fields(tokens, next(tokens))
+    if end != "":
+        raise ValueError(f"unexpected {end!r} in {table!r}")
+    return fields
+
+
+def _tokens(table: str) -> Iterator[str]:
+    position, table = 0, table.strip()
+    while position < len(table):
+        match = _TOKEN.match(table, position)
+        if match is None:
+            raise ValueError(f"unexpected text at {table[position:]!r}")
+        position = match.end()
+        yield match[1]
+    yield ""
+
+
+def _fields(tokens: Iterator[str], token: str) -> tuple[tuple[Field, ...], str]:
+    fields = []
+    while token not in ("", "}"):
+        parsed, token = _field(tokens, token)
+        fields.append(parsed)
+        if token == ",":
+            token = next(tokens)
+    return tuple(fields), token
+
+
+def _field(tokens: Iterator[str], name: str) -> tuple[Field, str]:
+    if next(tokens) != ":":
+        raise ValueError(f"no type after {name!r}")
+    token = next(tokens)
+    is_array = token == "[]"
+    kind = next(tokens) if is_array else token
+    nested: tuple[Field, ...] = ()
+    if kind == "{":
+        kind = "struct"
+        nested, _brace = _fields(tokens, next(tokens))
+    elif kind not in _READERS:
+        raise ValueError(f"unknown type {kind!r} of {name!r}")
+    token = next(tokens)
+    is_nullable = token == "?"
+    if is_nullable:
+        token = next(tokens)
+    attributes: list[str] = []
+    if token == "(":
+        while (token := next(tokens)) != ")":
+            attributes.append(token)
+        token = next(tokens)
+    return _with_attributes(Field(name, kind, nested, is_array, is_nullable), attributes), token
+
+
+def _default(plain: Field) -> Any:
+    if plain.kind == "struct" and not plain.is_array:
+        # Kafka's generated classes take null for a struct's default only where the definition says so; none here does.
+        return {each.name: each.default for each in plain.fields if each.tag is None}
+    return None if plain.is_nullable else [] if plain.is_array else _ZEROS.get(plain.kind, 0)
+
+
+def _with_attributes(plain: Field, attributes: list[str]) -> Field:
+    since, until, tag = 0, None, None
+    default = _default(plain)
+    for attribute in attributes:
+        if attribute.startswith("tag"):
+            tag = int(attribute[3:])
+        elif attribute.startswith("v"):
+            since = until = int(attribute[1:])
+        elif attribute.startswith("="):
+            default = {"=true": True, "=false": False, "=[]": []}.get(attribute)
+            default = int(attribute[1:]) if default is None else default
+        elif attribute == "+":
+            until = None
+        else:
+            raise ValueError(f"unknown attribute {attribute!r} of {plain.name!r}")
+    return replace(plain, since=since, until=until, tag=tag, default=default)
+
+
+# ------------------------------------------------------------------ the wire
+
+
+class Wire:
+    """A position that moves over bytes. Every read raises MessageError rather than pass their end."""
+
+    def __init__(self, data: bytes, position: int = 0):
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def number(self, layout: Struct) -> Any:
+        if self.remaining < layout.size:
+            raise MessageError(UNDERFLOW)
+        (value,) = layout.unpack_from(self.data, self.position)
+        self.position += layout.size
+        return value
+
+    def uvarint(self) -> int:
+        """An unsigned LEB128 number of at most 5 bytes, as Java's int holds it: from 2**31 on it is negative."""
+        if self.position < len(self.data) and (first := self.data[self.position]) < 0x80:
+            self.position += 1
+            return first
+        result = 0
+        for shift in range(0, 35, 7):
+            byte = self.number(_UNSIGNED_BYTE)
+            if byte < 0x80 or shift == 28:
+                result = (result | byte << shift) & 0xFFFFFFFF
+                if byte < 0x80:
+                    break
+                raise MessageError(
+                    f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {result:x}"
+                )
+            result |= (byte & 0x7F) << shift
+        return result - (1 << 32) if result >= 1 << 31 else result
+
+    def array(self, size: int) -> bytes:
+        if size > self.remaining:
+            raise MessageError(f"Error reading byte array of {size} byte(s): only {self.remaining} byte(s) available")
+        if size < 0:
+            raise MessageError(str(size))
+        start = self.position
+        self.position += size
+        return self.data[start : self.position]
+
+
+_UNSIGNED_BYTE = Struct(">B")
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_NUMBERS = {
+    "i8": Struct(">b"),
+    "i16": _INT16,
+    "i32": _INT32,
+    "i64": Struct(">q"),
+    "u16": Struct(">H"),
+}
+_DOUBLE = Struct(">d")
+
+
+class _Layout(NamedTuple):
+    in_line: tuple[Field, ...]
+    tagged: dict[int, Field]
+
+
+@lru_cache(maxsize=1024)
+def _layout(fields: tuple[Field, ...], version: int) -> _Layout:
+    in_line = tuple(each for each in fields if each.tag is None and each.is_in(version))
+    return _Layout(in_line, {each.tag: each for each in fields if each.tag is not None})
+
+
+class _MessageReader(Wire):
+    """Reads the fields of one version of one message."""
+
+    def __init__(self, data: bytes, position: int, message: Message, version: int):
+        super().__init__(data, position)
+        self.message = message
+        self.version = version
+        self.unknown_tags = 0
+        self.items = 0
+        self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
+
+    def struct(self, fields: tuple[Field, ...]) -> dict[str, Any]:
+        layout = _layout(fields, self.version)
+        values = {each.name: self.value(each) for each in layout.in_line}
+        if not self.is_flexible:
+            return values
+        tagged = self.tag_section(layout.tagged)
+        if not tagged:
+            return values
+        values.update(tagged)
+        return {each.name: values[each.name] for each in fields if each.name in values}
+
+    def tag_section(self, known: dict[int, Field]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for _ in range(self.uvarint()):
+            tag, size = self.uvarint(), self.uvarint()
+            each = known.get(tag)
+            if each is None:
+                self.array(size)
+                self.unknown_tags += 1
+            elif not each.is_in(self.version):
+                raise MessageError(f"Tag {tag} is not valid for version {self.version}")
+            else:
+                values.pop(each.name, None)
+                unknown_before = self.unknown_tags
+                value = self.value(each)
+                # In Kafka's eyes a struct with a tag that it does not know equals no other.
+                if value != each.default or self.unknown_tags > unknown_before:
+                    values[each.name] = value
+        return values
+
+    def value(self, each: Field) -> Any:
+        if not each.is_array:
+            return _READERS[each.kind](self, each, each.name, each.is_nullable)
+        count = self.length(_INT32)
+        if count < 0:
+            self.refuse_null(each.name, each.is_nullable)
+            return None
+        if count > self.remaining:
+            raise MessageError(
+                f"Tried to allocate a collection of size {count}, but there are only {self.remaining} bytes remaining."
+            )
+        self.items += count * (1 + len(each.fields))
+        if self.items > MAX_ITEMS:
+            raise MessageError(f"more than {MAX_ITEMS} array elements in one message, which kseg does not decode")
+        read, name = _READERS[each.kind], each.name + " element"
+        return [read(self, each, name, False) for _ in range(count)]
+
+    def length(self, layout: Struct) -> int:
+        if not self.is_flexible:
+            return int(self.number(layout))
+        claimed = self.uvarint() - 1
+        return claimed if claimed >= -(1 << 31) else claimed + (1 << 32)
+
+    def refuse_null(self, name: str, is_nullable: bool) -> None:
+        if not is_nullable:
+            raise MessageError(f"non-nullable field {name} was serialized as null")
+
+    def text(self, name: str, is_nullable: bool) -> str | None:
+        length = self.length(_INT16)
+        if length < 0:
+            self.refuse_null(name, is_nullable)
+            return None
+        if length > INT16_MAX:
+            raise MessageError(f"string field {name} had invalid length {length}")
+        return utf8.decode(self.array(length))
+
+    def binary(self, name: str, is_nullable: bool) -> str | None:
+        length = self.length(_INT32)
+        if length < 0:
+            self.refuse_null(name, is_nullable)
+            return None
+        return base64.b64encode(self.array(length)).decode("ascii")
+
+    def is_null_struct(self, each: Field) -> bool:
+        return self.number(_NUMBERS["i8"]) < 0 if each.tag is None else self.uvarint() <= 0
+
+    def nested(self, each: Field, is_nullable: bool) -> dict[str, Any] | None:
+        if is_nullable and self.is_null_struct(each):
+            return None
+        if self.version > self.message.highest:
+            raise MessageError(f"Can't read version {self.version} of {each.name}")
+        return self.struct(each.fields)
+
+    def uuid(self) -> bytes:
+        if self.remaining < 16:
+            raise MessageError(UNDERFLOW)
+        return self.array(16)
+
+    def double(self) -> float | str:
+        number: float = self.number(_DOUBLE)
+        if math.isfinite(number):
+            return number
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+_READERS: dict[str, Any] = {
+    **{
+        kind: (lambda reader, each, name, is_nullable, layout=layout: reader.number(layout))
+        for kind, layout in _NUMBERS.items()
+    },
+    "bool": lambda reader, each, name, is_nullable: reader.number(_UNSIGNED_BYTE) != 0,
+    "f64": lambda reader, each, name, is_nullable: reader.double(),
+    "uuid": lambda reader, each, name, is_nullable: uuid_text(reader.uuid()),
+    "str": lambda reader, each, name, is_nullable: reader.text(name, is_nullable),
+    "bytes": lambda reader, each, name, is_nullable: reader.binary(name, is_nullable),
+    "struct": lambda reader, each, name, is_nullable: reader.nested(each, is_nullable),
+}
+
+
+def uuid_text(data: bytes) -> str:
+    """16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+# ------------------------------------------------------------------ JSON
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+# What Jackson writes in another way than Python: U+001B as \\u001B, not \\u001b, and floats.
+_DIFFERS = re.compile(r"\\u00|[:,\[]-?\d+[.e]")
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def json_text(value: Any) -> str:
+    """`value` (what `Message.read` returns) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
+    text = _ENCODER.encode(value)
+    return _json_text(value) if _DIFFERS.search(text) else text
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(name)}:{_json_text(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return double_text(value) if isinstance(value, float) else str(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + _ESCAPED.sub(lambda match: _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}", text) + '"'
+
+
+def double_text(number: float) -> str:
+    """A finite `number` as Double.toString prints it (JDK 19 and later: always the shortest digits that read back)."""
+    sign, digits, point = "-" if math.copysign(1, number) < 0 else "", "0", 1
+    if number:
+        mantissa, _, exponent = f"{abs(number)!r}".partition("e")
+        whole, _, fraction = mantissa.partition(".")
+        point = len(whole) + int(exponent or 0)
+        digits = whole + fraction
+        point -= len(digits) - len(digits.lstrip("0"))
+        digits = digits.strip("0")
+    if not -3 < point <= 7:
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    whole = digits[:point].ljust(point, "0")
+    return f"{sign}{whole}.{digits[point:] or '0'}"

@@ -1,0 +1,86 @@
+"""Messages of 0.6 and 0.7 (.kafka files): kafka.message.Message and ByteBufferMessageSet @0.7.
+
+    at  field       magic 0  magic 1
+     0  size        int32    int32      bytes after this field
+     4  magic       int8     int8       0.7's own numbering: not the v0 and v1 of 0.8 and later
+     5  attributes           int8       bits 0-1 codec: 0 none, 1 gzip, 2 snappy
+     .  crc         uint32   uint32     CRC-32 of the payload alone
+     .  payload                         compressed: a set of such entries, to any depth
+
+There are no keys, offsets or timestamps: what a consumer calls the offset is the byte position in the whole log. 0.7's
+iterator reports, with each message, the offset to go on from: behind it; inside a compressed entry that is the entry's own
+start for all messages but the last.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel import messages as kernel
+from kseg.limits import MAX_NESTING
+
+FORMAT = -7
+"""What stands for this era where later ones have their magic."""
+LEAST_BYTES = 9
+_SIZE = Struct(">i")
+_CRC = Struct(">I")
+
+
+class MessageHeader(NamedTuple):
+    """What stands before the payload; ``attributes`` is 0 for magic 0, which has none."""
+
+    size: int
+    magic: int
+    attributes: int
+    crc: int
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & 3
+
+
+def parse_header(data: Any, position: int = 0) -> MessageHeader:
+    """Reads the entry at ``position``; 9 bytes must be there (10 if its magic is not 0)."""
+    (size,) = _SIZE.unpack(data[position : position + 4])
+    magic = data[position + 4]
+    attributes = data[position + 5] if magic else 0
+    at = position + 5 + bool(magic)
+    return MessageHeader(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
+
+
+def read_rows(data: Any, header: MessageHeader, offset: int, scratch: Scratch, check_crc: bool = True) -> Iterator[Rows]:
+    """Rows of an entry that starts at ``offset`` (name of the file + position), all with that offset.
+
+    Raises UndecodableError as `kseg.formats.message_set.read_rows` does. A row's next offset is for the caller to say.
+    """
+    yield from _open_set(data, len(data), offset, scratch, check_crc, [scratch.max_batch_bytes], 0)
+
+
+def _open_set(
+    payload: Any, end: int, offset: int, scratch: Scratch, check_crc: bool, budget: list[int], depth: int
+) -> Iterator[Rows]:
+    if depth > MAX_NESTING:
+        raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
+    context = int64s(8)
+    context[0], context[3] = offset, check_crc
+    cursor = int64s(8)
+    while True:
+        status = kernel.read(payload, end, cursor, context, scratch.rows, True)
+        if cursor[1]:
+            yield Rows(payload, scratch.rows, scratch.headers, cursor[1])
+        if status in (kernel.END, kernel.CUT):
+            return
+        if status == kernel.COMPRESSED:
+            header = parse_header(payload, cursor[0])
+            after = cursor[0] + 4 + header.size
+            try:
+                inner = decompress(header.codec, payload[cursor[0] + 10 : after], FORMAT, budget[0])
+            except DecompressionError as error:
+                raise UndecodableError(error.problem, str(error)) from error
+            budget[0] -= len(inner)
+            yield from _open_set(inner, len(inner), offset, scratch, check_crc, budget, depth + 1)
+            cursor[0] = after
+        elif status != kernel.MORE:
+            raise UndecodableError("undecodable-records", kernel.REASONS[status])

@@ -1,0 +1,36 @@
+"""The hot loops: Cython in pure-Python mode, one source that runs compiled or interpreted.
+
+``KSEG_KERNEL=python`` makes every kernel module load from its .py file, ``KSEG_KERNEL=compiled`` refuses to run interpreted.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+MODE = os.environ.get("KSEG_KERNEL", "")
+
+
+class _SourceOnly:
+    """Finds kernel modules as .py files, past the compiled ones that lie beside them."""
+
+    def find_spec(self, name, path=None, target=None):
+        package, _, module = name.rpartition(".")
+        if package != __name__:
+            return None
+        from importlib.util import spec_from_file_location
+
+        return spec_from_file_location(name, Path(__file__).with_name(module + ".py"))
+
+
+if MODE == "python":
+    sys.meta_path.insert(0, _SourceOnly())
+
+from kseg.kernel.checksum import COMPILED  # noqa: E402  (the finder above must stand first)
+
+if MODE == "compiled" and not COMPILED:
+    raise ImportError("KSEG_KERNEL=compiled, but kseg's kernel is not compiled here: reinstall kseg where there is a C compiler")
+
+
+def description() -> str:
+    """``compiled`` or ``interpreted``, as ``kseg --version`` prints it."""
+    return "compiled" if COMPILED else "interpreted"

@@ -1,0 +1,490 @@
+/* CRC-32C (Castagnoli: batches of magic 2) and CRC-32 (IEEE 802.3, zlib's: messages before it), the fastest way the
+ * processor has, and the arithmetic that gets the CRC of a range from two prefix CRCs.
+ *
+ * A 32-bit register is a polynomial over GF(2) of degree < 32, reflected: bit 31 is x^0, bit 0 is x^31. Appending n
+ * zero bytes multiplies it by x^(8n) modulo the CRC's polynomial. A carry-less product of two reflected registers has
+ * its x^0 at bit 62 of 64, hence the shifts by one below. "Register" means the CRC before its final inversion.
+ *
+ * The folding follows Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
+ * (Intel, 2009); three interleaved streams follow Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction" (Intel, 2011); the tables follow Kounavis and Berry, "Novel Table Lookup-Based Algorithms for
+ * High-Performance CRC Generation" (2008).
+ */
+#ifndef KSEG_CHECKSUM_H
+#define KSEG_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define KSEG_X86 1
+#elif defined(__aarch64__) && !defined(__AARCH64EB__) && (defined(__linux__) || defined(__APPLE__))
+#define KSEG_ARM 1
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#endif
+#define KSEG_ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
+/* ---- the two polynomials ---- */
+
+enum { KSEG_LOW = 0, KSEG_HIGH = 1 };
+
+struct kseg_polynomial {
+    const uint32_t reflected;
+    const uint64_t order;     /* the least n with x^n = 1, so that x^(8n) depends on n modulo this */
+    uint32_t table[8][256];   /* [k][b]: what byte b leaves in the register k zero bytes later */
+    uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
+    uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, 64, 256 bytes */
+    uint64_t fold_64[2];
+    uint64_t fold_256[2];
+    uint64_t gather[8];       /* four pairs: move the lanes of 64 bytes onto the last one, which itself gets zeros */
+};
+
+static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
+static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
+
+/* One way to compute both CRCs, registers in and out. */
+typedef uint32_t (*kseg_update)(uint32_t reg, const unsigned char *p, size_t n);
+
+struct kseg_path {
+    const char *name;
+    kseg_update crc32c, crc32;
+};
+
+static inline void kseg_native_setup(void);
+static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n);
+static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n);
+
+static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first};
+static const struct kseg_path *kseg_best = &kseg_unset;
+
+/* ---- portable: slicing by 8 ---- */
+
+static inline uint32_t kseg_le32(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t kseg_le64(const unsigned char *p) {
+    return (uint64_t)kseg_le32(p) | (uint64_t)kseg_le32(p + 4) << 32;
+}
+
+static inline uint32_t kseg_step4(const struct kseg_polynomial *poly, uint32_t word) {
+    return poly->table[3][word & 255] ^ poly->table[2][word >> 8 & 255] ^ poly->table[1][word >> 16 & 255] ^
+           poly->table[0][word >> 24];
+}
+
+static inline uint32_t kseg_step8(const struct kseg_polynomial *poly, uint64_t word) {
+    return poly->table[7][word & 255] ^ poly->table[6][word >> 8 & 255] ^ poly->table[5][word >> 16 & 255] ^
+           poly->table[4][word >> 24 & 255] ^ kseg_step4(poly, (uint32_t)(word >> 32));
+}
+
+static inline uint32_t kseg_by_table(const struct kseg_polynomial *poly, uint32_t reg, const unsigned char *p,
+                                     size_t n) {
+    for (; n >= 8; p += 8, n -= 8) reg = kseg_step8(poly, kseg_le64(p) ^ reg);
+    if (n & 4) {
+        reg = kseg_step4(poly, kseg_le32(p) ^ reg);
+        p += 4;
+        n -= 4;
+    }
+    for (; n; p++, n--) reg = poly->table[0][(reg ^ *p) & 255] ^ reg >> 8;
+    return reg;
+}
+
+static inline uint32_t kseg_crc32c_table(uint32_t reg, const unsigned char *p, size_t n) {
+    return kseg_by_table(&kseg_castagnoli, reg, p, n);
+}
+
+static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, size_t n) {
+    return kseg_by_table(&kseg_ieee, reg, p, n);
+}
+
+/* ---- arithmetic modulo the polynomial ---- */
+
+/* a * b, four bits of b at a time; needs poly->table. */
+static inline uint32_t kseg_multiply(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
+    uint64_t multiple[16], product = 0;
+    int i;
+    multiple[0] = 0;
+    multiple[1] = (uint64_t)a << 1;
+    for (i = 2; i < 16; i += 2) {
+        multiple[i] = multiple[i / 2] << 1;
+        multiple[i + 1] = multiple[i] ^ multiple[1];
+    }
+    for (i = 28; i >= 0; i -= 4) product = product << 4 ^ multiple[b >> i & 15];
+    return (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
+}
+
+/* x^bits, for the set-up only. */
+static inline uint32_t kseg_x_to(const struct kseg_polynomial *poly, unsigned bits) {
+    uint32_t result = 1u << 31, square = 1u << 30;
+    for (; bits; bits >>= 1) {
+        if (bits & 1) result = kseg_multiply(poly, result, square);
+        square = kseg_multiply(poly, square, square);
+    }
+    return result;
+}
+
+/* The register after n more zero bytes. */
+static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    int k;
+    if (kseg_best == &kseg_unset) kseg_native_setup();
+    if (n >= poly->order) n %= poly->order;
+    for (k = 0; n; n >>= 8, k++)
+        if (n & 255) reg = kseg_multiply(poly, reg, poly->power[k][n & 255]);
+    return reg;
+}
+
+/* 128 bits move forward by `bytes`: the low half has 64 degrees more than the high one, and a product of 64 by 32 bits
+ * in 128 already stands for 33 degrees more than it says. */
+static inline void kseg_fold_factors(const struct kseg_polynomial *poly, unsigned bytes, uint64_t factors[2]) {
+    factors[KSEG_LOW] = kseg_x_to(poly, 8 * bytes + 64 - 33);
+    factors[KSEG_HIGH] = kseg_x_to(poly, 8 * bytes - 33);
+}
+
+/* Each entry is written once, with its final value, from entries that are final: running it again changes nothing. */
+static void kseg_fill(struct kseg_polynomial *poly) {
+    int b, k;
+    for (b = 0; b < 256; b++) {
+        uint32_t reg = (uint32_t)b;
+        for (k = 0; k < 8; k++) reg = reg & 1 ? reg >> 1 ^ poly->reflected : reg >> 1;
+        poly->table[0][b] = reg;
+    }
+    for (k = 1; k < 8; k++)
+        for (b = 0; b < 256; b++)
+            poly->table[k][b] = poly->table[k - 1][b] >> 8 ^ poly->table[0][poly->table[k - 1][b] & 255];
+    for (k = 0; k < 4; k++) {
+        uint32_t unit = k ? kseg_multiply(poly, poly->power[k - 1][255], poly->power[k - 1][1]) : 1u << 23;
+        poly->power[k][0] = 1u << 31;
+        for (b = 1; b < 256; b++) poly->power[k][b] = kseg_multiply(poly, poly->power[k][b - 1], unit);
+    }
+    kseg_fold_factors(poly, 16, poly->fold_16);
+    kseg_fold_factors(poly, 64, poly->fold_64);
+    kseg_fold_factors(poly, 256, poly->fold_256);
+    for (k = 0; k < 3; k++) kseg_fold_factors(poly, 48 - 16 * (unsigned)k, poly->gather + 2 * k);
+}
+
+/* ---- x86-64: CRC32 instruction, PCLMULQDQ, AVX-512 with VPCLMULQDQ ---- */
+
+#ifdef KSEG_X86
+#if defined(__clang__) && __clang_major__ >= 14
+#define KSEG_SSE_NAMES "sse4.2,pclmul,crc32" /* a feature apart there, and off where the command line says so */
+#else
+#define KSEG_SSE_NAMES "sse4.2,pclmul"
+#endif
+#define KSEG_SSE __attribute__((target(KSEG_SSE_NAMES)))
+
+KSEG_SSE static inline uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
+    uint64_t word = 0;
+    for (; n >= 8; p += 8, n -= 8) {
+        memcpy(&word, p, 8);
+        reg = _mm_crc32_u64(reg, word);
+    }
+    if (n & 4) {
+        uint32_t half;
+        memcpy(&half, p, 4);
+        reg = _mm_crc32_u32((uint32_t)reg, half);
+        p += 4;
+    }
+    if (n & 2) {
+        uint16_t quarter;
+        memcpy(&quarter, p, 2);
+        reg = _mm_crc32_u16((uint32_t)reg, quarter);
+        p += 2;
+    }
+    if (n & 1) reg = _mm_crc32_u8((uint32_t)reg, *p);
+    return (uint32_t)reg;
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
+    return (uint64_t)_mm_cvtsi128_si64(product) << 1;
+}
+
+/* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
+                                                      uint32_t by_one, uint32_t by_two) {
+    uint64_t second = 0, third = 0, merged;
+    size_t i;
+    for (i = 0; i < lane; i += 8) {
+        uint64_t a, b, c;
+        memcpy(&a, p + i, 8);
+        memcpy(&b, p + lane + i, 8);
+        memcpy(&c, p + 2 * lane + i, 8);
+        reg = _mm_crc32_u64(reg, a);
+        second = _mm_crc32_u64(second, b);
+        third = _mm_crc32_u64(third, c);
+    }
+    merged = kseg_product_sse(reg, by_two) ^ kseg_product_sse(second, by_one);
+    return merged >> 32 ^ _mm_crc32_u32(0, (uint32_t)merged) ^ third;
+}
+
+KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned char *p, size_t n) {
+    enum { LONG = 1024, SHORT = 128 };
+    const uint32_t (*power)[256] = (const uint32_t (*)[256])kseg_castagnoli.power;
+    uint64_t wide = reg;
+    for (; n >= 3 * LONG; p += 3 * LONG, n -= 3 * LONG)
+        wide = kseg_streams_sse(wide, p, LONG, power[1][LONG / 256], power[1][2 * LONG / 256]);
+    for (; n >= 3 * SHORT; p += 3 * SHORT, n -= 3 * SHORT)
+        wide = kseg_streams_sse(wide, p, SHORT, power[0][SHORT], power[1][2 * SHORT / 256]);
+    return kseg_serial_sse(wide, p, n);
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_128(__m128i x, __m128i factors, __m128i next) {
+    __m128i low = _mm_clmulepi64_si128(x, factors, 0x00), high = _mm_clmulepi64_si128(x, factors, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_load_128(const void *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+/* The last n < 16 bytes, those before p being at least 16: the first n bytes of x fold over what x keeps and p adds. */
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_tail(__m128i x, __m128i factors, const unsigned char *p, size_t n) {
+    enum { NONE = 0x80 }; /* as an index it shuffles in a zero, as a mask it selects */
+    static const unsigned char indexes[48] = {
+        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE,
+        0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,
+        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE};
+    const __m128i up = kseg_load_128(indexes + n), down = kseg_load_128(indexes + 16 + n);
+    const __m128i ends = _mm_blendv_epi8(kseg_load_128(p + n - 16), _mm_shuffle_epi8(x, down), up);
+    return kseg_fold_128(_mm_shuffle_epi8(x, up), factors, ends);
+}
+
+/* Folds on to the end, then reduces: 128 folded bits are a message of 16 bytes that begins with an empty register. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
+    const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
+    uint32_t reg;
+    for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
+    if (n) x = kseg_fold_tail(x, factors, p, n);
+    reg = kseg_step8(&kseg_ieee, (uint64_t)_mm_cvtsi128_si64(x));
+    return kseg_step8(&kseg_ieee, (uint64_t)_mm_extract_epi64(x, 1) ^ reg);
+}
+
+KSEG_SSE static inline uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
+    __m128i x0;
+    if (n < 16) return kseg_crc32_table(reg, p, n);
+    x0 = _mm_xor_si128(kseg_load_128(p), _mm_cvtsi32_si128((int)reg));
+    if (n >= 128) {
+        const __m128i ahead = kseg_load_128(kseg_ieee.fold_64), beside = kseg_load_128(kseg_ieee.fold_16);
+        __m128i x1 = kseg_load_128(p + 16), x2 = kseg_load_128(p + 32), x3 = kseg_load_128(p + 48);
+        for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
+            x0 = kseg_fold_128(x0, ahead, kseg_load_128(p));
+            x1 = kseg_fold_128(x1, ahead, kseg_load_128(p + 16));
+            x2 = kseg_fold_128(x2, ahead, kseg_load_128(p + 32));
+            x3 = kseg_fold_128(x3, ahead, kseg_load_128(p + 48));
+        }
+        x0 = kseg_fold_128(kseg_fold_128(kseg_fold_128(x0, beside, x1), beside, x2), beside, x3);
+        return kseg_finish_ieee(x0, p, n);
+    }
+    return kseg_finish_ieee(x0, p + 16, n - 16);
+}
+
+#if defined(__clang__) || __GNUC__ >= 9
+#define KSEG_AVX512_BUILT 1
+#define KSEG_AVX512 __attribute__((target(KSEG_SSE_NAMES ",avx512f,avx512vl,vpclmulqdq")))
+
+KSEG_AVX512 KSEG_ALWAYS_INLINE __m512i kseg_fold_512(__m512i x, __m512i factors, __m512i next) {
+    enum { XOR_OF_THREE = 0x96 };
+    __m512i low = _mm512_clmulepi64_epi128(x, factors, 0x00), high = _mm512_clmulepi64_epi128(x, factors, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, XOR_OF_THREE);
+}
+
+KSEG_AVX512 KSEG_ALWAYS_INLINE __m512i kseg_factors_512(const uint64_t factors[2]) {
+    return _mm512_broadcast_i32x4(kseg_load_128(factors));
+}
+
+/* All whole 64 bytes of p (n >= 64) as 128 bits that the rest of the message, its last n % 64 bytes, comes after. */
+KSEG_AVX512 KSEG_ALWAYS_INLINE __m128i kseg_whole_512(const struct kseg_polynomial *poly, uint32_t reg,
+                                                      const unsigned char *p, size_t n) {
+    const __m512i zero = _mm512_setzero_si512(), by_64 = kseg_factors_512(poly->fold_64);
+    __m512i x0 = _mm512_loadu_si512(p), last;
+    x0 = _mm512_xor_si512(x0, _mm512_inserti32x4(zero, _mm_cvtsi32_si128((int)reg), 0));
+    if (n >= 512) {
+        const __m512i by_256 = kseg_factors_512(poly->fold_256);
+        __m512i x1 = _mm512_loadu_si512(p + 64), x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
+        for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
+            x0 = kseg_fold_512(x0, by_256, _mm512_loadu_si512(p));
+            x1 = kseg_fold_512(x1, by_256, _mm512_loadu_si512(p + 64));
+            x2 = kseg_fold_512(x2, by_256, _mm512_loadu_si512(p + 128));
+            x3 = kseg_fold_512(x3, by_256, _mm512_loadu_si512(p + 192));
+        }
+        x0 = kseg_fold_512(kseg_fold_512(kseg_fold_512(x0, by_64, x1), by_64, x2), by_64, x3);
+    } else {
+        p += 64;
+        n -= 64;
+    }
+    for (; n >= 64; p += 64, n -= 64) x0 = kseg_fold_512(x0, by_64, _mm512_loadu_si512(p));
+    last = _mm512_inserti32x4(zero, _mm512_extracti32x4_epi32(x0, 3), 3);
+    x0 = kseg_fold_512(x0, _mm512_loadu_si512(poly->gather), last);
+    return _mm_xor_si128(_mm_xor_si128(_mm512_castsi512_si128(x0), _mm512_extracti32x4_epi32(x0, 1)),
+                         _mm_xor_si128(_mm512_extracti32x4_epi32(x0, 2), _mm512_extracti32x4_epi32(x0, 3)));
+}
+
+KSEG_AVX512 static inline uint32_t kseg_crc32c_avx512(uint32_t reg, const unsigned char *p, size_t n) {
+    __m128i x;
+    uint64_t wide;
+    if (n < 128) return kseg_serial_sse(reg, p, n);
+    x = kseg_whole_512(&kseg_castagnoli, reg, p, n);
+    wide = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
+    wide = _mm_crc32_u64(wide, (uint64_t)_mm_extract_epi64(x, 1));
+    return kseg_serial_sse(wide, p + (n & ~(size_t)63), n & 63);
+}
+
+KSEG_AVX512 static inline uint32_t kseg_crc32_avx512(uint32_t reg, const unsigned char *p, size_t n) {
+    if (n < 128) return kseg_crc32_sse(reg, p, n);
+    return kseg_finish_ieee(kseg_whole_512(&kseg_ieee, reg, p, n), p + (n & ~(size_t)63), n & 63);
+}
+#endif
+#endif
+
+/* ---- AArch64: the CRC instructions of ARMv8 ---- */
+
+#ifdef KSEG_ARM
+#if defined(__clang__)
+#define KSEG_ARM_CRC __attribute__((target("crc")))
+#define kseg_arm_c8(reg, word) __builtin_arm_crc32cd(reg, word)
+#define kseg_arm_c1(reg, byte) __builtin_arm_crc32cb(reg, byte)
+#define kseg_arm_8(reg, word) __builtin_arm_crc32d(reg, word)
+#define kseg_arm_1(reg, byte) __builtin_arm_crc32b(reg, byte)
+#else
+#define KSEG_ARM_CRC __attribute__((target("+crc")))
+#define kseg_arm_c8(reg, word) __builtin_aarch64_crc32cx(reg, word)
+#define kseg_arm_c1(reg, byte) __builtin_aarch64_crc32cb(reg, byte)
+#define kseg_arm_8(reg, word) __builtin_aarch64_crc32x(reg, word)
+#define kseg_arm_1(reg, byte) __builtin_aarch64_crc32b(reg, byte)
+#endif
+
+/* The same loop over either pair of instructions: three streams of 1024 bytes while there are that many, then one. */
+#define KSEG_ARM_DEFINE(function, poly, step8, step1)                                                          \
+    KSEG_ARM_CRC static inline uint32_t function(uint32_t reg, const unsigned char *p, size_t n) {             \
+        enum { LANE = 1024 };                                                                                  \
+        uint64_t a, b, c;                                                                                      \
+        for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE) {                                                  \
+            uint32_t second = 0, third = 0;                                                                    \
+            size_t i;                                                                                          \
+            for (i = 0; i < LANE; i += 8) {                                                                    \
+                memcpy(&a, p + i, 8);                                                                          \
+                memcpy(&b, p + LANE + i, 8);                                                                   \
+                memcpy(&c, p + 2 * LANE + i, 8);                                                               \
+                reg = step8(reg, a);                                                                           \
+                second = step8(second, b);                                                                     \
+                third = step8(third, c);                                                                       \
+            }                                                                                                  \
+            reg = kseg_multiply(&poly, reg, poly.power[1][2 * LANE / 256]) ^                                   \
+                  kseg_multiply(&poly, second, poly.power[1][LANE / 256]) ^ third;                             \
+        }                                                                                                      \
+        for (; n >= 8; p += 8, n -= 8) {                                                                       \
+            memcpy(&a, p, 8);                                                                                  \
+            reg = step8(reg, a);                                                                               \
+        }                                                                                                      \
+        for (; n; p++, n--) reg = step1(reg, *p);                                                              \
+        return reg;                                                                                            \
+    }
+
+KSEG_ARM_DEFINE(kseg_crc32c_arm, kseg_castagnoli, kseg_arm_c8, kseg_arm_c1)
+KSEG_ARM_DEFINE(kseg_crc32_arm, kseg_ieee, kseg_arm_8, kseg_arm_1)
+#endif
+
+/* ---- which of them runs ---- */
+
+enum { KSEG_PATH_MAX = 3 };
+
+static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* what this processor can run, the best last */
+static int kseg_path_count;
+
+static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32) {
+    struct kseg_path *path = &kseg_paths[(*count)++];
+    path->name = name;
+    path->crc32c = crc32c;
+    path->crc32 = crc32;
+}
+
+/* Each extension module runs it once when it is imported, under the import lock; one that doesn't pays at its first
+ * checksum. Running it again, even beside readers, is harmless: it writes what is there already. */
+static inline void kseg_native_setup(void) {
+    int count = 0;
+    kseg_fill(&kseg_castagnoli);
+    kseg_fill(&kseg_ieee);
+    kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table);
+#ifdef KSEG_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
+        kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse);
+#ifdef KSEG_AVX512_BUILT
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("vpclmulqdq"))
+            kseg_offer(&count, "avx512", kseg_crc32c_avx512, kseg_crc32_avx512);
+#endif
+    }
+#endif
+#ifdef KSEG_ARM
+#if defined(__linux__)
+    enum { HAS_CRC32 = 1 << 7 }; /* HWCAP_CRC32 of <asm/hwcap.h>, which some C libraries don't bring */
+    if (getauxval(AT_HWCAP) & HAS_CRC32)
+#endif
+        kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm);
+#endif
+    kseg_path_count = count;
+#if defined(__GNUC__) || defined(__clang__)
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+    kseg_best = &kseg_paths[count - 1];
+}
+
+static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n) {
+    kseg_native_setup();
+    return kseg_best->crc32c(reg, p, n);
+}
+
+static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n) {
+    kseg_native_setup();
+    return kseg_best->crc32(reg, p, n);
+}
+
+static inline const char *kseg_path_name(int path) {
+    return kseg_paths[path].name;
+}
+
+/* CRCs below are finalised ones, 0 to begin with, as zlib's crc32() has them. */
+
+static inline uint32_t kseg_crc32c(uint32_t crc, const unsigned char *p, ptrdiff_t start, ptrdiff_t end) {
+    return end <= start ? crc : ~kseg_best->crc32c(~crc, p + start, (size_t)(end - start));
+}
+
+static inline uint32_t kseg_crc32(uint32_t crc, const unsigned char *p, ptrdiff_t start, ptrdiff_t end) {
+    return end <= start ? crc : ~kseg_best->crc32(~crc, p + start, (size_t)(end - start));
+}
+
+/* By one of the kseg_path_count paths, for tests. */
+static inline uint32_t kseg_crc32c_by(int path, const unsigned char *p, ptrdiff_t n, uint32_t crc) {
+    return ~kseg_paths[path].crc32c(~crc, p, (size_t)n);
+}
+
+static inline uint32_t kseg_crc32_by(int path, const unsigned char *p, ptrdiff_t n, uint32_t crc) {
+    return ~kseg_paths[path].crc32(~crc, p, (size_t)n);
+}
+
+static inline uint32_t kseg_crc32c_shift(uint32_t reg, uint64_t n) {
+    return kseg_shift(&kseg_castagnoli, reg, n);
+}
+
+static inline uint32_t kseg_crc32_shift(uint32_t reg, uint64_t n) {
+    return kseg_shift(&kseg_ieee, reg, n);
+}
+
+/* The CRC of n bytes from the CRC of all before them and the CRC of all up to their end: the inversions at both ends
+ * of a CRC cancel out, so finalised CRCs combine as registers do. */
+static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint64_t n) {
+    return through ^ kseg_shift(&kseg_castagnoli, before, n);
+}
+
+static inline uint32_t kseg_crc32_range(uint32_t before, uint32_t through, uint64_t n) {
+    return through ^ kseg_shift(&kseg_ieee, before, n);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* What the kernel's modules share in C; native.py is the interpreted twin and says what each row constant means.
+ *
+ * Included by several extension modules, so everything here is static: each module has its own tables, filled by
+ * kseg_native_setup() when it is imported.
+ */
+#ifndef KSEG_NATIVE_H
+#define KSEG_NATIVE_H
+
+#include "checksum.h"
+
+enum {
+    FRAME_POSITION = 0,
+    FRAME_SIZE = 1,
+    FRAME_MAGIC = 2,
+    FRAME_STATE = 3,
+    FRAME_WIDTH = 4
+};
+
+enum {
+    ROW_OFFSET = 0,
+    ROW_TIMESTAMP = 1,
+    ROW_SEQUENCE = 2,
+    ROW_KEY = 3,
+    ROW_KEY_SIZE = 4,
+    ROW_VALUE = 5,
+    ROW_VALUE_SIZE = 6,
+    ROW_HEADERS = 7,
+    ROW_HEADER_COUNT = 8,
+    ROW_CHECK = 9,
+    ROW_WIDTH = 10
+};
+
+enum {
+    HEADER_KEY = 0,
+    HEADER_KEY_SIZE = 1,
+    HEADER_VALUE = 2,
+    HEADER_VALUE_SIZE = 3,
+    HEADER_WIDTH = 4
+};
+
+/* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and
+ * gcc and clang make one load of them. */
+static inline int16_t kseg_be16(const unsigned char *p, ptrdiff_t i) {
+    return (int16_t)((uint16_t)(p[i] << 8) | p[i + 1]);
+}
+
+static inline uint32_t kseg_unsigned_be32(const unsigned char *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline int32_t kseg_be32(const unsigned char *p, ptrdiff_t i) {
+    return (int32_t)kseg_unsigned_be32(p + i);
+}
+
+static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
+    return (int64_t)((uint64_t)kseg_unsigned_be32(p + i) << 32 | kseg_unsigned_be32(p + i + 4));
+}
+
+#endif

@@ -1,0 +1,41 @@
+# What the kernel reaches in C: native.h. Interpreted, the same names come from native.py.
+cdef extern from "native.h" nogil:
+    # Rows: what one kernel module hands to the next, all int64 (see native.py for what each column means).
+    enum:
+        FRAME_WIDTH
+        FRAME_POSITION
+        FRAME_SIZE
+        FRAME_MAGIC
+        FRAME_STATE
+        ROW_WIDTH
+        ROW_OFFSET
+        ROW_TIMESTAMP
+        ROW_SEQUENCE
+        ROW_KEY
+        ROW_KEY_SIZE
+        ROW_VALUE
+        ROW_VALUE_SIZE
+        ROW_HEADERS
+        ROW_HEADER_COUNT
+        ROW_CHECK
+        HEADER_WIDTH
+        HEADER_KEY
+        HEADER_KEY_SIZE
+        HEADER_VALUE
+        HEADER_VALUE_SIZE
+    int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
+    int be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
+    long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
+    # Once in each module that computes checksums, when it is imported.
+    void native_setup "kseg_native_setup"()
+    unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
+    unsigned int crc32 "kseg_crc32"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
+    unsigned int crc32c_shift "kseg_crc32c_shift"(unsigned int state, unsigned long long n)
+    unsigned int crc32_shift "kseg_crc32_shift"(unsigned int state, unsigned long long n)
+    unsigned int crc32c_range "kseg_crc32c_range"(unsigned int before, unsigned int through, unsigned long long n)
+    unsigned int crc32_range "kseg_crc32_range"(unsigned int before, unsigned int through, unsigned long long n)
+    # For tests: any of the path_count ways that this processor has, by number.
+    int path_count "kseg_path_count"
+    const char* path_name "kseg_path_name"(int path)
+    unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
+    unsigned int crc32_by "kseg_crc32_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)

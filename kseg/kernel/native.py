@@ -1,0 +1,107 @@
+"""The interpreted twin of native.h: loads, checksums and the layout of the rows that kernel modules hand to each other.
+
+Rows are int64 and lie one after the other in one flat buffer; field F of row i is ``rows[i * WIDTH + F]``.
+
+Frames (what `kseg.kernel.frames` finds in a segment), FRAME_*:
+
+    POSITION   byte position in the file            SIZE    bytes of the whole entry, its length field included
+    MAGIC      signed magic byte                    STATE   bits, see kseg.kernel.frames
+
+Records (what `kseg.kernel.records` finds in a batch), ROW_*; positions count from the start of the buffer the records lie in:
+
+    OFFSET     absolute offset                      TIMESTAMP     ms since the epoch, -1 none
+    SEQUENCE   producer sequence, -1 none           KEY, VALUE    position of the bytes
+    KEY_SIZE, VALUE_SIZE   bytes, -1 null           HEADERS       index of the first header row
+    HEADER_COUNT                                    CHECK         v0, v1, 0.7: CRC | valid << 32 | timestamp kind << 33
+                                                                  (kind 0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
+
+Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
+"""
+
+from zlib import crc32 as _zlib_crc32
+
+FRAME_WIDTH, FRAME_POSITION, FRAME_SIZE, FRAME_MAGIC, FRAME_STATE = 4, 0, 1, 2, 3
+ROW_WIDTH = 10
+ROW_OFFSET, ROW_TIMESTAMP, ROW_SEQUENCE, ROW_KEY, ROW_KEY_SIZE = 0, 1, 2, 3, 4
+ROW_VALUE, ROW_VALUE_SIZE, ROW_HEADERS, ROW_HEADER_COUNT, ROW_CHECK = 5, 6, 7, 8, 9
+HEADER_WIDTH, HEADER_KEY, HEADER_KEY_SIZE, HEADER_VALUE, HEADER_VALUE_SIZE = 4, 0, 1, 2, 3
+
+
+def be16(p, i):
+    return int.from_bytes(p[i : i + 2], "big", signed=True)
+
+
+def be32(p, i):
+    return int.from_bytes(p[i : i + 4], "big", signed=True)
+
+
+def be64(p, i):
+    return int.from_bytes(p[i : i + 8], "big", signed=True)
+
+
+def native_setup():
+    """Fills native.h's tables; here there is nothing to fill."""
+
+
+def crc32c(crc, p, start, end):
+    """CRC-32C of ``p[start:end]`` after ``crc``, the finalised CRC (0 at first) of what came before."""
+    if end <= start:
+        return crc
+    from crc32c import crc32c as update  # 45 ms: not before it is needed
+
+    return update(p[start:end], crc)
+
+
+def crc32(crc, p, start, end):
+    """CRC-32 (zlib's) of ``p[start:end]`` after ``crc``, as `crc32c`."""
+    return _zlib_crc32(p[start:end], crc) if end > start else crc
+
+
+def crc32c_shift(state, n):
+    """The CRC register ``state`` (not finalised) after ``n`` more zero bytes, in time that grows with log n."""
+    return _shift(_CASTAGNOLI, state, n)
+
+
+def crc32_shift(state, n):
+    return _shift(_IEEE, state, n)
+
+
+def crc32c_range(before, through, n):
+    """CRC-32C of ``n`` bytes, given that of all bytes before them and that of all bytes through their end."""
+    return through ^ _shift(_CASTAGNOLI, before, n)
+
+
+def crc32_range(before, through, n):
+    return through ^ _shift(_IEEE, before, n)
+
+
+# A register is a polynomial over GF(2), bit 31 its x^0; checksum.h tells more. Entry k is x^(8 * 2^k), and there are
+# enough for any 64-bit n.
+_CASTAGNOLI, _IEEE = 0x82F63B78, 0xEDB88320
+_powers: dict[int, list[int]] = {}
+
+
+def _shift(polynomial, state, n):
+    powers = _powers.get(polynomial)
+    if powers is None:
+        powers = [1 << 23]
+        for _ in range(63):
+            powers.append(_multiply(polynomial, powers[-1], powers[-1]))
+        _powers[polynomial] = powers
+    k = 0
+    while n:
+        if n & 1:
+            state = _multiply(polynomial, state, powers[k])
+        n >>= 1
+        k += 1
+    return state
+
+
+def _multiply(polynomial, a, b):
+    product = 0
+    for _ in range(32):
+        if a & 0x80000000:
+            product ^= b
+        a = a << 1 & 0xFFFFFFFF
+        b = b >> 1 ^ polynomial if b & 1 else b >> 1
+    return product

@@ -1,0 +1,422 @@
+"""Records of a v2 batch: one walk that checks every length and writes rows (`kseg.kernel.native` tells their layout).
+
+A record, behind its own length as a zigzag varint (Kafka's DefaultRecord, KIP-98):
+
+    attributes int8 | timestampDelta varlong | offsetDelta varint | keyLength varint | key | valueLength varint | value
+    | headerCount varint | headerCount x (keyLength varint, key, valueLength varint, value)
+
+Any negative key or value length is null, as Kafka reads it. Over-long varints are accepted, those of more than 5 bytes
+(10 for the varlong) are not.
+
+``batch`` (int64[8], in) tells the walk what the batch header says, BATCH_*:
+
+    0 COUNT  1 BASE_OFFSET  2 BASE_TIMESTAMP ms  3 MAX_TIMESTAMP ms  4 LOG_APPEND (0 or 1)  5 BASE_SEQUENCE  6 LAST_OFFSET_DELTA
+
+``cursor`` (int64[8], in and out) is where the walk stands, CURSOR_*:
+
+    0 INDEX of the next record     1 POSITION of its first byte   2 ROWS written by this call   3 HEADERS rows written by it
+    4 FLAGS, what is odd but can be read: FLAG_*                  5 LAST_DELTA, the last offset delta seen (start with -1)
+    6 LARGEST_TIMESTAMP in ms seen (start with the smallest int64)
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+else:
+    from kseg.kernel.native import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+
+COMPILED = cython.compiled
+
+COMPLETE, MORE, TOO_MANY_HEADERS = 0, 1, 14
+REASONS = {
+    2: "the length of a record is no varint",
+    3: "the length of a record does not fit the batch",
+    4: "a timestamp delta is no varlong",
+    5: "an offset delta is no varint",
+    6: "a key length is no varint or does not fit the record",
+    7: "a value length is no varint or does not fit the record",
+    8: "a header count is no varint or does not fit the record",
+    9: "a header key does not fit the record",
+    10: "a header value does not fit the record",
+    11: "a record is longer than its fields",
+    12: "bytes are left after the last record",
+    13: "the record count is negative",
+    14: "a record has more headers than there is room for",
+}
+FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES = 1, 2, 4
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def varint(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    """The zigzag varint at i as value * 16 + bytes used; 0 where there is none before end."""
+    byte: cython.uint
+    value: cython.uint
+    used: cython.uint
+    if i >= end:
+        return 0
+    byte = p[i]
+    if byte < 128:
+        if byte & 1:
+            return -cython.cast(cython.longlong, (byte >> 1) + 1) * 16 + 1
+        return cython.cast(cython.longlong, byte >> 1) * 16 + 1
+    value = byte & 127
+    used = 1
+    while True:
+        if used >= 5 or i + used >= end:
+            return 0
+        byte = p[i + used]
+        value |= (byte & 127) << (7 * used)
+        used += 1
+        if byte < 128:
+            break
+    if not cython.compiled:
+        value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
+    if value & 1:
+        return -(cython.cast(cython.longlong, value >> 1) + 1) * 16 + used
+    return cython.cast(cython.longlong, value >> 1) * 16 + used
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def varlong_size(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Bytes of the varlong at i; 0 where there is none of at most 10 bytes before end."""
+    used: cython.Py_ssize_t = 0
+    while used < 10 and i + used < end:
+        used += 1
+        if p[i + used - 1] < 128:
+            return used
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def varlong(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.ulonglong = 0
+    k: cython.Py_ssize_t
+    for k in range(size):
+        value |= cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k)
+    if cython.compiled:
+        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+    else:
+        value &= 0xFFFFFFFFFFFFFFFF
+        return (value >> 1) ^ -(value & 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def wrapping_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """a + b modulo 2^64, as Java adds longs."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
+    else:
+        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_headers(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    headers: cython.pointer[cython.longlong],
+    first: cython.longlong,
+    store: cython.bint,
+) -> cython.Py_ssize_t:
+    """Walks count headers from i; the position behind them, or -status."""
+    r: cython.longlong
+    size: cython.longlong
+    k: cython.longlong
+    h: cython.longlong
+    for k in range(count):
+        r = varint(p, i, end)
+        if r == 0:
+            return -9
+        i += r & 15
+        size = r >> 4
+        if size < 0 or size > end - i:
+            return -9
+        if store:
+            h = (first + k) * HEADER_WIDTH
+            headers[h + HEADER_KEY] = i
+            headers[h + HEADER_KEY_SIZE] = size
+        i += size
+        r = varint(p, i, end)
+        if r == 0:
+            return -10
+        i += r & 15
+        size = r >> 4
+        if size > end - i:
+            return -10
+        if size < 0:
+            size = -1
+        if store:
+            h = (first + k) * HEADER_WIDTH
+            headers[h + HEADER_VALUE] = i
+            headers[h + HEADER_VALUE_SIZE] = size
+        if size > 0:
+            i += size
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    cursor: cython.pointer[cython.longlong],
+    batch: cython.pointer[cython.const[cython.longlong]],
+    rows: cython.pointer[cython.longlong],
+    row_capacity: cython.Py_ssize_t,
+    headers: cython.pointer[cython.longlong],
+    header_capacity: cython.Py_ssize_t,
+) -> cython.int:
+    """Walks records from the cursor to ``end``, writing rows while there is room; capacity 0 means: check only.
+
+    COMPLETE, MORE (room is used up: call again) or a key of REASONS; the cursor then stands at the record concerned.
+    """
+    i: cython.Py_ssize_t = cursor[1]
+    after: cython.Py_ssize_t
+    attributes: cython.Py_ssize_t
+    used: cython.Py_ssize_t
+    key: cython.Py_ssize_t
+    value: cython.Py_ssize_t
+    k: cython.longlong = cursor[0]
+    count: cython.longlong = batch[0]
+    base_offset: cython.longlong = batch[1]
+    base_timestamp: cython.longlong = batch[2]
+    append_time: cython.longlong = batch[3]
+    is_append_time: cython.bint = batch[4] != 0
+    base_sequence: cython.longlong = batch[5]
+    last_delta_allowed: cython.longlong = batch[6]
+    r: cython.longlong
+    size: cython.longlong
+    timestamp: cython.longlong
+    delta: cython.longlong
+    key_size: cython.longlong
+    value_size: cython.longlong
+    header_count: cython.longlong
+    header_rows: cython.longlong = 0
+    n: cython.longlong = 0
+    row: cython.longlong
+    flags: cython.longlong = cursor[4]
+    last_delta: cython.longlong = cursor[5]
+    largest: cython.longlong = cursor[6]
+    store: cython.bint = row_capacity > 0
+    status: cython.int = 0
+    if count < 0:
+        status = 13
+        count = k
+    while k < count:
+        if store and n >= row_capacity:
+            status = 1
+            break
+        r = varint(p, i, end)
+        if r == 0:
+            status = 2
+            break
+        used = r & 15
+        size = r >> 4
+        if size < 6 or size > end - i - used:
+            status = 3
+            break
+        after = i + used + size
+        attributes = i + used
+        key = attributes + 1
+        used = varlong_size(p, key, after)
+        if used == 0:
+            status = 4
+            break
+        timestamp = append_time if is_append_time else wrapping_sum(base_timestamp, varlong(p, key, used))
+        key += used
+        r = varint(p, key, after)
+        if r == 0:
+            status = 5
+            break
+        key += r & 15
+        delta = r >> 4
+        r = varint(p, key, after)
+        key += r & 15
+        key_size = r >> 4
+        if r == 0 or key_size > after - key:
+            status = 6
+            break
+        if key_size < 0:
+            key_size = -1
+        value = key if key_size < 0 else key + key_size
+        r = varint(p, value, after)
+        value += r & 15
+        value_size = r >> 4
+        if r == 0 or value_size > after - value:
+            status = 7
+            break
+        if value_size < 0:
+            value_size = -1
+        used = value if value_size < 0 else value + value_size
+        r = varint(p, used, after)
+        used += r & 15
+        header_count = r >> 4
+        if r == 0 or header_count < 0 or header_count > after - used:
+            status = 8
+            break
+        if header_count:
+            if store and header_rows + header_count > header_capacity:
+                status = 1 if n else 14
+                break
+            used = read_headers(p, used, after, header_count, headers, header_rows, store)
+            if used < 0:
+                status = -used
+                break
+        if used != after:
+            status = 11
+            break
+        if delta <= last_delta:
+            flags |= 1
+        if delta < 0 or delta > last_delta_allowed:
+            flags |= 2
+        if p[attributes]:
+            flags |= 4
+        last_delta = delta
+        if timestamp > largest:
+            largest = timestamp
+        if store:
+            row = n * ROW_WIDTH
+            rows[row + ROW_OFFSET] = wrapping_sum(base_offset, delta)
+            rows[row + ROW_TIMESTAMP] = timestamp
+            rows[row + ROW_SEQUENCE] = -1 if base_sequence < 0 else (base_sequence + delta) & 0x7FFFFFFF
+            rows[row + ROW_KEY] = key
+            rows[row + ROW_KEY_SIZE] = key_size
+            rows[row + ROW_VALUE] = value
+            rows[row + ROW_VALUE_SIZE] = value_size
+            rows[row + ROW_HEADERS] = header_rows
+            rows[row + ROW_HEADER_COUNT] = header_count
+            rows[row + ROW_CHECK] = 0
+            n += 1
+        header_rows += header_count
+        i = after
+        k += 1
+    if status == 0 and batch[0] > 0 and i != end:
+        status = 12
+    cursor[0] = k
+    cursor[1] = i
+    cursor[2] = n
+    cursor[3] = header_rows
+    cursor[4] = flags
+    cursor[5] = last_delta
+    cursor[6] = largest
+    return status
+
+
+def read(
+    payload: cython.const[cython.uchar][::1],
+    end: cython.Py_ssize_t,
+    cursor: cython.longlong[::1],
+    batch: cython.const[cython.longlong][::1],
+    rows: cython.longlong[::1],
+    headers: cython.longlong[::1],
+) -> int:
+    """`read_records` over any buffer; ``rows`` and ``headers`` hold int64, their lengths say how much room there is.
+
+    One row of room in ``rows`` is the least; use `check` to walk without rows.
+    """
+    status: cython.int
+    if cython.compiled:
+        if end > len(payload) or len(cursor) < 8 or len(batch) < 8 or len(rows) < ROW_WIDTH:
+            raise ValueError("a buffer is too short")
+        if len(payload) == 0:
+            return 0 if batch[0] == 0 else 2
+        with cython.nogil:
+            status = read_records(
+                cython.address(payload[0]),
+                end,
+                cython.address(cursor[0]),
+                cython.address(batch[0]),
+                cython.address(rows[0]),
+                rows.shape[0] // ROW_WIDTH,
+                cython.address(headers[0]),
+                headers.shape[0] // HEADER_WIDTH,
+            )
+        return status
+    else:
+        return read_records(
+            payload, end, cursor, batch, rows, len(rows) // ROW_WIDTH, headers, len(headers) // HEADER_WIDTH
+        )
+
+
+def check(
+    payload: cython.const[cython.uchar][::1],
+    end: cython.Py_ssize_t,
+    cursor: cython.longlong[::1],
+    batch: cython.const[cython.longlong][::1],
+) -> int:
+    """`read_records` to the end of the batch, writing no rows."""
+    status: cython.int
+    if cython.compiled:
+        if end > len(payload) or len(cursor) < 8 or len(batch) < 8:
+            raise ValueError("a buffer is too short")
+        if len(payload) == 0:
+            return 0 if batch[0] == 0 else 2
+        with cython.nogil:
+            status = read_records(
+                cython.address(payload[0]),
+                end,
+                cython.address(cursor[0]),
+                cython.address(batch[0]),
+                cython.NULL,
+                0,
+                cython.NULL,
+                0,
+            )
+        return status
+    else:
+        return read_records(payload, end, cursor, batch, None, 0, None, 0)

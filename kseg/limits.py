@@ -1,0 +1,31 @@
+"""Every bound in one place: what a corrupt or hostile file may make kseg hold, open or repeat."""
+
+MAX_BATCH_BYTES = 256 << 20
+"""Bytes that one batch may decompress to (all nested sets of a message together); ``--max-batch-bytes`` moves it.
+
+Kafka has no such ceiling; a batch of the default ``message.max.bytes`` (1 MiB) would need a ratio of 256 to reach it.
+"""
+
+MAX_NESTING = 16
+"""Compressed sets inside compressed sets (0.7 to 0.9 readers recurse without limit; 3 is the deepest ever seen)."""
+
+ROWS_PER_CALL = 4096
+"""Records that one call of the kernel hands over (80 bytes each)."""
+
+HEADERS_PER_CALL = 16384
+"""Header rows for those records (32 bytes each); grown for a single record that has more."""
+
+MAX_HEADERS = 1 << 20
+"""Headers of one record."""
+
+FRAMES_PER_CALL = 8192
+"""Frames that one call of the kernel hands over (32 bytes each)."""
+
+WINDOW_BYTES = 1 << 20
+"""Bytes read at a time where a file is not mapped."""
+
+SEARCH_BYTES = 16 << 20
+"""Bytes searched for an intact batch between two looks at signals and at the size of the file."""
+
+OUTPUT_BYTES = 1 << 20
+"""Bytes of output gathered before they are written."""

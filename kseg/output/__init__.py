@@ -1,0 +1,1 @@
+"""Rows in, text out. Rooms here know rows and items, not commands."""

@@ -1,0 +1,182 @@
+"""The JSON form of a dump: one object a line, keys in Kafka's own camelCase, lossless for any bytes.
+
+A string stands for bytes that are UTF-8, ``{"base64": …}`` for others, null for null. A field that a format lacks is
+absent; one that it has but that is unset is null.
+"""
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from kseg.formats.control import control_object, parse_control
+from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel import jsonl as kernel
+from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.output.printer import Printer, Span, all_rows
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import TIMESTAMP_TYPES, Batch, Damage, Problem, records_of
+from kseg.segment.reader import Run, SegmentReader
+
+
+def encode(value: Any) -> bytes:
+    """JSON without spaces; strings that are no UTF-8 (odd file names) are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def bytes_value(data: bytes | None) -> Any:
+    """How a key or value stands in JSON."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def unset(number: int) -> int | None:
+    return None if number == -1 else number
+
+
+class JsonLinesPrinter(Printer):
+    """Writes a dump as JSON Lines."""
+
+    _context: tuple[bytes, bytes, bytes]
+
+    def begin(self, file: SegmentFile) -> None:
+        self._file = file
+        name = encode(os.fspath(file.path))
+        place = b',"topic":' + encode(file.topic) + b',"partition":' + encode(file.partition) + b',"offset":'
+        self._context = (
+            b'{"type":"batch","file":' + name + b',"position":',
+            b'{"type":"record","file":' + name + b',"position":',
+            place,
+        )
+        self._flags = kernel.DEEP * self.style.deep | kernel.CONTENTS * self.style.contents
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        if reader.era_07:
+            for i in range(run.count):
+                self.batch(reader.batch(run, i, keep=False))
+        else:
+            super().run(reader, run)
+
+    def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
+        return kernel.json_batches(
+            buffer, rows, first, stop, self._flags, self._context, self.scratch.rows, self.scratch.headers,
+            self._out, self._state,
+        )  # fmt: skip
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        problems = batch.check() if self.style.deep else batch.problems
+        self.errors += bool(problems)
+        self._put(encode(self._batch_object(batch, problems)) + b"\n")
+        if not self.style.deep:
+            return
+        try:
+            if batch.era_07:
+                self._records_07(batch, spans or all_rows)
+                return
+            for rows in batch.rows():
+                for first, stop in (spans or all_rows)(rows):
+                    self._records(batch, rows, first, stop)
+        except UndecodableError:
+            # The batch line has told it: `problems` comes from a walk over the same records.
+            return
+
+    def _batch_object(self, batch: Batch, problems: list[Problem]) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "type": "batch", "file": os.fspath(self._file.path), "position": batch.position, "size": batch.size,
+            "magic": batch.magic,
+        }  # fmt: skip
+        header: Any = batch.header
+        if batch.era_07:
+            found |= {"baseOffset": batch.base_offset, "nextOffset": batch.next_offset, "compression": batch.compression}
+        elif batch.magic < 2:
+            first, count = batch.extent() if self.style.deep else (batch.base_offset, None if header.codec else 1)
+            found |= {"baseOffset": first, "lastOffset": header.offset, "count": count, "compression": batch.compression}
+            if batch.magic:
+                found |= {"timestampType": batch.timestamp_type, "maxTimestamp": header.timestamp}
+        else:
+            found |= {
+                "baseOffset": header.base_offset,
+                "lastOffset": header.last_offset,
+                "count": header.count,
+                "baseSequence": unset(header.base_sequence),
+                "lastSequence": unset(header.last_sequence),
+                "producerId": unset(header.producer_id),
+                "producerEpoch": unset(header.producer_epoch),
+                "partitionLeaderEpoch": unset(header.partition_leader_epoch),
+                "isTransactional": header.is_transactional,
+                "isControl": header.is_control,
+                "deleteHorizonMs": header.delete_horizon_ms,
+                "compression": batch.compression,
+                "timestampType": batch.timestamp_type,
+                "baseTimestamp": None if header.delete_horizon_ms is not None else header.base_timestamp,
+                "maxTimestamp": header.max_timestamp,
+            }
+        return found | {"crc": header.crc, "isValid": batch.is_valid, "problems": [problem.code for problem in problems]}
+
+    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
+        magic = min(max(batch.magic, 0), 2)
+
+        def render(start: int, end: int) -> int:
+            return kernel.json_records(
+                rows.payload, rows.rows, rows.headers, start, end, magic, self._flags, self._context, batch.position,
+                kind, self._out, self._state,
+            )  # fmt: skip
+
+        if not batch.is_control:
+            self._render_rows(render, first, stop)
+            return
+        for i, record in enumerate(records_of(rows, kind)):
+            if first <= i < stop:
+                self._render_rows(render, i, i + 1)
+                self._take_back(2)
+                self._put(b',"control":' + encode(control_object(parse_control(record.key, record.value))) + b"}\n")
+
+    def _take_back(self, count: int) -> None:
+        """Removes the last bytes written, which are still in the output: a line is never flushed at its end."""
+        self._state[3] -= count
+
+    def _records_07(self, batch: Batch, spans: Callable[[Rows], list[Span]]) -> None:
+        held: dict[str, Any] | None = None
+        try:
+            for rows in batch.rows():
+                for first, stop in spans(rows):
+                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
+                        if held is not None:
+                            self._put(encode(held) + b"\n")
+                        held = self._record_07(batch, rows, at)
+            if held is not None:
+                held["nextOffset"] = batch.next_offset
+        finally:
+            if held is not None:
+                self._put(encode(held) + b"\n")
+
+    def _record_07(self, batch: Batch, rows: Rows, at: int) -> dict[str, Any]:
+        value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
+        found = {
+            "type": "record", "file": os.fspath(self._file.path), "position": batch.position, "topic": self._file.topic,
+            "partition": self._file.partition, "offset": rows.rows[at + ROW_OFFSET], "nextOffset": batch.base_offset,
+            "valueSize": size, "isValid": bool(rows.rows[at + ROW_CHECK] >> 32 & 1),
+        }  # fmt: skip
+        if self.style.contents:
+            found["value"] = bytes_value(bytes(rows.payload[value : value + size]))
+        return found
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        found = {
+            "type": "damage", "code": damage.code, "file": os.fspath(self._file.path), "position": damage.position,
+            "length": damage.length, "message": damage.message,
+        }  # fmt: skip
+        self._put(encode(found) + b"\n")
+
+    trailing = damage

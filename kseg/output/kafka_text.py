@@ -1,0 +1,183 @@
+"""The text form of a dump: the lines of kafka-dump-log.sh 4.3.1, byte for byte where that tool reads a file to its end.
+
+Departures: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid, and on
+a terminal control characters are escaped. 0.7 files, which that tool does not know, have lines in the same manner.
+"""
+
+import os
+from collections.abc import Callable
+
+from kseg.formats.control import control_text, parse_control
+from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel import text as kernel
+from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.output.printer import Printer, Span, STATE_NEXT, STATE_ORIGIN, STATE_OUT, STATE_POSITION, STATE_RECORD
+from kseg.output.printer import all_rows, frame_row
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import TIMESTAMP_TYPES, Batch, Damage, Record, records_of
+from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES, Run, SegmentReader
+
+
+class KafkaTextPrinter(Printer):
+    """Writes a dump as text."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        style = self.style
+        self._flags = (
+            kernel.DEEP * style.deep
+            | kernel.CONTENTS * style.contents
+            | kernel.SKIP_METADATA * style.skip_metadata
+            | kernel.ESCAPE * style.escape
+        )
+
+    def begin(self, file: SegmentFile) -> None:
+        self._file = file
+        self._put(b"Dumping " + os.fsencode(os.path.normpath(file.path) if file.path != "-" else "-") + b"\n")
+        if file.kind == ".checkpoint":
+            if file.base_offset is None:
+                self._put(b"KRaft bootstrap snapshot\n")
+            else:
+                self._put(b"Snapshot end offset: %d, epoch: %d\n" % (file.base_offset, file.epoch or 0))
+        elif file.base_offset is not None:
+            self._put(b"Log starting offset: %d\n" % file.base_offset)
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        if reader.era_07:
+            for i in range(run.count):
+                self.batch(reader.batch(run, i, keep=False))
+        else:
+            super().run(reader, run)
+
+    def _render_run(self, buffer: object, rows: memoryview, first: int, stop: int) -> int:
+        return kernel.text_batches(
+            buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state
+        )
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        self.errors += not batch.is_valid
+        if batch.era_07:
+            self._batch_07(batch, spans or all_rows)
+            return
+        self._line(batch)
+        if not self.style.deep:
+            return
+        try:
+            for rows in batch.rows():
+                for first, stop in (spans or all_rows)(rows):
+                    self._records(batch, rows, first, stop)
+        except UndecodableError as error:
+            self.errors += 1
+            self.sink_damage(error.problem, batch.position, batch.size)
+
+    def _line(self, batch: Batch) -> None:
+        state = self._state
+        frame = frame_row(batch)
+        state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = 0, 0, 0
+        state[STATE_ORIGIN] = batch.position
+        while kernel.text_batches(
+            batch.data, frame, 0, 1, kernel.LINE_ONLY, self.scratch.rows, self.scratch.headers, self._out, state
+        ):
+            self._flush()
+
+    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+        kind = batch.timestamp_type.encode()
+        magic = min(max(batch.magic, 0), 2)
+
+        def render(start: int, end: int) -> int:
+            return kernel.text_records(
+                rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, self._out, self._state
+            )
+
+        if not batch.is_control:
+            self._render_rows(render, first, stop)
+            return
+        for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
+            if first <= i < stop:
+                self._control_record(render, i, record)
+
+    def _control_record(self, render: Callable[[int, int], int], i: int, record: Record) -> None:
+        if not self.style.skip_metadata:
+            flags, self._flags = self._flags, self._flags & ~kernel.CONTENTS
+            self._render_rows(render, i, i + 1)
+            self._flags = flags
+            self._state[STATE_OUT] -= 1
+            self._put(control_text(parse_control(record.key, record.value)).encode("utf-8", "replace"))
+        self._put(b"\n")
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        self.sink_damage(damage.code, damage.position, damage.length)
+
+    def sink_damage(self, code: str, position: int, length: int) -> None:
+        """The line that stands where damage is, or where records stop decoding."""
+        self._put(b"| damage: %s position: %d length: %d\n" % (code.encode(), position, length))
+
+    def trailing(self, damage: Damage) -> None:
+        """Bytes behind the last batch that kafka-dump-log passes over with a line of its own."""
+        self.errors += 1
+        name = os.fsencode(self._file.name)
+        self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
+
+    def _batch_07(self, batch: Batch, spans: Callable[[Rows], list[Span]]) -> None:
+        header = batch.header
+        self._put(
+            b"offset: %d position: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %s\n"
+            % (
+                batch.base_offset,
+                batch.position,
+                batch.size,
+                batch.magic,
+                batch.compression.encode(),
+                header.crc,
+                b"true" if batch.is_valid else b"false",
+            )
+        )
+        if not self.style.deep:
+            return
+        held: tuple[bytes, bytes] | None = None
+        try:
+            for rows in batch.rows():
+                for first, stop in spans(rows):
+                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
+                        if held is not None:
+                            self._put_record_07(held, batch.base_offset)
+                        held = self._record_07(rows, at)
+            if held is not None:
+                self._put_record_07(held, batch.next_offset)
+        except UndecodableError as error:
+            if held is not None:
+                self._put_record_07(held, batch.base_offset)
+            self.errors += 1
+            self.sink_damage(error.problem, batch.position, batch.size)
+
+    def _put_record_07(self, held: tuple[bytes, bytes], next_offset: int | None) -> None:
+        if self.style.skip_metadata:
+            self._put(b"|" + held[1] + b"\n" if held[1] else b"\n")
+        else:
+            self._put(b"%s%d%s\n" % (held[0], next_offset, held[1]))
+
+    def _record_07(self, rows: Rows, at: int) -> tuple[bytes, bytes]:
+        """The line of a message before and behind its next offset, which depends on whether another one follows."""
+        value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
+        check = rows.rows[at + ROW_CHECK]
+        content = b""
+        if self.style.contents:
+            shown = bytes(rows.payload[value : value + size]).decode("utf-8", "replace")
+            if self.style.escape:
+                shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+            content = b" payload: " + shown.encode()
+        if self.style.skip_metadata:
+            return b"", content
+        is_valid = b"true" if check >> 32 & 1 else b"false"
+        crc = b" valueSize: %d isValid: %s crc: %d" % (size, is_valid, check & 0xFFFFFFFF)
+        return b"| offset: %d nextOffset: " % rows.rows[at + ROW_OFFSET], crc + content
+
+
+def is_passed_over(damage: Damage, head: bytes) -> bool:
+    """Whether kafka-dump-log ends at this damage without an error: too few bytes for a header, or an entry that is longer
+    than the rest of the file (FileLogInputStream). ``head`` is the first 12 bytes, the damage reaches to the end."""
+    if damage.length <= SHORT_TAIL_BYTES:
+        return True
+    size = int.from_bytes(head[8:12], "big", signed=True)
+    return size >= LEAST_SIZE and size + 12 > damage.length

@@ -1,0 +1,162 @@
+"""What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats.rows import Rows, Scratch, int64s
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, ROW_OFFSET, ROW_WIDTH
+from kseg.limits import OUTPUT_BYTES, WINDOW_BYTES
+from kseg.output.sink import Sink
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Batch, Damage
+from kseg.segment.reader import Run, SegmentReader
+
+DONE, FLUSH, NOT_PLAIN, GROW = 0, 1, 2, 3
+STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What is shown of a batch: its records (``deep``), their keys and values (``contents``)."""
+
+    deep: bool = False
+    contents: bool = False
+    skip_metadata: bool = False
+    escape: bool = False
+
+
+class Printer:
+    """Base of the forms: `begin` a file, then `run`, `batch` and `damage` in the order of its items, then `finish`.
+
+    ``errors`` counts damage and batches that are not right.
+    """
+
+    def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
+        self.sink = sink
+        self.style = style
+        self.scratch = scratch
+        self.errors = 0
+        self._out = bytearray(OUTPUT_BYTES)
+        self._state = int64s(8)
+
+    def begin(self, file: SegmentFile) -> None:
+        raise NotImplementedError
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        """One batch; ``spans`` picks the rows (first, stop) that are shown of its records, None: all."""
+        raise NotImplementedError
+
+    def damage(self, damage: Damage) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Ends a file."""
+        self._flush()
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        """A run of frames: plain ones in the kernel, the others through `batch`."""
+        first = 0
+        while first < run.count:
+            buffer, rows, origin, stop = self._window(reader, run, first)
+            self._run_window(reader, run, buffer, rows, origin, first, stop)
+            first = stop
+
+    def _window(self, reader: SegmentReader, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
+        """The bytes of frames [first, stop) and rows whose positions count from their start."""
+        if isinstance(reader.buffer, memoryview):
+            return reader.buffer, run.rows, 0, run.count
+        rows = run.rows
+        origin = rows[first * FRAME_WIDTH + FRAME_POSITION]
+        stop = first + 1
+        while stop < run.count and rows[stop * FRAME_WIDTH + FRAME_POSITION] - origin < WINDOW_BYTES:
+            stop += 1
+        last = (stop - 1) * FRAME_WIDTH
+        end = rows[last + FRAME_POSITION] + rows[last + FRAME_SIZE]
+        moved = int64s(stop * FRAME_WIDTH)
+        moved[:] = rows[: stop * FRAME_WIDTH]
+        for i in range(first, stop):
+            moved[i * FRAME_WIDTH + FRAME_POSITION] -= origin
+        return reader.buffer[origin:end], moved, origin, stop
+
+    def _run_window(
+        self, reader: SegmentReader, run: Run, buffer: Any, rows: memoryview, origin: int, first: int, stop: int
+    ) -> None:
+        state = self._state
+        state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION], state[STATE_ORIGIN] = first, 0, 0, origin
+        while True:
+            status = self._render_run(buffer, rows, state[STATE_NEXT], stop)
+            if status == DONE:
+                return
+            if status == FLUSH:
+                self._flush()
+            elif status == GROW:
+                self._grow(state[STATE_NEEDED])
+            else:
+                at = state[STATE_NEXT]
+                self.batch(reader.batch(run, at, keep=False))
+                state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
+                state[STATE_ORIGIN] = origin
+
+    def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
+        raise NotImplementedError
+
+    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int) -> None:
+        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for."""
+        state = self._state
+        state[STATE_RECORD] = first
+        while True:
+            status = render(state[STATE_RECORD], stop)
+            if status == DONE:
+                return
+            if status == FLUSH:
+                self._flush()
+            else:
+                self._grow(state[STATE_NEEDED])
+
+    def _grow(self, needed: int) -> None:
+        self._flush()
+        if needed > len(self._out):
+            self._out = bytearray(needed)
+
+    def _put(self, data: bytes) -> None:
+        """Appends bytes made in Python to those the kernel has written."""
+        if len(data) > len(self._out) - self._state[STATE_OUT]:
+            self._flush()
+            if len(data) > len(self._out):
+                self.sink.write(data)
+                return
+        at = self._state[STATE_OUT]
+        self._out[at : at + len(data)] = data
+        self._state[STATE_OUT] = at + len(data)
+
+    def _flush(self) -> None:
+        written = self._state[STATE_OUT]
+        if written:
+            self.sink.write_view(memoryview(self._out)[:written])
+            self._state[STATE_OUT] = 0
+
+
+def all_rows(rows: Rows) -> list[Span]:
+    return [(0, rows.count)]
+
+
+def frame_row(batch: Batch) -> memoryview:
+    """The batch as the only frame of its own bytes."""
+    row = int64s(FRAME_WIDTH)
+    row[FRAME_SIZE], row[FRAME_MAGIC], row[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
+    return row
+
+
+def offsets_between(rows: Rows, first: int, last: int) -> list[Span]:
+    """Spans of rows with first <= offset <= last, in the order of the rows."""
+    spans: list[Span] = []
+    for i in range(rows.count):
+        if first <= rows.rows[i * ROW_WIDTH + ROW_OFFSET] <= last:
+            if spans and spans[-1][1] == i:
+                spans[-1] = (spans[-1][0], i + 1)
+            else:
+                spans.append((i, i + 1))
+    return spans

@@ -1,0 +1,224 @@
+"""Turns the bytes of a segment into runs of frames and damage that tile it exactly: no overlap, no hole.
+
+Intact frames are followed in the kernel, thousands a call. Where one is not intact there are three outcomes:
+
+1. Its length leads somewhere sound (the end of the file, a header that goes on from it, an intact frame): it is a batch
+   all the same, one whose CRC or magic is wrong.
+2. Its length is suspect: the next intact frame is searched for, by structure and CRC, and what lies before it is damage.
+3. No intact frame follows: the rest of the file is damage.
+
+The kernel keeps both steps linear in the size of the file (`kseg.kernel.frames`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats import record_batch, v07
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import frames as kernel
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
+from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
+from kseg.segment.damage import continues, describe, last_offset_claimed
+from kseg.segment.items import Batch, Damage
+from kseg.segment.source import Source
+
+SHORT_TAIL_BYTES = 17
+"""So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
+
+LEAST_SIZE = 14
+"""Below this a size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
+
+
+@dataclass(slots=True)
+class Run:
+    """``count`` frames in ``rows`` (columns FRAME_*), one behind the other. Valid until the reader is asked for more."""
+
+    rows: memoryview
+    count: int
+
+    @property
+    def position(self) -> int:
+        return self.rows[FRAME_POSITION]
+
+    @property
+    def end(self) -> int:
+        last = (self.count - 1) * FRAME_WIDTH
+        return self.rows[last + FRAME_POSITION] + self.rows[last + FRAME_SIZE]
+
+
+class SegmentReader:
+    """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
+
+    With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
+    ``end`` after reading is how far the items reach.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        era_07: bool = False,
+        base_offset: int = 0,
+        live: bool = False,
+        max_bytes: int | None = None,
+        scratch: Scratch | None = None,
+    ) -> None:
+        self.source = source
+        self.buffer: Any = source.buffer
+        self.era_07 = era_07
+        self.base_offset = base_offset
+        self.live = live
+        self.scratch = scratch or Scratch()
+        self.end = source.size if max_bytes is None else min(source.size, max_bytes)
+        self.is_cut = self.end < source.size
+        self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        self._state = int64s(8)
+        self._state[2] = -1
+        self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
+        self._last_offset = -1
+
+    def __iter__(self) -> Iterator[Batch | Damage]:
+        """Every item in order; the batches own their bytes."""
+        for item in self.runs():
+            if isinstance(item, Damage):
+                yield item
+            else:
+                for i in range(item.count):
+                    yield self.batch(item, i)
+
+    def batch(self, run: Run, i: int, keep: bool = True) -> Batch:
+        """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source."""
+        at = i * FRAME_WIDTH
+        position, size = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
+        data = self.buffer[position : position + size]
+        return Batch(
+            bytes(data) if keep else data,
+            position,
+            size,
+            run.rows[at + FRAME_MAGIC],
+            bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT),
+            self.era_07,
+            self.base_offset,
+            self.scratch,
+        )
+
+    def runs(self) -> Iterator[Run | Damage]:
+        """The same items with batches as runs of frames."""
+        position = 0
+        while position < self.end:
+            self._state[0] = position
+            status = kernel.scan(self.buffer, self.end, self._rows, self.era_07, *self._tables, self._state)
+            count, reached = self._state[1], self._state[0]
+            if self._has_shrunk() and reached > self.end:
+                continue
+            if count:
+                run = Run(self._rows, count)
+                self._last_offset = self._last_offset_of(run)
+                yield run
+                position = reached
+            if status == kernel.IRREGULAR and position < self.end:
+                item = self._irregular(position)
+                if item is None:
+                    continue
+                if isinstance(item, Damage) and self._is_awaited(item):
+                    self.end = item.position
+                    return
+                yield item
+                position = item.end
+
+    def _has_shrunk(self) -> bool:
+        size = self.source.current_size()
+        if size < self.end:
+            self.end = size
+            return True
+        return False
+
+    def _is_awaited(self, damage: Damage) -> bool:
+        """Whether it is the part of a batch that a live broker (or --max-bytes) is just about to complete."""
+        if damage.end != self.end:
+            return False
+        return damage.code == "truncated-batch" and (self.live or self.is_cut) or damage.code == "zero-block" and self.live
+
+    def _last_offset_of(self, run: Run) -> int:
+        position = run.rows[(run.count - 1) * FRAME_WIDTH + FRAME_POSITION]
+        if self.era_07:
+            return -1
+        offset = be64(self._bytes(position, 8), 0)
+        if run.rows[(run.count - 1) * FRAME_WIDTH + FRAME_MAGIC] >= 2:
+            offset += be32(self._bytes(position + 23, 4), 0)
+        return offset
+
+    def _bytes(self, position: int, size: int) -> bytes:
+        return bytes(self.buffer[position : min(position + size, self.end)])
+
+    def _irregular(self, position: int) -> Run | Damage | None:
+        """What is at a position where no intact frame begins."""
+        self._use_tables(position)
+        after = self._claimed_end(position)
+        if after and self._leads_on(position, after):
+            return self._single(position, after - position)
+        following = self._find(position + 1)
+        if self._has_shrunk():
+            return None
+        if after and following == after:
+            return self._single(position, after - position)
+        stop = self.end if following < 0 else following
+        return describe(self.buffer, position, stop, following >= 0, self.era_07, self._last_offset)
+
+    def _use_tables(self, position: int) -> None:
+        """From the first irregular frame on, CRCs of long frames come from prefix CRCs."""
+        if self._state[2] < 0:
+            entries = (self.end - position) // 256 + 2
+            self._tables = tuple(memoryview(bytearray(4 * entries)).cast("I") for _ in range(2))
+            self._state[2] = position
+
+    def _claimed_end(self, position: int) -> int:
+        """Where the length field at position leads, if that is inside the file and the entry has room for its header."""
+        if self.era_07:
+            if self.end - position < v07.LEAST_BYTES:
+                return 0
+            head = self._bytes(position, 5)
+            size, magic = be32(head, 0), head[4]
+            least, after = 5 + (magic != 0), position + 4 + size
+        else:
+            if self.end - position <= SHORT_TAIL_BYTES:
+                return 0
+            head = self._bytes(position, 17)
+            size, magic = be32(head, 8), head[16]
+            least, after = (49 if 2 <= magic < 128 else 14 if magic == 0 else 22), position + 12 + size
+        return after if size >= least and after <= self.end else 0
+
+    def _leads_on(self, position: int, after: int) -> bool:
+        if after == self.end:
+            return True
+        if self.era_07:
+            return self._find(after, after + 1) == after
+        if self.end - after <= SHORT_TAIL_BYTES:
+            return True
+        last_offset = last_offset_claimed(self._bytes(position, record_batch.HEADER_BYTES))
+        if continues(self._bytes(after, record_batch.HEADER_BYTES), last_offset):
+            return True
+        return self._find(after, after + 1) == after
+
+    def _find(self, start: int, stop: int | None = None) -> int:
+        """The next position of an intact frame, -1 if there is none."""
+        stop = self.end if stop is None else stop
+        while start < stop:
+            until = min(start + SEARCH_BYTES, stop)
+            found = kernel.find(self.buffer, start, until, self.end, self.era_07, *self._tables, self._state)
+            if found >= 0:
+                return found
+            if self.source.current_size() < self.end:
+                return -1
+            start = until
+        return -1
+
+    def _single(self, position: int, size: int) -> Run:
+        magic = self.buffer[position + 4] if self.era_07 else self.buffer[position + 16]
+        self._rows[FRAME_POSITION], self._rows[FRAME_SIZE] = position, size
+        self._rows[FRAME_MAGIC] = magic - 256 if magic > 127 else magic
+        self._rows[FRAME_STATE] = 0
+        run = Run(self._rows, 1)
+        if not self.era_07 and continues(self._bytes(position, record_batch.HEADER_BYTES), self._last_offset):
+            self._last_offset = self._last_offset_of(run)
+        return run

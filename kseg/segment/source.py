@@ -1,0 +1,119 @@
+"""Where the bytes of a segment come from: a mapped file, a file read in windows, or standard input.
+
+A mapped file that is cut short under the mapping kills a process with SIGBUS. So a file is only mapped where the compiled
+kernel can guard the mapping (`kseg.kernel.guard`: what is gone reads as zeros); else it is read with pread.
+"""
+
+import mmap
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from typing import BinaryIO
+
+from kseg.errors import PathError
+from kseg.kernel import guard
+from kseg.limits import WINDOW_BYTES
+
+STANDARD_INPUT = "-"
+
+
+class FileBytes:
+    """A file as a sequence of bytes, sliced by pread; what a shrinking file no longer has reads as zeros."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._size = size
+        self._window = b""
+        self._window_start = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, key: int | slice) -> bytes | int:
+        if isinstance(key, int):
+            return self._read(key, key + 1)[0]
+        start, stop, _ = key.indices(self._size)
+        return self._read(start, max(start, stop))
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            wanted = min(max(stop - start, WINDOW_BYTES), self._size - start)
+            window = bytearray()
+            while len(window) < wanted and (piece := os.pread(self._descriptor, wanted - len(window), start + len(window))):
+                window += piece
+            self._window = bytes(window).ljust(wanted, b"\0")
+            self._window_start, at = start, 0
+        return self._window[at : at + stop - start]
+
+
+class Source:
+    """The bytes of one segment, as ``buffer``: sliceable, of a fixed length, safe against a file that shrinks.
+
+    ``size`` is that of the file when it was opened; what is appended later is not seen.
+    """
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._mapping: mmap.mmap | None = None
+        self.buffer: memoryview | FileBytes | bytes = b""
+        if self.size and guard.AVAILABLE:
+            self._mapping = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
+            guard.guard(self._mapping)
+            self.buffer = memoryview(self._mapping)
+        elif self.size:
+            self.buffer = FileBytes(descriptor, self.size)
+
+    def current_size(self) -> int:
+        """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
+        return min(self.size, os.fstat(self._descriptor).st_size)
+
+    def close(self) -> None:
+        if isinstance(self.buffer, memoryview):
+            self.buffer.release()
+        if self._mapping is not None:
+            guard.unguard(self._mapping)
+            self._mapping.close()
+            self._mapping = None
+        self.buffer = b""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def open_source(path: str) -> Source:
+    """Opens a file, or standard input for ``-``, to be read. Raises PathError where that cannot be done."""
+    try:
+        if path == STANDARD_INPUT:
+            return Source(_seekable(sys.stdin.buffer), path)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(kind):
+            with os.fdopen(descriptor, "rb") as pipe:
+                return Source(_seekable(pipe), path)
+        if not stat.S_ISREG(kind):
+            os.close(descriptor)
+            raise PathError(f"{path}: not a regular file")
+        return Source(descriptor, path)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror or error}") from error
+
+
+def _seekable(stream: BinaryIO) -> int:
+    """A descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary file that they go to."""
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
+        return os.dup(stream.fileno())
+    with tempfile.TemporaryFile() as spool:
+        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
+        spool.flush()
+        return os.dup(spool.fileno())

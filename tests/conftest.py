@@ -1,0 +1,41 @@
+"""What all tests share: where the test data lies, which kernel runs, and what the machine can do."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg import __version__, kernel
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TESTDATA = REPOSITORY / "testdata"
+
+
+def pytest_report_header() -> str:
+    """The first lines of a run name the kernel, so that a log of CI shows what was tested."""
+    return f"kseg {__version__} ({kernel.description()} kernel)"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """KSEG_EXPECT_KERNEL=compiled|interpreted stops a run that would test the other one."""
+    expected = os.environ.get("KSEG_EXPECT_KERNEL")
+    if expected not in (None, kernel.description()):
+        raise pytest.UsageError(f"KSEG_EXPECT_KERNEL={expected}, but the {kernel.description()} kernel is running")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests against real brokers are skipped, with the reason, where Java or Maven is missing."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if not missing:
+        return
+    skip = pytest.mark.skip(reason=f"a broker test needs {' and '.join(missing)} on PATH")
+    for item in items:
+        if item.get_closest_marker("broker"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def testdata() -> Path:
+    """The folder of real segments; see testdata/README.md."""
+    return TESTDATA

@@ -1,0 +1,136 @@
+"""What decoders do beside printing: JSON objects, missing keys, tombstones, secrets, hostile bytes."""
+
+import json
+import struct
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.decoders import FOR_TOPIC, decoder
+
+INTERNAL = Path(__file__).parents[2] / "testdata" / "kafka-4.3.1" / "internal"
+SEGMENTS = sorted(INTERNAL.glob("__*/*.log"))
+SCRAM = bytes.fromhex("010b00" + "05" + b"user".hex() + "01" + "03aaaa" + "03bbbb" + "03cccc" + "00001000" + "00")
+KEY = bytes.fromhex("0002000167")
+
+
+def config(name: str, value: str) -> bytes:
+    texts = b"".join(bytes([len(text) + 1]) + text.encode() for text in ("1", name, value))
+    return b"\x01\x04\x00\x04" + texts + b"\x00"
+
+
+def test_topics_and_names():
+    assert FOR_TOPIC == {
+        "__consumer_offsets": "offsets",
+        "__transaction_state": "transaction-log",
+        "__cluster_metadata": "cluster-metadata",
+        "__remote_log_metadata": "remote-log-metadata",
+        "__share_group_state": "share-group-state",
+    }
+    with pytest.raises(KeyError):
+        decoder("nonsense")
+
+
+def test_a_tombstone():
+    decoded = decoder("offsets").decode(KEY, None, 5)
+    assert decoded.payload_text == "<DELETE>"
+    assert decoded.key == {"type": "2", "data": {"group": "g"}}
+    assert decoded.value is None
+
+
+def test_without_a_key_the_text_is_the_exception_of_kafka_and_the_bytes_are_kept():
+    decoded = decoder("transaction-log").decode(None, b"\x00\x01", 5)
+    assert decoded.key_text == (
+        "Failed to decode message at offset 5 using the specified decoder (message had a missing key)"
+    )
+    assert decoded.payload_text is None
+    assert decoded.value == {"error": decoded.key_text, "base64": "AAE="}
+
+
+def test_a_readable_key_is_kept_where_the_value_does_not_decode():
+    decoded = decoder("offsets").decode(KEY, b"\x00\x63", 5)
+    assert decoded.key_text == "Error at offset 5, skipping. Found an unknown record version 99 for 2 type"
+    assert decoded.key == {"type": "2", "data": {"group": "g"}}
+    assert decoded.value == {"error": decoded.key_text, "base64": "AGM="}
+
+
+def test_an_unknown_type_keeps_its_bytes():
+    decoded = decoder("offsets").decode(b"\x00\x63", b"\x00", 7)
+    assert decoded.key_text == "Unknown record type 99 at offset 7, skipping."
+    assert decoded.payload_text is None
+    assert (decoded.key["base64"], decoded.value["base64"]) == ("AGM=", "AA==")
+
+
+def test_remote_log_metadata_gives_fields_beside_the_java_text():
+    update = bytes.fromhex("010100" + "02" + "74" + "11" * 16 + "00000003" + "00" + "22" * 16 + "00")
+    update += struct.pack(">iq", 1, 9) + b"\x00\x01\x00"
+    decoded = decoder("remote-log-metadata").decode(None, update, 0)
+    assert decoded.payload_text == (
+        "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{topicIdPartition="
+        "EREREREREREREREREREREQ:t-3, id=IiIiIiIiIiIiIiIiIiIiIg}, customMetadata=Optional.empty, "
+        "state=COPY_SEGMENT_FINISHED, eventTimestampMs=9, brokerId=1}"
+    )
+    assert decoded.value["type"] == "REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD"
+    assert decoded.value["data"]["remoteLogSegmentId"]["topicIdPartition"]["name"] == "t"
+
+
+def test_secrets_are_shown_unless_redacted():
+    for secret, shown in ((SCRAM, "qqo="), (config("listener.name.x.ssl.key.password", "hunter2"), "hunter2")):
+        assert shown in decoder("cluster-metadata").decode(None, secret, 0).payload_text
+        redacted = decoder("cluster-metadata", redact=True).decode(None, secret, 0)
+        assert shown not in redacted.payload_text + json.dumps(redacted.value)
+        assert "<redacted>" in redacted.payload_text
+        broken = decoder("cluster-metadata", redact=True).decode(None, secret + b"!", 0)
+        assert broken.value == {"error": broken.payload_text}
+
+
+def test_what_is_no_secret_is_not_redacted():
+    plain = config("log.cleaner.threads", "2")
+    assert '"value":"2"' in decoder("cluster-metadata", redact=True).decode(None, plain, 0).payload_text
+
+
+@pytest.mark.parametrize("name", FOR_TOPIC.values())
+@given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=80), prefix=st.integers(0, 30))
+def test_any_bytes_give_a_text_and_an_object(name, key, value, prefix):
+    for record_key in (key, key and bytes([0, prefix]) + key):
+        for record_value in (value, value and bytes([0, 0]) + value, value and bytes([1, prefix, 0]) + value):
+            decoded = decoder(name).decode(record_key, record_value, 3)
+            assert decoded.key_text is not None or decoded.payload_text is not None
+            json.dumps([decoded.key, decoded.value], allow_nan=False)
+
+
+@pytest.mark.parametrize("segment", SEGMENTS, ids=lambda segment: f"{segment.parent.name}/{segment.name}")
+def test_cut_records_are_errors_or_shorter_not_exceptions(segment, records):
+    decode = decoder(FOR_TOPIC[segment.parent.name[:-2]]).decode
+    errors = 0
+    for record in records(segment)[::7]:
+        for size in range(len(record.value or b"")):
+            decoded = decode(record.key, record.value[:size], record.offset)
+            errors += "rror" in (decoded.key_text or "") + (decoded.payload_text or "")
+    assert errors
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        (b"\x00\x02\x00\x01g", b"\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f\xff\xff\xff"),
+        (b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\xff\xff\xff\xff\x07"),
+        (b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\x01\xff\xff\xff\xff\x07" + bytes(64)),
+        (b"\x00\x07\x7f\xff", b"\x00\x00"),
+    ],
+    ids=["array", "compact array", "tags", "string"],
+)
+def test_a_claim_costs_neither_memory_nor_time(key, value):
+    decode = decoder("offsets").decode
+    decode(key, value, 0)
+    tracemalloc.start()
+    started = time.perf_counter()
+    decode(key, value, 0)
+    took, (_now, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert took < 1

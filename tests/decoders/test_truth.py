@@ -1,0 +1,41 @@
+"""Every record of the internal topics in testdata/, against what Kafka's own tool printed for it."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from kseg.decoders import FOR_TOPIC, Decoded, decoder
+from kseg.formats.control import control_text, parse_control
+
+TESTDATA = Path(__file__).parents[2] / "testdata"
+DECODED = ".dump-4.3.1.decoded.txt.gz"
+DUMPS = sorted(TESTDATA.glob(f"*/*/truth/__*/*{DECODED}"))
+# A record's line up to where control info, key or payload follow.
+METADATA = re.compile(r"\| offset: .*? headerKeys: \[[^]]*\]")
+
+
+def printed(decoded: Decoded) -> str:
+    key = "" if decoded.key_text is None else f" key: {decoded.key_text}"
+    return key + ("" if decoded.payload_text is None else f" payload: {decoded.payload_text}")
+
+
+def test_every_topic_has_a_dump():
+    assert {dump.parent.name[:-2] for dump in DUMPS} == set(FOR_TOPIC)
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: "/".join(dump.relative_to(TESTDATA).parts))
+def test_texts_are_those_of_kafka(dump, records):
+    partition = dump.parents[2] / dump.parent.name
+    lines = gzip.decompress(dump.read_bytes()).decode().split("\n")
+    expected = [METADATA.sub("", line, count=1) for line in lines if line.startswith("| offset")]
+    decode = decoder(FOR_TOPIC[partition.name[:-2]]).decode
+    actual = [
+        control_text(parse_control(record.key, record.value))
+        if record.is_control
+        else printed(decode(record.key, record.value, record.offset))
+        for record in records(partition / dump.name.removesuffix(DECODED))
+    ]
+    assert expected
+    assert actual == expected

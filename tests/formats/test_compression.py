@@ -1,0 +1,516 @@
+"""Decompression: what Kafka's own reader made of real streams, every option of the codecs, and hostile bytes."""
+
+import csv
+import struct
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, DecompressionError, decompress
+
+TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"
+CASES = list(csv.DictReader((TESTDATA / "cases.tsv").read_text(encoding="ascii").splitlines(), delimiter="\t"))
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+MIB = 1 << 20
+TEXT = b"a record, another record; " * 400 + bytes(range(256))
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+LZ4_HEADER = bytes.fromhex("04224d18604082")
+ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+SKIPPABLE = struct.pack("<II", 0x184D2A53, 5) + b"skip!"
+
+
+def gzip_member(
+    data: bytes, name: bytes = b"", comment: bytes = b"", extra: bytes = b"", checked: bool = False
+) -> bytes:
+    flags = 2 * checked + 4 * bool(extra) + 8 * bool(name) + 16 * bool(comment)
+    header = bytes((0x1F, 0x8B, 8, flags)) + bytes(6)
+    header += struct.pack("<H", len(extra)) + extra if extra else b""
+    header += name + b"\0" if name else b""
+    header += comment + b"\0" if comment else b""
+    header += struct.pack("<H", zlib.crc32(header) & 0xFFFF) if checked else b""
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+    trailer = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+    return header + deflate.compress(data) + deflate.flush() + trailer
+
+
+def xerial(*chunks: bytes, header: bytes = XERIAL_HEADER) -> bytes:
+    blocks = [snappy.compress(chunk) for chunk in chunks]
+    return header + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+def lz4_frame(data: bytes, **options: object) -> bytes:
+    return lz4.frame.compress(data, **{"block_linked": False, "store_size": False, **options})
+
+
+def zstd_frame(data: bytes, **options: bool) -> bytes:
+    return zstandard.ZstdCompressor(level=3, **options).compress(data)
+
+
+def problem_of(codec: int, stream: bytes, magic: int = 2, ceiling: int = 64 * MIB) -> str:
+    """The problem that `decompress` raises; "" where it gives bytes."""
+    try:
+        decompress(codec, stream, magic, ceiling)
+    except DecompressionError as error:
+        message, problem = str(error), error.problem
+    else:
+        return ""
+    assert message.splitlines() == [message]
+    return problem
+
+
+def real_streams() -> list:
+    return [pytest.param(case, id=case["file"].removesuffix(".bin")) for case in CASES]
+
+
+def read_case(case: dict[str, str]) -> tuple[int, bytes, int]:
+    return int(case["codec"]), (TESTDATA / case["file"]).read_bytes(), int(case["magic"])
+
+
+# real streams --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", real_streams())
+@pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
+def test_real_stream_gives_what_kafka_reads(case, view):
+    codec, stream, magic = read_case(case)
+    out = decompress(codec, view(stream), magic, 64 * MIB)
+    assert (len(out), zlib.crc32(out)) == (int(case["size"]), int(case["crc32"]))
+    assert isinstance(out, bytes | bytearray)
+
+
+@pytest.mark.parametrize("case", real_streams())
+def test_the_ceiling_is_exact(case):
+    codec, stream, magic = read_case(case)
+    size = int(case["size"])
+    assert len(decompress(codec, stream, magic, size)) == size
+    assert problem_of(codec, stream, magic, size - 1) == "decompression-limit"
+
+
+@pytest.mark.parametrize("case", real_streams())
+def test_a_real_stream_cut_anywhere_is_undecodable(case):
+    codec, stream, magic = read_case(case)
+    # A xerial stream may end before any chunk, even inside the length of one: SnappyInputStream ends in silence there.
+    # A zstd stream of no bytes holds no frame, and that is no error to zstd-jni.
+    clean = range(16, 20) if stream.startswith(b"\x82SNAPPY\0") else range(int(codec == ZSTD))
+    for length in range(len(stream)):
+        expected = "" if length in clean else "undecodable-records"
+        assert problem_of(codec, stream[:length], magic) == expected, length
+
+
+@pytest.mark.parametrize("case", real_streams())
+def test_flipped_bytes_give_bytes_or_an_error(case):
+    codec, stream, magic = read_case(case)
+    problems = set()
+    for position in range(len(stream)):
+        for mask in (0x01, 0x80, 0xFF):
+            damaged = bytearray(stream)
+            damaged[position] ^= mask
+            problems.add(problem_of(codec, damaged, magic, MIB))
+    assert "undecodable-records" in problems
+
+
+# which codec where ---------------------------------------------------------------------------------------------------
+
+
+def test_codec_0_is_the_payload_itself():
+    payload = memoryview(b"records")
+    assert decompress(0, payload, 2, 0) is payload
+
+
+@pytest.mark.parametrize(
+    ("codec", "magic"),
+    [(4, 0), (4, 1), (3, KAFKA_0_7), (4, KAFKA_0_7), (5, 2), (6, 2), (7, 2), (7, 0), (8, 2), (-1, 2), (5, KAFKA_0_7)],
+)
+def test_codec_that_the_format_does_not_have(codec, magic):
+    assert problem_of(codec, zstd_frame(TEXT), magic) == "undecodable-records"
+
+
+def test_codec_names_are_by_id():
+    assert CODEC_NAMES == ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def test_no_library_is_imported_before_its_first_use():
+    code = (
+        "import sys, kseg.formats.compression as c; c.decompress(0, b'', 2, 9)\n"
+        "assert not {'snappy', 'cramjam', 'lz4', 'zstandard'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=TESTDATA.parents[1])
+
+
+# gzip ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"name": b"n" * 700}, {"comment": b"c"}, {"extra": b"abc"}, {"name": b"n", "comment": b"c", "checked": True}],
+)
+def test_gzip_header_fields(options):
+    assert decompress(GZIP, gzip_member(TEXT, **options), 2, MIB) == TEXT
+
+
+def test_gzip_members_one_after_another():
+    stream = gzip_member(TEXT) + gzip_member(b"") + gzip_member(b"end", name=b"n", checked=True)
+    assert decompress(GZIP, stream, 2, MIB) == TEXT + b"end"
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\0", bytes(19), bytes(4096), b"\x1f\x8b\x07" + bytes(40), b"\x1f\x8b\x08\x08" + b"n" * 40]
+)
+def test_gzip_tail_that_is_no_member_is_ignored(tail):
+    assert decompress(GZIP, gzip_member(TEXT) + tail, 2, MIB) == TEXT
+
+
+def test_gzip_second_member_with_bad_content_is_an_error():
+    assert problem_of(GZIP, gzip_member(TEXT) + gzip_member(TEXT)[:-9]) == "undecodable-records"
+
+
+@pytest.mark.parametrize("from_end", range(1, 9))
+def test_gzip_trailer_is_verified(from_end):
+    stream = bytearray(gzip_member(TEXT))
+    stream[-from_end] ^= 1
+    assert problem_of(GZIP, stream) == "undecodable-records"
+
+
+def test_gzip_header_checksum_is_verified():
+    stream = bytearray(gzip_member(TEXT, checked=True))
+    stream[10] ^= 1
+    assert problem_of(GZIP, stream) == "undecodable-records"
+
+
+def test_gzip_member_longer_than_a_window():
+    data = bytes(zlib.crc32(bytes((i & 255, i >> 8 & 255, i >> 16))) & 255 for i in range(3 * MIB // 2))
+    assert decompress(GZIP, gzip_member(data) + gzip_member(data), 2, 4 * MIB) == data * 2
+
+
+# snappy --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (snappy.compress(TEXT), TEXT),
+        (snappy.compress(b"abc"), b"abc"),
+        (snappy.compress(b""), b""),
+        (XERIAL_HEADER, b""),
+        (xerial(TEXT, b"", TEXT), TEXT * 2),
+        (xerial(TEXT) + xerial(b"more"), TEXT + b"more"),
+        (xerial(TEXT) + XERIAL_HEADER, TEXT),
+        (xerial(TEXT) + bytes(3), TEXT),
+        (xerial(TEXT, header=XERIAL_HEADER[:8] + bytes(8)), TEXT),
+        (xerial(TEXT) + xerial(b"more", header=b"\x82SNAqqq\0" + XERIAL_HEADER[8:]), TEXT + b"more"),
+        (xerial(*[bytes((i & 255,)) for i in range(1000)]), bytes(i & 255 for i in range(1000))),
+    ],
+    ids=[
+        "bare",
+        "bare-short",
+        "bare-empty",
+        "header",
+        "chunks",
+        "again",
+        "again-empty",
+        "rest",
+        "version-0",
+        "magic",
+        "many",
+    ],
+)
+def test_snappy_streams(stream, expected):
+    assert decompress(SNAPPY, stream, 2, MIB) == expected
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"",
+        xerial(TEXT) + XERIAL_HEADER[:9],
+        xerial(TEXT) + struct.pack(">i", 0),
+        xerial(TEXT) + struct.pack(">i", -1),
+        xerial(TEXT) + struct.pack(">i", (512 << 20) + 1),
+        xerial(TEXT)[:-1],
+        xerial(TEXT) + xerial(TEXT, header=XERIAL_HEADER[:8] + bytes(8)),
+        xerial(TEXT) + struct.pack(">i", 5) + b"\xff\xff\xff\xff\xff",
+    ],
+    ids=["empty", "short-header", "zero-chunk", "negative", "too-long", "short-chunk", "old-version", "bad-size"],
+)
+def test_snappy_streams_that_kafka_refuses(stream):
+    assert problem_of(SNAPPY, stream) == "undecodable-records"
+
+
+# lz4 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+@pytest.mark.parametrize("content_checksum", [False, True])
+@pytest.mark.parametrize("block_checksum", [False, True])
+@pytest.mark.parametrize("block_size", [4, 5, 6, 7])
+def test_lz4_frame_options(block_size, block_checksum, content_checksum, store_size):
+    data = TEXT * 30 + bytes(300_000)
+    stream = lz4_frame(
+        data,
+        block_size=block_size,
+        block_checksum=block_checksum,
+        content_checksum=content_checksum,
+        store_size=store_size,
+    )
+    assert decompress(LZ4, stream, 2, len(data)) == data
+    assert decompress(LZ4, stream + b"after the end mark", 1, MIB) == data
+    assert problem_of(LZ4, stream[:-1]) == "undecodable-records"
+
+
+def test_lz4_header_checksum_is_ignored_for_magic_0_only():
+    stream = bytearray(lz4_frame(TEXT))
+    assert stream[6] == 0x82
+    stream[6] = 0x1A  # KAFKA-3160
+    assert decompress(LZ4, stream, 0, MIB) == TEXT
+    assert problem_of(LZ4, stream, magic=1) == "undecodable-records"
+    assert problem_of(LZ4, stream, magic=2) == "undecodable-records"
+
+
+def test_lz4_header_checksum_covers_the_content_size():
+    stream = bytearray(lz4_frame(TEXT, store_size=True))
+    stream[8] ^= 1
+    assert problem_of(LZ4, stream) == "undecodable-records"
+    # With no checksum to tell, a wrong content size doesn't matter: Kafka skips it.
+    assert decompress(LZ4, stream, 0, MIB) == TEXT
+
+
+def test_lz4_checksums_of_blocks_are_verified_and_those_of_content_are_not():
+    of_block = bytearray(lz4_frame(TEXT, block_checksum=True))
+    of_block[-5] ^= 1
+    assert problem_of(LZ4, of_block) == "undecodable-records"
+    of_content = bytearray(lz4_frame(TEXT, content_checksum=True))
+    of_content[-1] ^= 1
+    assert decompress(LZ4, of_content, 2, MIB) == TEXT
+    assert problem_of(LZ4, of_content[:-1]) == "undecodable-records"
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lz4_frame(TEXT * 9, block_linked=True, block_size=4),
+        LZ4_HEADER + struct.pack("<I", 0x80010001) + bytes(65537) + bytes(4),
+        LZ4_HEADER + struct.pack("<I", 0x8001) + bytes(4),
+        bytes.fromhex("04224d18614082") + bytes(4),
+        bytes.fromhex("04224d18a04082") + bytes(4),
+        bytes.fromhex("04224d18603082") + bytes(4),
+        bytes.fromhex("04224d1860c082") + bytes(4),
+        bytes.fromhex("04224d18604182") + bytes(4),
+        SKIPPABLE + lz4_frame(TEXT),
+    ],
+    ids=["linked", "block-too-large", "short-block", "dictionary", "version", "size-code", "bd-7", "bd-0", "skippable"],
+)
+@pytest.mark.parametrize("magic", [0, 2])
+def test_lz4_frames_that_kafka_refuses(stream, magic):
+    assert problem_of(LZ4, stream, magic) == "undecodable-records"
+
+
+# zstd ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(700_000), TEXT * 100], ids=["0", "1", "text", "zeros", "long"])
+@pytest.mark.parametrize("content_size", [False, True])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_zstd_frames(data, content_size, checksum):
+    one = zstd_frame(data, write_content_size=content_size, write_checksum=checksum)
+    stream = one + SKIPPABLE + one + SKIPPABLE
+    assert decompress(ZSTD, one, 2, len(data)) == data
+    assert decompress(ZSTD, stream, 2, 2 * len(data)) == data * 2
+    if data:
+        assert problem_of(ZSTD, stream, ceiling=2 * len(data) - 1) == "decompression-limit"
+    for length in range(1, len(one)):
+        assert problem_of(ZSTD, one[:length]) == "undecodable-records", length
+
+
+def test_zstd_frame_written_with_flushes():
+    compressor = zstandard.ZstdCompressor().compressobj()
+    stream = b"".join(
+        compressor.compress(TEXT) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for _ in range(50)
+    )
+    assert decompress(ZSTD, stream + compressor.flush(), 2, len(TEXT) * 50) == TEXT * 50
+
+
+def test_zstd_empty_stream_is_no_error():
+    assert decompress(ZSTD, b"", 2, 0) == b""
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        zstd_frame(TEXT) + b"\0",
+        zstd_frame(TEXT) + b"not a frame",
+        zstd_frame(TEXT) + SKIPPABLE[:-1],
+        ZSTD_MAGIC + b"\x00\x90" + b"\x01\0\0",
+        ZSTD_MAGIC + b"\x00\x00" + b"\x07\0\0",
+        ZSTD_MAGIC + b"\x08\x00" + b"\x01\0\0",
+        ZSTD_MAGIC + b"\x01\x00\x05" + b"\x01\0\0",
+        ZSTD_MAGIC + b"\x20\x00" + struct.pack("<I", 1 << 3 | 3)[:3] + b"x",
+        ZSTD_MAGIC + b"\x20\x02" + struct.pack("<I", 1 << 3 | 3)[:3] + b"x",
+    ],
+    ids=["zero", "junk", "skippable", "window", "block-type", "reserved", "dictionary", "claims-0", "claims-2"],
+)
+def test_zstd_streams_that_kafka_refuses(stream):
+    assert problem_of(ZSTD, stream) == "undecodable-records"
+
+
+def test_zstd_checksum_is_verified():
+    stream = bytearray(zstd_frame(TEXT, write_checksum=True))
+    stream[-1] ^= 1
+    assert problem_of(ZSTD, stream) == "undecodable-records"
+
+
+def test_zstd_in_several_threads_at_once():
+    frames = [(bytes((i,)) * 5000 + TEXT, zstd_frame(bytes((i,)) * 5000 + TEXT)) for i in range(8)]
+    wrong = []
+
+    def work(data, frame):
+        wrong.extend(i for i in range(200) if decompress(ZSTD, frame, 2, MIB) != data)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in frames]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# hostile -------------------------------------------------------------------------------------------------------------
+
+
+def bombs() -> dict[str, tuple[int, bytes]]:
+    zeros = bytes(48 * MIB)
+    rle_block = struct.pack("<I", 128 << 10 << 3 | 2)[:3] + b"\0"
+    last_rle_block = struct.pack("<I", 128 << 10 << 3 | 3)[:3] + b"\0"
+    huge_zstd_claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 62) + b"\x01\0\0"
+    return {
+        "gzip": (GZIP, gzip_member(zeros)),
+        "gzip-members": (GZIP, gzip_member(zeros[:MIB]) * 48),
+        "snappy": (SNAPPY, snappy.compress(zeros)),
+        "snappy-chunks": (SNAPPY, xerial(*[zeros[: MIB // 2]] * 96)),
+        "snappy-claim": (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
+        "lz4": (LZ4, lz4_frame(zeros, block_size=4)),
+        "lz4-large-blocks": (LZ4, lz4_frame(zeros, block_size=7)),
+        "lz4-checked-blocks": (LZ4, lz4_frame(zeros, block_size=7, block_checksum=True)),
+        "lz4-size": (LZ4, lz4_frame(zeros, store_size=True)),
+        "zstd": (ZSTD, zstd_frame(zeros)),
+        "zstd-no-size": (ZSTD, zstd_frame(zeros, write_content_size=False)),
+        "zstd-rle": (ZSTD, ZSTD_MAGIC + b"\x00\x38" + rle_block * 8000 + last_rle_block),
+        "zstd-frames": (ZSTD, zstd_frame(zeros[:MIB]) * 48),
+        "zstd-claim": (ZSTD, huge_zstd_claim),
+    }
+
+
+BOMBS = bombs()
+DECOMPRESS_IN_CHILD = """
+import sys
+import cramjam, lz4.frame, snappy, zstandard
+from kseg.formats.compression import DecompressionError, decompress
+
+def highest_rss_mib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) // 1024
+
+codec, ceiling, stream = int(sys.argv[1]), int(sys.argv[2]), sys.stdin.buffer.read()
+before, problem = highest_rss_mib(), "none"
+try:
+    decompress(codec, stream, 2, ceiling)
+except DecompressionError as error:
+    problem = error.problem
+print(problem, highest_rss_mib() - before)
+"""
+
+
+def decompress_in_child(codec: int, stream: bytes, ceiling: int) -> tuple[str, int]:
+    """The problem and by how many MiB the resident set grew. (ru_maxrss would begin with that of the parent.)"""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc to measure memory")
+    command = [sys.executable, "-c", DECOMPRESS_IN_CHILD, str(codec), str(ceiling)]
+    done = subprocess.run(command, input=stream, capture_output=True, check=True, cwd=TESTDATA.parents[1])
+    problem, grown = done.stdout.decode().split()
+    return problem, int(grown)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_given_up_at_the_ceiling(name):
+    codec, stream = BOMBS[name]
+    problem, grown_mib = decompress_in_child(codec, stream, MIB)
+    assert problem == ("undecodable-records" if name.endswith("-claim") else "decompression-limit")
+    # Two blocks of 4 MiB, the largest of lz4, and what an allocator rounds up; the bombs hold 48 MiB and more.
+    assert grown_mib <= 16
+
+
+def test_the_measure_of_memory_sees_a_bomb_go_off():
+    codec, stream = BOMBS["lz4"]
+    problem, grown_mib = decompress_in_child(codec, stream, 64 * MIB)
+    assert problem == "none"
+    assert grown_mib >= 40
+
+
+@pytest.mark.parametrize(
+    ("codec", "unit", "lead", "tail"),
+    [
+        (GZIP, gzip_member(b""), b"", b""),
+        (GZIP, gzip_member(b"", name=b"n"), b"", b""),
+        (SNAPPY, struct.pack(">i", 3) + snappy.compress(b"x"), XERIAL_HEADER, b""),
+        (SNAPPY, XERIAL_HEADER, XERIAL_HEADER, b""),
+        (LZ4, struct.pack("<I", 0x80000001) + b"x", LZ4_HEADER, bytes(4)),
+        (LZ4, struct.pack("<I", 1) + b"\0", LZ4_HEADER, bytes(4)),
+        (ZSTD, zstd_frame(b"x"), b"", b""),
+        (ZSTD, struct.pack("<II", 0x184D2A50, 0), b"", b""),
+        (ZSTD, bytes(3), ZSTD_MAGIC + b"\0\0", b"\x01\0\0"),
+    ],
+    ids=["gzip", "gzip-name", "snappy", "xerial", "lz4-stored", "lz4-nothing", "zstd", "skippable", "zstd-blocks"],
+)
+def test_many_tiny_pieces_take_time_and_memory_in_proportion(codec, unit, lead, tail):
+    stream = lead + unit * (MIB // 4 // len(unit)) + tail
+    tracemalloc.start()
+    decompress(codec, lead + unit * 100 + tail, 2, MIB)
+    tracemalloc.reset_peak()
+    started = time.process_time()
+    out = decompress(codec, stream, 2, 2 * MIB)
+    seconds = time.process_time() - started
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(out) < MIB // 4
+    assert peak < 6 * MIB
+    assert seconds < 10
+
+
+LEADS = [
+    b"",
+    b"\x1f\x8b\x08\0",
+    XERIAL_HEADER,
+    LZ4_HEADER,
+    b"\x04\x22\x4d\x18",
+    ZSTD_MAGIC,
+    ZSTD_MAGIC + b"\x20",
+    SKIPPABLE,
+]
+
+
+@given(codec=st.integers(0, 7), magic=st.sampled_from([-7, 0, 1, 2]), lead=st.sampled_from(LEADS), rest=st.binary())
+def test_random_bytes_raise_nothing_else(codec, magic, lead, rest):
+    problem_of(codec, lead + rest, magic, MIB)
+
+
+@given(
+    codec=st.sampled_from([GZIP, SNAPPY, LZ4, ZSTD]),
+    data=st.binary(max_size=4000),
+    cut=st.integers(0, 4000),
+    junk=st.binary(max_size=40),
+)
+def test_junk_inside_a_good_stream_raises_nothing_else(codec, data, cut, junk):
+    encode = {GZIP: gzip_member, SNAPPY: xerial, LZ4: lz4_frame, ZSTD: zstd_frame}[codec]
+    stream = encode(data)
+    assert decompress(codec, stream, 2, 4000) == data
+    problem_of(codec, stream[:cut] + junk + stream[cut:], 2, MIB)

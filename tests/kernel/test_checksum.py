@@ -1,0 +1,164 @@
+"""Checksums, each path of this machine against a CRC computed bit by bit, and CRCs of ranges out of prefix CRCs."""
+
+import mmap
+import random
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from kseg.kernel import checksum, native
+
+CASTAGNOLI, IEEE = 0x82F63B78, 0xEDB88320
+SEEDS = (0, 1, 0xFFFFFFFF, 0xFFFFFFF0, 0x80000000)
+BY_PATH = {CASTAGNOLI: checksum.crc32c_by, IEEE: checksum.crc32_by}
+BEST = {CASTAGNOLI: checksum.crc32c, IEEE: checksum.crc32}
+
+
+def bitwise_prefixes(polynomial, data, crc=0):
+    """Yields the finalised CRC of each prefix of ``data``, the empty one first."""
+    register = ~crc & 0xFFFFFFFF
+    yield crc
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ polynomial if register & 1 else register >> 1
+        yield ~register & 0xFFFFFFFF
+
+
+@pytest.fixture(scope="module")
+def noise():
+    return random.Random(20260817).randbytes(300_000)
+
+
+polynomials = pytest.mark.parametrize("polynomial", [CASTAGNOLI, IEEE], ids=["crc32c", "crc32"])
+every_path = pytest.mark.parametrize("path", checksum.paths())
+
+
+@every_path
+def test_check_values(path):
+    assert checksum.crc32c_by(path, b"123456789") == 0xE3069283
+    assert checksum.crc32_by(path, b"123456789") == 0xCBF43926
+
+
+@every_path
+@polynomials
+def test_every_short_length_at_every_alignment(path, polynomial, noise):
+    view, compute = memoryview(noise), BY_PATH[polynomial]
+    for start in range(64):
+        seed = SEEDS[start % len(SEEDS)]
+        for n, expected in enumerate(bitwise_prefixes(polynomial, noise[start : start + 700], seed)):
+            assert compute(path, view[start : start + n], seed) == expected, (start, n, seed)
+
+
+@every_path
+@polynomials
+def test_long_lengths(path, polynomial, noise):
+    choose, view, compute = random.Random(7), memoryview(noise), BY_PATH[polynomial]
+    for longest, every in ((5000, 3), (5000, 1), (20_000, 97), (200_000, 9973)):
+        start, seed = choose.randrange(1000), choose.getrandbits(32)
+        for n, expected in enumerate(bitwise_prefixes(polynomial, noise[start : start + longest], seed)):
+            if n % every == 0 or n == longest:
+                assert compute(path, view[start : start + n], seed) == expected, (start, n, seed)
+
+
+@polynomials
+def test_all_paths_agree_on_random_ranges(polynomial, noise):
+    choose, view, compute = random.Random(11), memoryview(noise), BY_PATH[polynomial]
+    for _ in range(3000):
+        start, n, seed = choose.randrange(5000), choose.randrange(choose.choice((64, 600, 5000))), choose.getrandbits(32)
+        (head,) = {compute(path, view[start : start + n], seed) for path in checksum.paths()}
+        middle = start + choose.randint(0, n)
+        assert BEST[polynomial](view[middle : start + n], BEST[polynomial](view[start:middle], seed)) == head
+
+
+@polynomials
+def test_kinds_of_buffer(polynomial, noise, tmp_path):
+    path = tmp_path / "noise"
+    path.write_bytes(noise[:5001])
+    *_, expected = bitwise_prefixes(polynomial, noise[:5001])
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        kinds = [noise[:5001], bytearray(noise[:5001]), memoryview(noise)[:5001], mapped]
+        assert [BEST[polynomial](kind) for kind in kinds] == [expected] * 4
+    assert BEST[polynomial](b"") == 0
+    assert BEST[polynomial](b"", 0xFFFFFFFF) == 0xFFFFFFFF
+
+
+def test_implementation_is_the_last_path():
+    assert checksum.implementation() == checksum.paths()[-1]
+    assert (checksum.paths()[0] == "table") == checksum.COMPILED
+    with pytest.raises(ValueError):
+        checksum.crc32c_by("abacus", b"")
+
+
+RANGES = [
+    (CASTAGNOLI, checksum.crc32c_range),
+    (CASTAGNOLI, native.crc32c_range),
+    (IEEE, checksum.crc32_range),
+    (IEEE, native.crc32_range),
+]
+ranges = pytest.mark.parametrize("polynomial, compute", RANGES, ids=["crc32c", "crc32c-py", "crc32", "crc32-py"])
+
+
+@ranges
+def test_range_is_the_crc_of_the_bytes_between(polynomial, compute, noise):
+    choose, view = random.Random(3), memoryview(noise)
+    for _ in range(300):
+        start = choose.randrange(len(noise))
+        end = choose.choice((start, start + 1, choose.randrange(start, len(noise)), min(start + 256, len(noise))))
+        prefixes = BEST[polynomial](view[:start]), BEST[polynomial](view[:end])
+        assert compute(*prefixes, end - start) == BEST[polynomial](view[start:end]), (start, end)
+
+
+def carry_less(a, b, modulus):
+    """a * b modulo ``modulus``, polynomials with bit i for x^i: not the order of bits that the kernel computes in."""
+    product = 0
+    for i in range(b.bit_length()):
+        product ^= (a << i) * (b >> i & 1)
+    while product.bit_length() > 32:
+        product ^= modulus << (product.bit_length() - modulus.bit_length())
+    return product
+
+
+def mirrored(word):
+    return int(f"{word:032b}"[::-1], 2)
+
+
+@ranges
+def test_range_over_lengths_that_no_test_could_read(polynomial, compute):
+    modulus = 1 << 32 | mirrored(polynomial)
+    choose = random.Random(5)
+    orders = [2**31 - 1, 2**32 - 1, 2**32, 2**31]
+    for n in [*orders, 2**40, 2**40 - 1, *(choose.getrandbits(40) for _ in range(40))]:
+        before, through = choose.getrandbits(32), choose.getrandbits(32)
+        power, square, bits = 1, 2, 8 * n
+        while bits:
+            power = carry_less(power, square, modulus) if bits & 1 else power
+            square, bits = carry_less(square, square, modulus), bits >> 1
+        expected = through ^ mirrored(carry_less(mirrored(before), power, modulus))
+        assert compute(before, through, n) == expected, (before, through, n)
+
+
+def test_interpreted_twins_compute_the_same(noise):
+    for n in (0, 1, 9, 1000):
+        assert native.crc32c(5, noise, 3, 3 + n) == checksum.crc32c(noise[3 : 3 + n], 5)
+        assert native.crc32(5, noise, 3, 3 + n) == checksum.crc32(noise[3 : 3 + n], 5)
+    assert native.crc32c(5, noise, 3, 2) == native.crc32(5, noise, 3, 2) == 5
+    # A register is not inverted, a finalised CRC is; over zero bytes both move alike.
+    assert native.crc32c_shift(~7 & 0xFFFFFFFF, 100) == ~checksum.crc32c(bytes(100), 7) & 0xFFFFFFFF
+    assert native.crc32_shift(~7 & 0xFFFFFFFF, 100) == ~checksum.crc32(bytes(100), 7) & 0xFFFFFFFF
+
+
+def test_interpreted_loads_are_signed_and_big_endian():
+    packed = struct.pack(">xhiq", -2, -3, -4)
+    assert (native.be16(packed, 1), native.be32(packed, 3), native.be64(packed, 7)) == (-2, -3, -4)
+
+
+def test_row_constants_are_the_same_in_c_and_in_python():
+    folder = Path(native.__file__).parent
+    in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder / "native.h").read_text(), re.MULTILINE)
+    declared = re.findall(r"^        ([A-Z_]+)$", (folder / "native.pxd").read_text(), re.MULTILINE)
+    in_python = {name: value for name, value in vars(native).items() if re.match("(FRAME|ROW|HEADER)_", name)}
+    assert {name: int(value) for name, value in in_c} == in_python
+    assert set(declared) == set(in_python)

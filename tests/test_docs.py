@@ -1,0 +1,136 @@
+"""The manual and the README against the commands: nothing is undocumented, and what is shown is what happens."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kseg import __version__
+from kseg.cli.main import main
+from kseg.segment.problems import PROBLEMS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def manual(page: str) -> str:
+    """A page as plain text: mdoc's ``Fl -limit`` becomes ``--limit``."""
+    return re.sub(r"\bFl (-?[\w-]+)", r"-\1", (ROOT / "man" / page).read_text("utf-8"))
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        yield name, command
+
+
+def options(command: click.Command) -> Iterator[str]:
+    parent = None if command is main else main.make_context("kseg", [], resilient_parsing=True)
+    context = click.Context(command, parent, help_option_names=["-h", "--help"])
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            yield from [*parameter.opts, *parameter.secondary_opts]
+
+
+def mentions(text: str, option: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text) is not None
+
+
+def sessions() -> Iterator[tuple[str, list[str]]]:
+    """Each ``$ command`` of the README's console blocks with the lines shown below it."""
+    for block in CONSOLE.findall(README):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = part.rstrip("\n").split("\n")
+            yield command, shown
+
+
+def runnable(command: str) -> bool:
+    return command.startswith("kseg ") and "orders-0" not in command
+
+
+SESSIONS = [(command, shown) for command, shown in sessions() if runnable(command)]
+
+
+def test_every_option_of_kseg_is_in_its_page() -> None:
+    page = manual("kseg.1")
+    assert [option for option in options(main) if not mentions(page, option)] == []
+
+
+def test_every_command_has_a_page_with_all_its_options() -> None:
+    missing = []
+    for name, command in commands():
+        page = manual(f"kseg-{name}.1")
+        missing += [f"{name} {option}" for option in options(command) if not mentions(page, option)]
+    assert missing == []
+
+
+def test_a_page_names_no_option_that_is_gone() -> None:
+    for name, command in commands():
+        listed = re.findall(r"^\.It Fl (.*)$", (ROOT / "man" / f"kseg-{name}.1").read_text("utf-8"), re.MULTILINE)
+        named = {"-" + option for line in listed for option in re.findall(r"(?:^|Fl )(-?[\w-]+)", line)}
+        assert named - set(options(command)) == set()
+
+
+def test_every_command_is_in_the_readme_and_the_main_page() -> None:
+    page = manual("kseg.1")
+    names = [name for name, _ in commands()]
+    assert [name for name in names if f"kseg {name}" not in README or f".It Cm {name}" not in page] == []
+
+
+def test_every_code_of_damage_and_problems_is_explained() -> None:
+    page = (ROOT / "man" / "kseg-formats.7").read_text("utf-8")
+    assert [code for code in PROBLEMS if f"\n.It {code}\n" not in page] == []
+
+
+def test_no_code_is_explained_that_does_not_exist() -> None:
+    page = (ROOT / "man" / "kseg-formats.7").read_text("utf-8")
+    assert set(re.findall(r"^\.It ([a-z-]+)$", page, re.MULTILINE)) <= set(PROBLEMS)
+
+
+def test_the_changelog_knows_this_version() -> None:
+    assert re.search(rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_readme_starts_with_two_commands_of_one_line() -> None:
+    section = README.split("## Quick start\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("python3 ")]
+    assert len(lines) == 2
+    assert all(line.startswith("python3 -m venv .venv") for line in lines)
+    assert "kseg dump" in lines[0]
+    assert lines[1].endswith("pytest")
+
+
+def test_files_that_the_documents_name_are_there() -> None:
+    texts = [README, *((ROOT / name).read_text("utf-8") for name in ("CONTRIBUTING.md", "testdata/README.md"))]
+    named = {path.rstrip("/.") for text in texts for path in re.findall(r"\b(?:testdata|man|tests)/[\w./-]+", text)}
+    assert len(named) > 3
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_readme_shows_runs() -> None:
+    assert len(SESSIONS) >= 3
+
+
+@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[command for command, _ in SESSIONS])
+def test_what_the_readme_shows_is_what_happens(command: str, shown: list[str]) -> None:
+    """A shown line that ends in ``...`` is the beginning of a longer one."""
+    if "jq " in command and shutil.which("jq") is None:
+        pytest.skip("jq is not on PATH")
+    script = command.replace("kseg ", f"'{sys.executable}' -P -m kseg ", 1)
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, check=False, timeout=60)
+    assert done.returncode in (0, 1), done.stderr.decode()
+    lines = [line.rstrip() for line in done.stdout.decode("utf-8").splitlines()]
+    expected = [line.rstrip() for line in shown]
+    elided = [
+        line[: len(want) - 3] + "..." if want.endswith("...") else line
+        for line, want in zip(lines, expected, strict=False)
+    ]
+    assert elided + lines[len(elided) :] == expected

@@ -1,0 +1,123 @@
+"""Imports point one way (see CONTRIBUTING.md): read from the source, so that imports inside functions count too."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "kseg"
+
+CORE = {"changes", "decoders", "sidefiles", "segment", "formats", "kernel"}
+WORK = {"verify", "recovery", "cleaner", "retention", "convert"}
+
+# A room may import itself, the loose modules of the package (errors, limits) and these.
+ALLOWED = {
+    "kernel": set(),
+    "formats": {"kernel"},
+    "segment": {"formats", "kernel"},
+    "sidefiles": {"segment", "formats", "kernel"},
+    "decoders": {"segment", "formats", "kernel"},
+    "changes": {"sidefiles", "decoders", "segment", "formats", "kernel"},
+    **dict.fromkeys(WORK, CORE),
+    "output": CORE,
+    "spark": WORK | CORE,
+    "cli": WORK | CORE | {"output", "spark"},
+}
+LOOSE = {"errors", "limits"}
+RICH_ROOM = "output"
+LAZY = {"crc32c", "zstandard", "lz4", "snappy"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    """The folder of a module below kseg/, or "" for the loose modules of the package itself."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of each import, ``from kseg.a import b`` as kseg.a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def run_at_import(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module that are executed when it is imported."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            pending.extend(node.orelse)
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def backwards(room: str, name: str) -> bool:
+    """Whether a module of `room` must not import `name` (a full name such as kseg.formats.v07)."""
+    target = name.split(".")[1] if name.startswith("kseg.") else ""
+    if not (PACKAGE / target).is_dir() or not target or target == room:
+        return False
+    return target not in ALLOWED[room]
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert rooms <= set(ALLOWED)
+
+
+def test_no_arrow_points_backwards() -> None:
+    found = []
+    for path in modules():
+        room = room_of(path)
+        if room:
+            found += [f"{path}:{line}: {name}" for line, name in imported(parsed(path)) if backwards(room, name)]
+    assert found == []
+
+
+def test_loose_modules_import_no_room() -> None:
+    for name in LOOSE & {path.stem for path in PACKAGE.glob("*.py")}:
+        assert [target for _, target in imported(parsed(PACKAGE / f"{name}.py")) if target.startswith("kseg")] == []
+
+
+def test_rich_is_used_by_output_only() -> None:
+    users = {room_of(path) for path in modules() for _, name in imported(parsed(path)) if name.split(".")[0] == "rich"}
+    assert users <= {RICH_ROOM}
+
+
+def test_codecs_are_imported_on_first_use() -> None:
+    found = []
+    for path in modules():
+        for node in run_at_import(parsed(path)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found += [f"{path}:{line}" for line, name in imported(node) if name.split(".")[0] in LAZY]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "wrong"),
+    [
+        ("kernel", "kseg.formats.v07", True),
+        ("formats", "kseg.segment.reader", True),
+        ("segment", "kseg.formats.v07", False),
+    ],
+)
+def test_an_arrow_is_judged_by_its_rooms(room: str, name: str, wrong: bool) -> None:
+    if not (PACKAGE / name.split(".")[1]).is_dir():
+        pytest.skip(f"{name} is not there yet")
+    assert backwards(room, name) is wrong

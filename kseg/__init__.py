@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kseg.segment import Batch, Damage, Record, open_path as open
+    from kseg.segment import Batch, Damage, Record
+    from kseg.segment import open_path as open
 
 __all__ = ["Batch", "Damage", "Record", "__version__", "open"]
 

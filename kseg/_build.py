@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 _DIRECTIVES = {
@@ -37,11 +38,14 @@ class BuildKernel(build_ext):
             print(f"kseg: the kernel was not compiled and will run interpreted ({error!r:.300})", file=sys.stderr)
             self._remove_partial()
 
-    def _translated(self) -> list:
+    def _translated(self) -> "list[Extension]":
         from Cython.Build import cythonize
 
         for extension in self.extensions:
-            extension.depends = [*map(str, Path("kseg/kernel").glob("*.h")), *map(str, Path("kseg/kernel").glob("*.pxd"))]
+            extension.depends = [
+                *map(str, Path("kseg/kernel").glob("*.h")),
+                *map(str, Path("kseg/kernel").glob("*.pxd")),
+            ]
             extension.include_dirs = ["kseg/kernel"]
             extension.extra_compile_args = ["/O2"] if os.name == "nt" else ["-O3", "-fno-strict-aliasing"]
         c_folder = str(Path(self.build_temp) / "cython")
@@ -53,7 +57,10 @@ class BuildKernel(build_ext):
     def _remove_partial(self) -> None:
         # A kernel is compiled whole or not at all: a mix would make `kseg --version` lie.
         for extension in self.extensions:
-            for path in {self.get_ext_fullpath(extension.name), str(Path(self.build_lib) / self.get_ext_filename(extension.name))}:
+            for path in {
+                self.get_ext_fullpath(extension.name),
+                str(Path(self.build_lib) / self.get_ext_filename(extension.name)),
+            }:
                 Path(path).unlink(missing_ok=True)
         self.extensions = []
 

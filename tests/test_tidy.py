@@ -38,7 +38,11 @@ def tracked_files() -> list[str]:
 
 
 FILES = tracked_files()
-TEXTS = [path for path in FILES if path != "LICENSE" and not path.startswith("testdata/")]
+TEXTS = [
+    path
+    for path in FILES
+    if path != "LICENSE" and (not path.startswith("testdata/") or path.endswith((".md", ".json")))
+]
 MODULES = [path for path in FILES if path.endswith(".py") and path.startswith("kseg/")]
 pytestmark = pytest.mark.skipif(not FILES, reason="not a git checkout")
 
@@ -128,12 +132,10 @@ def test_a_machine_path_is_noticed(line: str) -> None:
 
 
 def test_test_data_says_where_it_comes_from() -> None:
-    scenarios = {
-        Path(*Path(path).parts[:3]) for path in FILES if path.startswith("testdata/") and len(Path(path).parts) > 3
-    }
-    assert scenarios, "no test data"
-    told = {"README.md", "case.json"}
-    assert [str(folder) for folder in scenarios if not told & {item.name for item in (ROOT / folder).iterdir()}] == []
-    # A case.json is explained by the README of the folder of cases.
-    cases = {folder.parent for folder in scenarios if not (ROOT / folder / "README.md").exists()}
-    assert [str(folder) for folder in cases if not (ROOT / folder / "README.md").exists()] == []
+    """A folder of testdata/ that holds files, and each scenario of a version, has a README; a case its case.json."""
+    parts = [Path(path).parts for path in FILES if path.startswith("testdata/")]
+    folders = {Path(*names[: min(3, len(names) - 1)]) for names in parts}
+    assert len(folders) > 10, "no test data"
+    untold = {folder for folder in folders if not (ROOT / folder / "README.md").exists()}
+    assert [str(folder) for folder in sorted(untold) if not (ROOT / folder / "case.json").exists()] == []
+    assert {str(folder.parent) for folder in untold} <= {"testdata/damaged"}

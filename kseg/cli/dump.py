@@ -12,9 +12,10 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.printer import Printer, Span, Style, offsets_between
 from kseg.output.sink import Sink, open_sink
+from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile, list_segments, walk_path
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Batch, Damage
+from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
@@ -26,9 +27,21 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option("--deep-iteration", is_flag=True, help="Print the records of each batch, not only the batch.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too; implies --deep-iteration.")
 @click.option("--skip-record-metadata", is_flag=True, help="Text: leave out all of a record but its key and value.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the output.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
 @click.option("--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive).")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N records, or N batches without --deep-iteration.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Stop after N records, or N batches without --deep-iteration.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -37,8 +50,18 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     help="read_committed leaves out aborted transactions and all from the last stable offset on.",
 )
 @click.option("--max-bytes", type=ByteCount(), help="Read only the first BYTES of each file (whole batches inside).")
-@click.option("--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M).")
+@click.option(
+    "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
+)
 @click.option("--era", metavar="VERSION", help="0.7: read files as those of Kafka 0.6 and 0.7 whatever their suffix.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
+@click.option(
+    "--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata and its snapshots."
+)
+@click.option("--remote-log-metadata-decoder", is_flag=True, help="Decode the records of __remote_log_metadata.")
+@click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
+@click.option("--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata.")
 @click.option("--live", is_flag=True, help="The file is being written: a partial batch at its end is no damage.")
 @click.option("--stop-on-damage", is_flag=True, help="End at the first damage instead of going on behind it.")
 @click.option("--all", "everything", is_flag=True, help="Of directories, print .deleted, .cleaned and .swap files too.")
@@ -63,9 +86,13 @@ class Dump:
     def __init__(self, sink: Sink, options: dict[str, Any]) -> None:
         self.options = options
         self.scratch = Scratch(options["max_batch_bytes"])
-        deep = options["deep_iteration"] or options["print_data_log"]
-        style = Style(deep, options["print_data_log"], options["skip_record_metadata"], sink.is_terminal)
+        decoder = _decoder(options)
+        contents = options["print_data_log"] or decoder is not None
+        deep = options["deep_iteration"] or contents
+        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
         self.printer = _printer(options["form"], sink, style, self.scratch)
+        self.first: int
+        self.last: int
         self.first, self.last = options["offsets"] or (0, (1 << 63) - 1)
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
@@ -87,7 +114,9 @@ class Dump:
 
     def _path(self, path: str) -> None:
         try:
-            for _, files in groupby(walk_path(path, self.options["everything"]), lambda file: os.path.dirname(file.path)):
+            for _, files in groupby(
+                walk_path(path, self.options["everything"]), lambda file: os.path.dirname(file.path)
+            ):
                 self._partition(list(files))
         except KsegError as error:
             self.printer.finish()
@@ -98,8 +127,11 @@ class Dump:
         if self._reads_committed and files[0].path != "-":
             following = files
             if len(files) == 1 and not os.path.isdir(files[0].path):
-                following = files + [f for f in list_segments(os.path.dirname(os.path.abspath(files[0].path)))
-                                     if f.kind == ".log" and (f.base_offset or 0) > (files[0].base_offset or 0)]
+                following = files + [
+                    f
+                    for f in list_segments(os.path.dirname(os.path.abspath(files[0].path)))
+                    if f.kind == ".log" and (f.base_offset or 0) > (files[0].base_offset or 0)
+                ]
             self.transactions = Transactions.of_segments(following, self.scratch, self.options["live"])
         for file in files:
             self._file(file)
@@ -145,7 +177,7 @@ class Dump:
         if batch.last_offset < self.first:
             return
         base = batch.base_offset
-        if base is None and batch.last_offset > self.last:
+        if isinstance(batch, Message) and batch.last_offset > self.last:
             base = batch.extent()[0]
         if (base or 0) > self.last or self._is_hidden(batch):
             return
@@ -159,7 +191,7 @@ class Dump:
             raise EndOfDumpError
 
     def _is_hidden(self, batch: Batch) -> bool:
-        if self.transactions is None or batch.era_07:
+        if self.transactions is None or isinstance(batch, Message07):
             return False
         stable = self.transactions.last_stable_offset
         return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
@@ -175,6 +207,16 @@ class Dump:
                 kept.append((first, stop))
                 self.left -= stop - first
         return kept
+
+
+def _decoder(options: dict[str, Any]) -> Any:
+    """The first decoder that is asked for, in kafka-dump-log's order; None without one."""
+    for name in ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state"):
+        if options[name.replace("-", "_") + "_decoder"]:
+            from kseg.decoders import decoder
+
+            return decoder(name, options["redact"])
+    return None
 
 
 def _printer(form: str, sink: Sink, style: Style, scratch: Scratch) -> Printer:

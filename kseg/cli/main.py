@@ -43,7 +43,12 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
 )
 def main() -> None:
     """Segment forensics and repair for Apache Kafka logs, with no broker and no JVM.

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 
-class OffsetRange(click.ParamType):
+class OffsetRange(click.ParamType):  # type: ignore[type-arg]
     """``A..B``, both ends inclusive, either may be left out; a single number stands for itself. Yields (first, last)."""
 
     name = "A..B"
@@ -23,7 +23,7 @@ class OffsetRange(click.ParamType):
         return low, high
 
 
-class ByteCount(click.ParamType):
+class ByteCount(click.ParamType):  # type: ignore[type-arg]
     """A number of bytes, with K, M or G for powers of 1024."""
 
     name = "BYTES"

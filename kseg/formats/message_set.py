@@ -53,7 +53,7 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
     """Reads the header of the entry at ``position``; 26 bytes must be there (34 unless the magic is 0)."""
     fixed = _FIXED.unpack(data[position : position + 18])
     timestamp = -1 if fixed[3] == 0 else _INT64.unpack(data[position + 18 : position + 26])[0]
-    return MessageHeader(*fixed, timestamp)
+    return MessageHeader._make((*fixed, timestamp))
 
 
 def read_rows(data: Any, header: MessageHeader, scratch: Scratch, check_crc: bool = True) -> Iterator[Rows]:
@@ -72,7 +72,9 @@ def read_rows(data: Any, header: MessageHeader, scratch: Scratch, check_crc: boo
         yield Rows(data, scratch.rows, scratch.headers, cursor[1])
         return
     budget = [scratch.max_batch_bytes]
-    yield from _open_set(data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, check_crc, budget, 1)
+    yield from _open_set(
+        data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, check_crc, budget, 1
+    )
 
 
 def _kind(header: MessageHeader) -> int:
@@ -134,8 +136,17 @@ def _open_set(
             inner = parse_header(payload, cursor[0])
             after = cursor[0] + 12 + inner.size
             yield from _open_set(
-                payload, cursor[0], after, inner.offset + context[0], inner.magic, _kind(inner), inner.timestamp,
-                scratch, check_crc, budget, depth + 1,
+                payload,
+                cursor[0],
+                after,
+                inner.offset + context[0],
+                inner.magic,
+                _kind(inner),
+                inner.timestamp,
+                scratch,
+                check_crc,
+                budget,
+                depth + 1,
             )
             cursor[0] = after
         elif status != kernel.MORE:
@@ -147,12 +158,17 @@ def _base_of(payload: Any, wrapper_offset: int) -> int:
     cursor = int64s(8)
     status = kernel.survey(payload, len(payload), cursor)
     if cursor[2] == 0:
-        raise UndecodableError("undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status))
+        raise UndecodableError(
+            "undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status)
+        )
     last_inner = cursor[3]
     if wrapper_offset == 0:
         return 0
     if wrapper_offset < last_inner:
-        raise UndecodableError("undecodable-records", f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}")
+        raise UndecodableError(
+            "undecodable-records",
+            f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
+        )
     return wrapper_offset - last_inner
 
 

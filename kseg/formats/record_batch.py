@@ -44,7 +44,7 @@ class RecordBatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
 
     @property
     def last_offset(self) -> int:
@@ -95,7 +95,7 @@ def open_records(data: Any, header: RecordBatchHeader, max_bytes: int) -> tuple[
     Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is not
     looked into.
     """
-    if header.codec == 0 or header.count == 0:
+    if header.codec == 0 or header.record_count == 0:
         return data, HEADER_BYTES
     try:
         return decompress(header.codec, data[HEADER_BYTES:], 2, max_bytes), 0
@@ -111,7 +111,7 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
     cursor = _fresh_cursor(start)
     batch = kernel_batch(header)
     headers = scratch.headers
-    while header.count:
+    while header.record_count:
         status = kernel.read(payload, len(payload), cursor, batch, scratch.rows, headers)
         if cursor[2]:
             yield Rows(payload, scratch.rows, headers, cursor[2])
@@ -125,11 +125,11 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
 
 def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
     """What is wrong with the records of a batch, as (problem code, sentence); walks all of them and keeps none."""
-    if header.count == 0:
+    if header.record_count == 0:
         return []
     problems = []
-    if header.count > header.last_offset_delta + 1:
-        problems.append(("count-mismatch", f"{header.count} records in {header.last_offset_delta + 1} offsets"))
+    if header.record_count > header.last_offset_delta + 1:
+        problems.append(("count-mismatch", f"{header.record_count} records in {header.last_offset_delta + 1} offsets"))
     cursor = _fresh_cursor(start)
     status = kernel.check(payload, len(payload), cursor, kernel_batch(header))
     if status:
@@ -154,7 +154,7 @@ def _where(cursor: memoryview, status: int) -> str:
 def kernel_batch(header: RecordBatchHeader) -> memoryview:
     """The header's fields that the kernel's walk needs (`kseg.kernel.records`, ``batch``)."""
     batch = int64s(8)
-    batch[0], batch[1], batch[2] = header.count, header.base_offset, header.base_timestamp
+    batch[0], batch[1], batch[2] = header.record_count, header.base_offset, header.base_timestamp
     batch[3], batch[4] = header.max_timestamp, header.is_log_append_time
     batch[5], batch[6] = header.base_sequence, header.last_offset_delta
     return batch

@@ -1,7 +1,7 @@
 """What every era's decoder yields: rows of records over one payload (`kseg.kernel.native` tells the columns)."""
 
-from typing import Any
 from dataclasses import dataclass, field
+from typing import Any
 
 from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL

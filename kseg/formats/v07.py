@@ -50,7 +50,9 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
     return MessageHeader(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
 
 
-def read_rows(data: Any, header: MessageHeader, offset: int, scratch: Scratch, check_crc: bool = True) -> Iterator[Rows]:
+def read_rows(
+    data: Any, header: MessageHeader, offset: int, scratch: Scratch, check_crc: bool = True
+) -> Iterator[Rows]:
     """Rows of an entry that starts at ``offset`` (name of the file + position), all with that offset.
 
     Raises UndecodableError as `kseg.formats.message_set.read_rows` does. A row's next offset is for the caller to say.

@@ -25,10 +25,12 @@ class _SourceOnly:
 if MODE == "python":
     sys.meta_path.insert(0, _SourceOnly())
 
-from kseg.kernel.checksum import COMPILED  # noqa: E402  (the finder above must stand first)
+from kseg.kernel.checksum import COMPILED
 
 if MODE == "compiled" and not COMPILED:
-    raise ImportError("KSEG_KERNEL=compiled, but kseg's kernel is not compiled here: reinstall kseg where there is a C compiler")
+    raise ImportError(
+        "KSEG_KERNEL=compiled, but kseg's kernel is not compiled here: reinstall kseg where there is a C compiler"
+    )
 
 
 def description() -> str:

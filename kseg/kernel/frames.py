@@ -267,11 +267,7 @@ def find_frame(
             if i >= stop:
                 break
         size = frame_bytes(p, i, end, v07)
-        if (
-            size
-            and could_be_frame(p, i, size, v07)
-            and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
-        ):
+        if size and could_be_frame(p, i, size, v07) and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state):
             return i
         i += 1
     return -1

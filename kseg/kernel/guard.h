@@ -1,5 +1,5 @@
-/* Lets a mapped file be cut while it is read: a page that is no longer in the file reads as zeros, and the range it lies
- * in is remembered as hit, where the system would end the process with SIGBUS.
+/* Lets a mapped file be cut while it is read: a page that is no longer in the file reads as zeros, and the range it
+ * lies in is remembered as hit, where the system would end the process with SIGBUS.
  *
  * There must be one table in a process: only guard.py includes this. Ranges are added and removed under a lock (the
  * caller's: the GIL, or guard.py's own); the handler runs in any thread at any time and only reads them.

@@ -7,7 +7,7 @@ Frames (what `kseg.kernel.frames` finds in a segment), FRAME_*:
     POSITION   byte position in the file            SIZE    bytes of the whole entry, its length field included
     MAGIC      signed magic byte                    STATE   bits, see kseg.kernel.frames
 
-Records (what `kseg.kernel.records` finds in a batch), ROW_*; positions count from the start of the buffer the records lie in:
+Records (what `kseg.kernel.records` finds in a batch), ROW_*; positions count from the start of the buffer they lie in:
 
     OFFSET     absolute offset                      TIMESTAMP     ms since the epoch, -1 none
     SEQUENCE   producer sequence, -1 none           KEY, VALUE    position of the bytes

@@ -88,7 +88,9 @@ FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES = 1, 2, 4
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def varint(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+def varint(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.longlong:
     """The zigzag varint at i as value * 16 + bytes used; 0 where there is none before end."""
     byte: cython.uint
     value: cython.uint
@@ -121,7 +123,9 @@ def varint(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, 
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def varlong_size(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def varlong_size(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     """Bytes of the varlong at i; 0 where there is none of at most 10 bytes before end."""
     used: cython.Py_ssize_t = 0
     while used < 10 and i + used < end:
@@ -135,7 +139,9 @@ def varlong_size(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssi
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def varlong(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.longlong:
+def varlong(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.longlong:
     value: cython.ulonglong = 0
     k: cython.Py_ssize_t
     for k in range(size):

@@ -15,9 +15,9 @@ from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import jsonl as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.output.printer import Printer, Span, all_rows
+from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Batch, Damage, Problem, records_of
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
 
 
 def encode(value: Any) -> bytes:
@@ -59,13 +59,6 @@ class JsonLinesPrinter(Printer):
         )
         self._flags = kernel.DEEP * self.style.deep | kernel.CONTENTS * self.style.contents
 
-    def run(self, reader: SegmentReader, run: Run) -> None:
-        if reader.era_07:
-            for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False))
-        else:
-            super().run(reader, run)
-
     def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
         return kernel.json_batches(
             buffer, rows, first, stop, self._flags, self._context, self.scratch.rows, self.scratch.headers,
@@ -79,7 +72,7 @@ class JsonLinesPrinter(Printer):
         if not self.style.deep:
             return
         try:
-            if batch.era_07:
+            if isinstance(batch, Message07):
                 self._records_07(batch, spans or all_rows)
                 return
             for rows in batch.rows():
@@ -95,18 +88,27 @@ class JsonLinesPrinter(Printer):
             "magic": batch.magic,
         }  # fmt: skip
         header: Any = batch.header
-        if batch.era_07:
-            found |= {"baseOffset": batch.base_offset, "nextOffset": batch.next_offset, "compression": batch.compression}
-        elif batch.magic < 2:
+        if isinstance(batch, Message07):
+            found |= {
+                "baseOffset": batch.base_offset,
+                "nextOffset": batch.next_offset,
+                "compression": batch.compression,
+            }
+        elif isinstance(batch, Message):
             first, count = batch.extent() if self.style.deep else (batch.base_offset, None if header.codec else 1)
-            found |= {"baseOffset": first, "lastOffset": header.offset, "count": count, "compression": batch.compression}
+            found |= {
+                "baseOffset": first,
+                "lastOffset": header.offset,
+                "count": count,
+                "compression": batch.compression,
+            }
             if batch.magic:
                 found |= {"timestampType": batch.timestamp_type, "maxTimestamp": header.timestamp}
         else:
             found |= {
                 "baseOffset": header.base_offset,
                 "lastOffset": header.last_offset,
-                "count": header.count,
+                "count": header.record_count,
                 "baseSequence": unset(header.base_sequence),
                 "lastSequence": unset(header.last_sequence),
                 "producerId": unset(header.producer_id),
@@ -120,7 +122,11 @@ class JsonLinesPrinter(Printer):
                 "baseTimestamp": None if header.delete_horizon_ms is not None else header.base_timestamp,
                 "maxTimestamp": header.max_timestamp,
             }
-        return found | {"crc": header.crc, "isValid": batch.is_valid, "problems": [problem.code for problem in problems]}
+        return found | {
+            "crc": header.crc,
+            "isValid": batch.is_valid,
+            "problems": [problem.code for problem in problems],
+        }
 
     def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
         kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
@@ -132,20 +138,31 @@ class JsonLinesPrinter(Printer):
                 kind, self._out, self._state,
             )  # fmt: skip
 
-        if not batch.is_control:
+        if not batch.is_control and self.style.decoder is None:
             self._render_rows(render, first, stop)
             return
+        flags = self._flags
+        if not batch.is_control:
+            self._flags &= ~kernel.CONTENTS
         for i, record in enumerate(records_of(rows, kind)):
             if first <= i < stop:
                 self._render_rows(render, i, i + 1)
                 self._take_back(2)
-                self._put(b',"control":' + encode(control_object(parse_control(record.key, record.value))) + b"}\n")
+                self._put(self._rest_of_record(batch, record) + b"}\n")
+        self._flags = flags
+
+    def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
+        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
+        if batch.is_control:
+            return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
+        decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+        return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
 
     def _take_back(self, count: int) -> None:
         """Removes the last bytes written, which are still in the output: a line is never flushed at its end."""
         self._state[3] -= count
 
-    def _records_07(self, batch: Batch, spans: Callable[[Rows], list[Span]]) -> None:
+    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
         held: dict[str, Any] | None = None
         try:
             for rows in batch.rows():
@@ -160,7 +177,7 @@ class JsonLinesPrinter(Printer):
             if held is not None:
                 self._put(encode(held) + b"\n")
 
-    def _record_07(self, batch: Batch, rows: Rows, at: int) -> dict[str, Any]:
+    def _record_07(self, batch: Message07, rows: Rows, at: int) -> dict[str, Any]:
         value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
         found = {
             "type": "record", "file": os.fspath(self._file.path), "position": batch.position, "topic": self._file.topic,
@@ -178,5 +195,3 @@ class JsonLinesPrinter(Printer):
             "length": damage.length, "message": damage.message,
         }  # fmt: skip
         self._put(encode(found) + b"\n")
-
-    trailing = damage

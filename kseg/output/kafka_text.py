@@ -7,15 +7,26 @@ a terminal control characters are escaped. 0.7 files, which that tool does not k
 import os
 from collections.abc import Callable
 
+from kseg.formats import utf8
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import text as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.output.printer import Printer, Span, STATE_NEXT, STATE_ORIGIN, STATE_OUT, STATE_POSITION, STATE_RECORD
-from kseg.output.printer import all_rows, frame_row
+from kseg.output.printer import (
+    STATE_NEXT,
+    STATE_ORIGIN,
+    STATE_OUT,
+    STATE_POSITION,
+    STATE_RECORD,
+    Printer,
+    Span,
+    all_rows,
+    frame_row,
+)
+from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Batch, Damage, Record, records_of
-from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES, Run, SegmentReader
+from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
+from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 
 
 class KafkaTextPrinter(Printer):
@@ -42,13 +53,6 @@ class KafkaTextPrinter(Printer):
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
-    def run(self, reader: SegmentReader, run: Run) -> None:
-        if reader.era_07:
-            for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False))
-        else:
-            super().run(reader, run)
-
     def _render_run(self, buffer: object, rows: memoryview, first: int, stop: int) -> int:
         return kernel.text_batches(
             buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state
@@ -56,7 +60,7 @@ class KafkaTextPrinter(Printer):
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         self.errors += not batch.is_valid
-        if batch.era_07:
+        if isinstance(batch, Message07):
             self._batch_07(batch, spans or all_rows)
             return
         self._line(batch)
@@ -89,21 +93,34 @@ class KafkaTextPrinter(Printer):
                 rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, self._out, self._state
             )
 
-        if not batch.is_control:
+        if not batch.is_control and self.style.decoder is None:
             self._render_rows(render, first, stop)
             return
         for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
-                self._control_record(render, i, record)
+                self._metadata(render, i)
+                self._put(self._rest_of_record(batch, record) + b"\n")
 
-    def _control_record(self, render: Callable[[int, int], int], i: int, record: Record) -> None:
+    def _metadata(self, render: Callable[[int, int], int], i: int) -> None:
+        """The line of row i up to where contents begin."""
         if not self.style.skip_metadata:
             flags, self._flags = self._flags, self._flags & ~kernel.CONTENTS
             self._render_rows(render, i, i + 1)
             self._flags = flags
-            self._state[STATE_OUT] -= 1
-            self._put(control_text(parse_control(record.key, record.value)).encode("utf-8", "replace"))
-        self._put(b"\n")
+            self._state[STATE_OUT] -= 1  # its line end, which is still in the output
+
+    def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
+        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
+        if batch.is_control:
+            shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
+        else:
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
+            parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
+            shown = "".join(f" {part}" for part in parts)
+            if self.style.skip_metadata and parts:
+                shown = "|" + shown
+        return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -119,7 +136,7 @@ class KafkaTextPrinter(Printer):
         name = os.fsencode(self._file.name)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
-    def _batch_07(self, batch: Batch, spans: Callable[[Rows], list[Span]]) -> None:
+    def _batch_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
         header = batch.header
         self._put(
             b"offset: %d position: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %s\n"
@@ -151,7 +168,7 @@ class KafkaTextPrinter(Printer):
             self.errors += 1
             self.sink_damage(error.problem, batch.position, batch.size)
 
-    def _put_record_07(self, held: tuple[bytes, bytes], next_offset: int | None) -> None:
+    def _put_record_07(self, held: tuple[bytes, bytes], next_offset: int) -> None:
         if self.style.skip_metadata:
             self._put(b"|" + held[1] + b"\n" if held[1] else b"\n")
         else:
@@ -163,9 +180,9 @@ class KafkaTextPrinter(Printer):
         check = rows.rows[at + ROW_CHECK]
         content = b""
         if self.style.contents:
-            shown = bytes(rows.payload[value : value + size]).decode("utf-8", "replace")
+            shown = utf8.decode(bytes(rows.payload[value : value + size]))
             if self.style.escape:
-                shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+                shown = printable(shown).decode()
             content = b" payload: " + shown.encode()
         if self.style.skip_metadata:
             return b"", content
@@ -181,3 +198,10 @@ def is_passed_over(damage: Damage, head: bytes) -> bool:
         return True
     size = int.from_bytes(head[8:12], "big", signed=True)
     return size >= LEAST_SIZE and size + 12 > damage.length
+
+
+def printable(shown: str) -> bytes:
+    """What a terminal may be given: control characters as backslash escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown).encode(
+        "utf-8", "replace"
+    )

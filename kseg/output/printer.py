@@ -5,14 +5,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, ROW_OFFSET, ROW_WIDTH
-from kseg.limits import OUTPUT_BYTES, WINDOW_BYTES
+from kseg.kernel.native import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_OFFSET,
+    ROW_WIDTH,
+)
+from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
 from kseg.output.sink import Sink
+from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Batch, Damage
+from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 
-DONE, FLUSH, NOT_PLAIN, GROW = 0, 1, 2, 3
+DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS = 0, 1, 2, 3, 4
 STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
 
 Span = tuple[int, int]
@@ -20,12 +30,16 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What is shown of a batch: its records (``deep``), their keys and values (``contents``)."""
+    """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
+
+    A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects.
+    """
 
     deep: bool = False
     contents: bool = False
     skip_metadata: bool = False
     escape: bool = False
+    decoder: Any = None
 
 
 class Printer:
@@ -52,12 +66,20 @@ class Printer:
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
+    def trailing(self, damage: Damage) -> None:
+        """Damage at the end that kafka-dump-log passes over with a line of its own."""
+        self.damage(damage)
+
     def finish(self) -> None:
         """Ends a file."""
         self._flush()
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
+        if reader.era_07 or self.style.decoder is not None:
+            for i in range(run.count):
+                self.batch(reader.batch(run, i, keep=False))
+            return
         first = 0
         while first < run.count:
             buffer, rows, origin, stop = self._window(reader, run, first)
@@ -94,9 +116,12 @@ class Printer:
                 self._flush()
             elif status == GROW:
                 self._grow(state[STATE_NEEDED])
+            elif status == MORE_HEADERS and state[STATE_NEEDED] <= MAX_HEADERS:
+                self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
                 at = state[STATE_NEXT]
-                self.batch(reader.batch(run, at, keep=False))
+                if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
+                    self.batch(reader.batch(run, at, keep=False))
                 state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
                 state[STATE_ORIGIN] = origin
 

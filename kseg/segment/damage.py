@@ -9,6 +9,7 @@ from kseg.kernel.native import be32, be64
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.items import Damage
 
+_OFFSET_BYTES = 8
 _ZERO_RUN = re.compile(rb"\0{64,}")
 _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
@@ -19,6 +20,10 @@ def describe(buffer: Any, position: int, stop: int, is_followed: bool, era_07: b
     ``is_followed``: an intact batch begins at ``stop`` (else the file ends there). ``last_offset`` is that of the batch
     before, -1 where there is none.
     """
+    if is_followed and is_zero(buffer, position, stop):
+        return Damage("zero-block", position, stop - position, f"{stop - position} zero bytes")
+    if is_followed and stop - position < _OFFSET_BYTES:
+        return Damage("nonsense-block", position, stop - position, f"{stop - position} bytes that belong to no batch")
     code, message = _diagnose(buffer, position, stop, era_07, last_offset)
     if not is_followed:
         message += "; no intact batch follows"
@@ -27,7 +32,7 @@ def describe(buffer: Any, position: int, stop: int, is_followed: bool, era_07: b
 
 def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: int) -> tuple[str, str]:
     length = stop - position
-    if length >= 8 and is_zero(buffer, position, stop):
+    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop):
         return "zero-block", f"{length} zero bytes"
     if era_07:
         return _diagnose_07(buffer, position, stop)
@@ -43,13 +48,21 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
     if continues(head, last_offset) and claimed > length:
         return "truncated-batch", f"{length} of the {claimed} bytes of a batch are there"
     if continues(head, last_offset):
-        return "nonsense-block", f"a batch of {claimed} bytes and what leads on from it{_zeros_in(buffer, position, stop)}"
+        return (
+            "nonsense-block",
+            f"a batch of {claimed} bytes and what leads on from it{_zeros_in(buffer, position, stop)}",
+        )
     for magic in range(3):
         if continues(_with_magic(head, magic), last_offset):
             return "bad-magic", f"a batch whose magic is {head[16]}"
     if continues(whole, last_offset):
         return "bad-length", f"a batch whose length field makes it {claimed} bytes, in {length} bytes up to the next"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop)}"
+
+
+def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
+    """A few zero bytes can also be the beginning of an offset field."""
+    return length >= (8 if era_07 or not _offset_continues(0, last_offset) else 12)
 
 
 def _with_length(head: bytes, length: int) -> bytes:
@@ -152,9 +165,10 @@ def continues(head: bytes, last_offset: int) -> bool:
         return (
             header.attributes & ~0x7F == 0
             and header.codec <= 4
-            and 0 <= header.count <= header.last_offset_delta + 1
-            and (header.codec != 0 or header.count * 7 <= size - 49)
-            and min(header.producer_id, header.producer_epoch, header.base_sequence, header.partition_leader_epoch) >= -1
+            and 0 <= header.record_count <= header.last_offset_delta + 1
+            and (header.codec != 0 or header.record_count * 7 <= size - 49)
+            and min(header.producer_id, header.producer_epoch, header.base_sequence, header.partition_leader_epoch)
+            >= -1
         )
     return message_sizes_fit(head, size)
 

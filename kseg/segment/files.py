@@ -84,12 +84,14 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
     found = []
     for name in names:
         file = segment_file(os.path.join(directory, name))
-        if not file.is_segment or file.base_offset is None and file.kind != ".checkpoint":
+        if not file.is_segment or (file.base_offset is None and file.kind != ".checkpoint"):
             continue
         if (file.leftover or (file.kind == ".checkpoint" and not is_metadata)) and not everything:
             continue
         found.append(file)
-    return sorted(found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name))
+    return sorted(
+        found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
+    )
 
 
 def list_partitions(directory: str) -> list[str]:

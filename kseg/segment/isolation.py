@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from kseg.formats.control import ABORT, COMMIT, parse_control
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Batch, Damage
+from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
@@ -49,9 +50,11 @@ class Transactions:
                     continue
                 attributes = reader.buffer[run.rows[at + FRAME_POSITION] + 22]
                 if attributes & (_TRANSACTIONAL | _CONTROL):
-                    self._add(reader.batch(run, i, keep=False))
+                    batch = reader.batch(run, i, keep=False)
+                    if isinstance(batch, RecordBatch):
+                        self._add(batch)
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: RecordBatch) -> None:
         producer_id = batch.header.producer_id
         if not batch.is_control:
             self._open.setdefault(producer_id, batch.header.base_offset)
@@ -70,7 +73,7 @@ class Transactions:
 
     def is_aborted(self, batch: Batch) -> bool:
         """Whether a consumer that reads committed data only skips the batch."""
-        if batch.is_control or not batch.is_transactional:
+        if not isinstance(batch, RecordBatch) or batch.is_control or not batch.is_transactional:
             return False
         ranges = self._aborted.get(batch.header.producer_id, [])
         at = bisect_right(ranges, (batch.header.base_offset, 1 << 63)) - 1

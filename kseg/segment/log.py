@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, walk_path
-from kseg.segment.items import Batch, Damage, Record
+from kseg.segment.items import Damage, Record
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
@@ -18,7 +19,9 @@ class Log:
     Raises PathError where there is nothing to read, UnsupportedError for a file that is no segment.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES
+    ) -> None:
         self.path = os.fspath(path)
         self.live = live
         self.max_batch_bytes = max_batch_bytes

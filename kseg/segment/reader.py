@@ -19,8 +19,9 @@ from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import continues, describe, last_offset_claimed
-from kseg.segment.items import Batch, Damage
+from kseg.segment.items import Damage
 from kseg.segment.source import Source
 
 SHORT_TAIL_BYTES = 17
@@ -74,7 +75,7 @@ class SegmentReader:
         self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._state = int64s(8)
         self._state[2] = -1
-        self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
+        self._tables = (_table(1), _table(1))
         self._last_offset = -1
 
     def __iter__(self) -> Iterator[Batch | Damage]:
@@ -89,18 +90,14 @@ class SegmentReader:
     def batch(self, run: Run, i: int, keep: bool = True) -> Batch:
         """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source."""
         at = i * FRAME_WIDTH
-        position, size = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
+        position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
-        return Batch(
-            bytes(data) if keep else data,
-            position,
-            size,
-            run.rows[at + FRAME_MAGIC],
-            bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT),
-            self.era_07,
-            self.base_offset,
-            self.scratch,
-        )
+        is_valid = bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT)
+        kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
+        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, self.scratch)
+        if isinstance(batch, Message07):
+            batch.file_base = self.base_offset
+        return batch
 
     def runs(self) -> Iterator[Run | Damage]:
         """The same items with batches as runs of frames."""
@@ -137,7 +134,9 @@ class SegmentReader:
         """Whether it is the part of a batch that a live broker (or --max-bytes) is just about to complete."""
         if damage.end != self.end:
             return False
-        return damage.code == "truncated-batch" and (self.live or self.is_cut) or damage.code == "zero-block" and self.live
+        return (damage.code == "truncated-batch" and (self.live or self.is_cut)) or (
+            damage.code == "zero-block" and self.live
+        )
 
     def _last_offset_of(self, run: Run) -> int:
         position = run.rows[(run.count - 1) * FRAME_WIDTH + FRAME_POSITION]
@@ -169,7 +168,7 @@ class SegmentReader:
         """From the first irregular frame on, CRCs of long frames come from prefix CRCs."""
         if self._state[2] < 0:
             entries = (self.end - position) // 256 + 2
-            self._tables = tuple(memoryview(bytearray(4 * entries)).cast("I") for _ in range(2))
+            self._tables = (_table(entries), _table(entries))
             self._state[2] = position
 
     def _claimed_end(self, position: int) -> int:
@@ -191,14 +190,16 @@ class SegmentReader:
     def _leads_on(self, position: int, after: int) -> bool:
         if after == self.end:
             return True
+        if self._find(after, after + 1) == after:
+            return True
         if self.era_07:
-            return self._find(after, after + 1) == after
-        if self.end - after <= SHORT_TAIL_BYTES:
-            return True
+            return False
         last_offset = last_offset_claimed(self._bytes(position, record_batch.HEADER_BYTES))
-        if continues(self._bytes(after, record_batch.HEADER_BYTES), last_offset):
-            return True
-        return self._find(after, after + 1) == after
+        is_tail = self.end - after <= SHORT_TAIL_BYTES
+        if not is_tail and not continues(self._bytes(after, record_batch.HEADER_BYTES), last_offset):
+            return False
+        # An intact batch before that end speaks against the length, and must not be lost to it.
+        return self._find(position + 1, after) < 0
 
     def _find(self, start: int, stop: int | None = None) -> int:
         """The next position of an intact frame, -1 if there is none."""
@@ -222,3 +223,8 @@ class SegmentReader:
         if not self.era_07 and continues(self._bytes(position, record_batch.HEADER_BYTES), self._last_offset):
             self._last_offset = self._last_offset_of(run)
         return run
+
+
+def _table(entries: int) -> memoryview:
+    """Room for prefix CRCs."""
+    return memoryview(bytearray(4 * entries)).cast("I")

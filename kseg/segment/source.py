@@ -42,7 +42,9 @@ class FileBytes:
         if at < 0 or stop - self._window_start > len(self._window):
             wanted = min(max(stop - start, WINDOW_BYTES), self._size - start)
             window = bytearray()
-            while len(window) < wanted and (piece := os.pread(self._descriptor, wanted - len(window), start + len(window))):
+            while len(window) < wanted and (
+                piece := os.pread(self._descriptor, wanted - len(window), start + len(window))
+            ):
                 window += piece
             self._window = bytes(window).ljust(wanted, b"\0")
             self._window_start, at = start, 0

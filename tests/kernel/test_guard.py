@@ -14,7 +14,7 @@ import pytest
 import kseg
 from kseg.kernel import guard
 
-needs_guard = pytest.mark.skipif(not guard.AVAILABLE, reason="mappings are guarded by the compiled kernel on POSIX only")
+needs_guard = pytest.mark.skipif(not guard.AVAILABLE, reason="only the compiled kernel guards mappings, and on POSIX")
 
 PRELUDE = """
 import mmap, os, signal, sys, threading
@@ -32,10 +32,9 @@ def mapped(name, pages=64):
 
 
 def run(script, folder):
+    command = [sys.executable, "-c", PRELUDE + script]
     environment = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parent.parent)}
-    return subprocess.run(
-        [sys.executable, "-c", PRELUDE + script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
 def assert_passes(script, folder):

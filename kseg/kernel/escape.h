@@ -1,0 +1,447 @@
+/* What the renderers write a line with: integers, and bytes as text or as JSON strings.
+ *
+ * Every function writes at out[o] and returns the position behind what it wrote. Those that take a limit check before
+ * each step that o has not passed it, and pass it by less than KSEG_STEP bytes; where it is passed they return
+ * KSEG_NO_ROOM, and what lies behind the o they were given is garbage. The others write less than KSEG_STEP bytes.
+ */
+#ifndef KSEG_ESCAPE_H
+#define KSEG_ESCAPE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__) || defined(_M_X64)
+#define KSEG_SSE2 1
+#include <emmintrin.h>
+#ifdef _MSC_VER
+#include <intrin.h>
+static __forceinline unsigned kseg_lowest(unsigned bits) {
+    unsigned long k;
+    _BitScanForward(&k, bits);
+    return (unsigned)k;
+}
+#else
+#define kseg_lowest(bits) ((unsigned)__builtin_ctz(bits))
+#endif
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define KSEG_APART __attribute__((noinline, unused))
+#define KSEG_INLINE static inline __attribute__((unused))
+#else
+#define KSEG_APART
+#define KSEG_INLINE static inline
+#endif
+
+enum { KSEG_STEP = 128, KSEG_NO_ROOM = -1, KSEG_NOT_UTF8 = -2 };
+
+enum {
+    F_DEEP = 1,
+    F_CONTENTS = 2,
+    F_SKIP_METADATA = 4,
+    F_ESCAPE = 8,
+    F_LINE_ONLY = 16,
+    F_BASE64_KEYS = 32,
+    F_BASE64_VALUES = 64
+};
+
+/* What a caller of the JSON renderer knows of the file, ready to print. */
+typedef struct {
+    const unsigned char *batch, *record, *partition;
+    Py_ssize_t batch_size, record_size, partition_size;
+} kseg_context;
+
+KSEG_INLINE Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
+    memcpy(out + o, text, (size_t)size);
+    return o + size;
+}
+
+/* ---- integers ---- */
+
+static const char kseg_digit_pairs[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
+KSEG_INLINE Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long value) {
+    unsigned long long left = (unsigned long long)value, probe;
+    Py_ssize_t length = 1, end;
+    if (value < 0) {
+        out[o++] = '-';
+        left = 0 - left;
+    }
+    if (left < 10) {
+        out[o] = (unsigned char)('0' + left);
+        return o + 1;
+    }
+    for (probe = left; probe >= 10; probe /= 10000) {
+        if (probe < 100) { length += 1; break; }
+        if (probe < 1000) { length += 2; break; }
+        if (probe < 10000) { length += 3; break; }
+        length += 4;
+    }
+    end = o + length;
+    while (left >= 100) {
+        length -= 2;
+        memcpy(out + o + length, kseg_digit_pairs + 2 * (left % 100), 2);
+        left /= 100;
+    }
+    if (left >= 10)
+        memcpy(out + o, kseg_digit_pairs + 2 * left, 2);
+    else
+        out[o] = (unsigned char)('0' + left);
+    return end;
+}
+
+/* Offsets, timestamps and sequences of neighbours differ in their last digits only: the rest is kept as text. */
+typedef struct {
+    long long base; /* a multiple of 10000, or -1: nothing kept */
+    Py_ssize_t length;
+    unsigned char digits[24];
+} kseg_near;
+
+typedef struct {
+    kseg_near offset, timestamp, sequence;
+} kseg_counters;
+
+KSEG_INLINE void kseg_forget(kseg_counters *counters) {
+    counters->offset.base = counters->timestamp.base = counters->sequence.base = -1;
+}
+
+KSEG_INLINE Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssize_t o, long long value) {
+    unsigned last;
+    if (value < 10000)
+        return kseg_put_int(out, o, value);
+    if (kept->base < 0 || (unsigned long long)value - (unsigned long long)kept->base >= 10000) {
+        kept->base = value - value % 10000;
+        kept->length = kseg_put_int(kept->digits, 0, value / 10000);
+    }
+    last = (unsigned)(value - kept->base);
+    memcpy(out + o, kept->digits, sizeof kept->digits);
+    memcpy(out + o + kept->length, kseg_digit_pairs + 2 * (last / 100), 2);
+    memcpy(out + o + kept->length + 2, kseg_digit_pairs + 2 * (last % 100), 2);
+    return o + kept->length + 4;
+}
+
+/* ---- UTF-8 ---- */
+
+#define KSEG_CONTINUES(byte) (((byte) & 0xC0) == 0x80)
+
+/* The sequence at p[i]: its length when it is well-formed, else minus the bytes for which the JDK's decoder (17) writes
+ * one U+FFFD. A surrogate's three bytes count as one, an over-long form's bytes one by one. */
+KSEG_INLINE int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n) {
+    unsigned first = p[i], second;
+    if (first < 0x80)
+        return 1;
+    if (first < 0xC2 || first > 0xF4 || i + 1 >= n)
+        return -1;
+    second = p[i + 1];
+    if (!KSEG_CONTINUES(second))
+        return -1;
+    if (first < 0xE0)
+        return 2;
+    if (first < 0xF0) {
+        if (first == 0xE0 && second < 0xA0)
+            return -1;
+        if (i + 2 >= n || !KSEG_CONTINUES(p[i + 2]))
+            return -2;
+        return first == 0xED && second >= 0xA0 ? -3 : 3;
+    }
+    if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
+        return -1;
+    if (i + 2 >= n || !KSEG_CONTINUES(p[i + 2]))
+        return -2;
+    if (i + 3 >= n || !KSEG_CONTINUES(p[i + 3]))
+        return -3;
+    return 4;
+}
+
+/* Copies 32 (16, 8, 4) bytes; true where all were ASCII. */
+KSEG_INLINE int kseg_ascii32(unsigned char *out, const unsigned char *p) {
+    uint64_t w[4];
+    memcpy(w, p, 32);
+    memcpy(out, w, 32);
+    return ((w[0] | w[1] | w[2] | w[3]) & UINT64_C(0x8080808080808080)) == 0;
+}
+
+KSEG_INLINE int kseg_ascii8(unsigned char *out, const unsigned char *p) {
+    uint64_t w;
+    memcpy(&w, p, 8);
+    memcpy(out, &w, 8);
+    return (w & UINT64_C(0x8080808080808080)) == 0;
+}
+
+KSEG_INLINE int kseg_ascii4(unsigned char *out, const unsigned char *p) {
+    uint32_t w;
+    memcpy(&w, p, 4);
+    memcpy(out, &w, 4);
+    return (w & 0x80808080u) == 0;
+}
+
+KSEG_INLINE Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const unsigned char *p, int length) {
+    int k;
+    if (length < 0) {
+        out[o] = 0xEF;
+        out[o + 1] = 0xBF;
+        out[o + 2] = 0xBD;
+        return o + 3;
+    }
+    for (k = 0; k < length; k++)
+        out[o + k] = p[k];
+    return o + length;
+}
+
+#ifdef KSEG_SSE2
+/* A bit for each byte between the two, which are themselves left out and not ASCII: signed comparison will do. */
+KSEG_INLINE unsigned kseg_between(__m128i x, int below, int above) {
+    const __m128i more = _mm_cmpgt_epi8(x, _mm_set1_epi8((char)below));
+    return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
+}
+
+/* The next 16 bytes without a branch a byte, up to the first three- or four-byte sequence that may be well-formed.
+ * Returns how many bytes were used and adds to *o what was written. */
+KSEG_INLINE int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)p);
+    const unsigned high = (unsigned)_mm_movemask_epi8(x);
+    unsigned continues, lead2, lead34, stop, pair, raw;
+    int k, used = 16;
+    Py_ssize_t at = *o;
+    if (high == 0) {
+        _mm_storeu_si128((__m128i *)(out + at), x);
+        *o = at + 16;
+        return 16;
+    }
+    continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
+    lead34 = kseg_between(x, 0xDF, 0xF5);
+    lead2 = kseg_between(x, 0xC1, 0xE0);
+    stop = (lead34 & (continues >> 1)) | ((lead2 | lead34) & 0x8000u);
+    if (stop)
+        used = (int)kseg_lowest(stop);
+    pair = lead2 & (continues >> 1);
+    raw = ~high | pair | (pair << 1);
+    for (k = 0; k < used; k++) {
+        const uint32_t keep = 0 - ((raw >> k) & 1);
+        const uint32_t bytes = (p[k] & keep) | (0xBDBFEFu & ~keep);
+        memcpy(out + at, &bytes, 4);
+        at += 3 + 2 * (int32_t)keep;
+    }
+    *o = at;
+    return used;
+}
+#endif
+
+KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                 const unsigned char *p, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    int length;
+    while (i < n) {
+        if (o > limit)
+            return KSEG_NO_ROOM;
+#ifdef KSEG_SSE2
+        if (n - i >= 16) {
+            int used = kseg_java16(out, &o, p + i);
+            i += used;
+            if (used == 16)
+                continue;
+        }
+#else
+        if (n - i >= 8 && kseg_ascii8(out + o, p + i)) {
+            i += 8;
+            o += 8;
+            continue;
+        }
+#endif
+        length = kseg_sequence(p, i, n);
+        o = kseg_put_sequence(out, o, p + i, length);
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+
+/* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
+KSEG_INLINE Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+                                     Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    int ascii = 1;
+    if (o > limit)
+        return KSEG_NO_ROOM;
+    if (n >= 32) {
+        while (n - i >= 32) {
+            if (o > limit)
+                return KSEG_NO_ROOM;
+            if (!kseg_ascii32(out + o, p + i))
+                return kseg_put_java_mixed(out, o, limit, p + i, n - i);
+            i += 32;
+            o += 32;
+        }
+        if (i < n && !kseg_ascii32(out + o + (n - i) - 32, p + n - 32))
+            return kseg_put_java_mixed(out, o, limit, p + i, n - i);
+        return o + (n - i);
+    }
+    if (n >= 8) {
+        for (i = 0; n - i > 8; i += 8)
+            ascii &= kseg_ascii8(out + o + i, p + i);
+        ascii &= kseg_ascii8(out + o + n - 8, p + n - 8);
+    } else if (n >= 4) {
+        ascii = kseg_ascii4(out + o, p) & kseg_ascii4(out + o + n - 4, p + n - 4);
+    } else {
+        for (i = 0; i < n; i++) {
+            out[o + i] = p[i];
+            ascii &= p[i] < 0x80;
+        }
+    }
+    return ascii ? o + n : kseg_put_java_mixed(out, o, limit, p, n);
+}
+
+/* The same for a terminal: control characters (C0, DEL, C1) as \n, \r, \t or \xNN. */
+KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                              const unsigned char *p, Py_ssize_t n) {
+    static const char hex[] = "0123456789abcdef";
+    Py_ssize_t i = 0;
+    while (i <= n) {
+        int length, control = -1;
+        if (o > limit)
+            return KSEG_NO_ROOM;
+        if (i == n)
+            break;
+        length = kseg_sequence(p, i, n);
+        if (length == 1 && (p[i] < 0x20 || p[i] == 0x7F))
+            control = p[i];
+        else if (length == 2 && p[i] == 0xC2 && p[i + 1] < 0xA0)
+            control = p[i + 1];
+        if (control < 0) {
+            o = kseg_put_sequence(out, o, p + i, length);
+        } else {
+            const char letter = control == '\n' ? 'n' : control == '\r' ? 'r' : control == '\t' ? 't' : 0;
+            out[o++] = '\\';
+            if (letter) {
+                out[o++] = (unsigned char)letter;
+            } else {
+                out[o++] = 'x';
+                out[o++] = (unsigned char)hex[control >> 4];
+                out[o++] = (unsigned char)hex[control & 15];
+            }
+        }
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+
+/* ---- JSON ---- */
+
+/* One ASCII byte of a JSON string. */
+KSEG_INLINE Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsigned char byte) {
+    static const char hex[] = "0123456789abcdef";
+    static const char letters[] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
+    if (byte >= 0x20) {
+        out[o] = '\\';
+        o += byte == '"' || byte == '\\';
+        out[o] = byte;
+        return o + 1;
+    }
+    out[o] = '\\';
+    out[o + 1] = (unsigned char)letters[byte];
+    if (letters[byte] != 'u')
+        return o + 2;
+    out[o + 2] = '0';
+    out[o + 3] = '0';
+    out[o + 4] = (unsigned char)hex[byte >> 4];
+    out[o + 5] = (unsigned char)hex[byte & 15];
+    return o + 6;
+}
+
+#ifdef KSEG_SSE2
+/* The next 16 bytes up to the first that is a control character or not ASCII; returns how many were used.
+ * `wide`: 32 bytes can be read, so that what follows an escape comes straight from the input. */
+KSEG_INLINE int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned char *p, int wide) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)p);
+    const __m128i last_control = _mm_set1_epi8(0x1F);
+    const __m128i escaped = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
+    const __m128i stops = _mm_or_si128(x, _mm_cmpeq_epi8(_mm_max_epu8(x, last_control), last_control));
+    unsigned escapes = (unsigned)_mm_movemask_epi8(escaped);
+    const unsigned stop = (unsigned)_mm_movemask_epi8(stops);
+    int used = 16, from = 0;
+    Py_ssize_t at = *o;
+    if (stop) {
+        used = (int)kseg_lowest(stop);
+        escapes &= (1u << used) - 1;
+    }
+    _mm_storeu_si128((__m128i *)(out + at), x);
+    while (escapes) {
+        const int k = (int)kseg_lowest(escapes);
+        escapes &= escapes - 1;
+        at += k - from;
+        out[at++] = '\\';
+        if (wide)
+            _mm_storeu_si128((__m128i *)(out + at), _mm_loadu_si128((const __m128i *)(p + k)));
+        else
+            memcpy(out + at, p + k, (size_t)(16 - k));
+        from = k;
+    }
+    *o = at + used - from;
+    return used;
+}
+#endif
+
+/* n bytes as a JSON string; KSEG_NOT_UTF8 where they are none. */
+KSEG_INLINE Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+                                     Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    int length;
+    if (o > limit)
+        return KSEG_NO_ROOM;
+    out[o++] = '"';
+    while (i < n) {
+        if (o > limit)
+            return KSEG_NO_ROOM;
+#ifdef KSEG_SSE2
+        if (n - i >= 16) {
+            int used = kseg_json16(out, &o, p + i, n - i >= 32);
+            i += used;
+            if (used == 16)
+                continue;
+        }
+#endif
+        if (p[i] < 0x80) {
+            o = kseg_put_json_byte(out, o, p[i]);
+            i += 1;
+            continue;
+        }
+        do {
+            length = kseg_sequence(p, i, n);
+            if (length < 0)
+                return KSEG_NOT_UTF8;
+            o = kseg_put_sequence(out, o, p + i, length);
+            i += length;
+        } while (i < n && p[i] >= 0x80 && o <= limit);
+    }
+    out[o] = '"';
+    return o + 1;
+}
+
+KSEG_INLINE Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+                                       Py_ssize_t n) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    Py_ssize_t i = 0;
+    if (o > limit)
+        return KSEG_NO_ROOM;
+    for (; n - i >= 3; i += 3, o += 4) {
+        const unsigned bits = (unsigned)p[i] << 16 | (unsigned)p[i + 1] << 8 | p[i + 2];
+        if (o > limit)
+            return KSEG_NO_ROOM;
+        out[o] = (unsigned char)letters[bits >> 18];
+        out[o + 1] = (unsigned char)letters[bits >> 12 & 63];
+        out[o + 2] = (unsigned char)letters[bits >> 6 & 63];
+        out[o + 3] = (unsigned char)letters[bits & 63];
+    }
+    if (i < n) {
+        const unsigned bits = (unsigned)p[i] << 16 | (n - i == 2 ? (unsigned)p[i + 1] << 8 : 0);
+        out[o] = (unsigned char)letters[bits >> 18];
+        out[o + 1] = (unsigned char)letters[bits >> 12 & 63];
+        out[o + 2] = n - i == 2 ? (unsigned char)letters[bits >> 6 & 63] : '=';
+        out[o + 3] = '=';
+        o += 4;
+    }
+    return o;
+}
+
+#endif

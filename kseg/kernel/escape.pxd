@@ -1,0 +1,42 @@
+# What the renderers reach in C: escape.h.
+cdef extern from "escape.h" nogil:
+    enum:
+        F_DEEP
+        F_CONTENTS
+        F_SKIP_METADATA
+        F_ESCAPE
+        F_LINE_ONLY
+        F_BASE64_KEYS
+        F_BASE64_VALUES
+    enum:
+        NO_ROOM "KSEG_NO_ROOM"
+        NOT_UTF8 "KSEG_NOT_UTF8"
+    ctypedef struct Near "kseg_near":
+        pass
+    ctypedef struct Counters "kseg_counters":
+        Near offset
+        Near timestamp
+        Near sequence
+    ctypedef struct Context "kseg_context":
+        const unsigned char* batch
+        const unsigned char* record
+        const unsigned char* partition
+        Py_ssize_t batch_size
+        Py_ssize_t record_size
+        Py_ssize_t partition_size
+    void forget "kseg_forget"(Counters* counters)
+    Py_ssize_t put "kseg_put"(unsigned char* out, Py_ssize_t o, const unsigned char* text, Py_ssize_t size)
+    Py_ssize_t put_int "kseg_put_int"(unsigned char* out, Py_ssize_t o, long long value)
+    Py_ssize_t put_near "kseg_put_near"(Near* kept, unsigned char* out, Py_ssize_t o, long long value)
+    Py_ssize_t put_java "kseg_put_java"(
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+    )
+    Py_ssize_t put_visible "kseg_put_visible"(
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+    )
+    Py_ssize_t put_json "kseg_put_json"(
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+    )
+    Py_ssize_t put_base64 "kseg_put_base64"(
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+    )

@@ -1,0 +1,55 @@
+"""The interpreted twin of escape.h: what the renderers write a line with, and the flags that say what goes into it.
+
+``put`` and ``put_int`` write at out[o] and return the position behind; the caller has seen to the room. Strings come as
+bytes, since an interpreted renderer puts a record's whole line together before it looks whether there is room for it.
+"""
+
+import re
+from binascii import b2a_base64
+from json.encoder import encode_basestring
+
+F_DEEP, F_CONTENTS, F_SKIP_METADATA, F_ESCAPE, F_LINE_ONLY, F_BASE64_KEYS, F_BASE64_VALUES = 1, 2, 4, 8, 16, 32, 64
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
+_LETTERS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def put(out, o, text, size):
+    out[o : o + size] = text[:size]
+    return o + size
+
+
+def put_int(out, o, value):
+    digits = b"%d" % value
+    return put(out, o, digits, len(digits))
+
+
+def java(raw):
+    """What Java prints for bytes decoded as UTF-8; Python would make three U+FFFD of a surrogate's bytes, Java one."""
+    try:
+        raw.decode()
+        return raw
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace").encode()
+
+
+def visible(raw):
+    """The same for a terminal: control characters (C0, DEL, C1) as \\n, \\r, \\t or \\xNN."""
+    return _CONTROL.sub(lambda found: _LETTERS.get(found[0]) or rf"\x{ord(found[0]):02x}", java(raw).decode()).encode()
+
+
+def json_value(p, position, size, as_base64=False):
+    """The bytes at p[position] as a JSON string where they are UTF-8, else as an object; null for a negative size."""
+    if size < 0:
+        return b"null"
+    raw = bytes(p[position : position + size])
+    text = None if as_base64 else utf8(raw)
+    return b'{"base64":"%s"}' % b2a_base64(raw, newline=False) if text is None else encode_basestring(text).encode()
+
+
+def utf8(raw):
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,302 @@
+"""The batches of a segment, one class an era: bytes that a frame claims, and what they say.
+
+`Batch` is what all of them have; `RecordBatch` is v2, `Message` v0 and v1, `Message07` an entry of a 0.7 file.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.formats import message_set, record_batch, v07
+from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
+from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
+
+
+@dataclass(slots=True)
+class Batch:
+    """Bytes ``[position, position + size)`` of a file that make a record batch (v2) or a message (v0, v1, 0.7).
+
+    ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is wrong,
+    `check` looks at every record as well. Iterating yields the records that decode.
+    """
+
+    data: Any
+    position: int
+    size: int
+    magic: int
+    is_valid: bool
+    scratch: Scratch = field(default_factory=Scratch, repr=False)
+
+    is_control = False
+    is_transactional = False
+    largest_magic = 2
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+    @property
+    def header(self) -> Any:
+        """The header's fields as they stand in the file: a NamedTuple of the era's module in `kseg.formats`."""
+        raise NotImplementedError
+
+    @property
+    def base_offset(self) -> int | None:
+        """Offset of the first record; None for a compressed v0 or v1 message, which does not tell without opening it."""
+        raise NotImplementedError
+
+    @property
+    def last_offset(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch (0.7: the byte position in the whole log)."""
+        return self.last_offset + 1
+
+    @property
+    def compression(self) -> str:
+        return record_batch.codec_name(self.header.codec)
+
+    @property
+    def timestamp_type(self) -> str:
+        """One of TIMESTAMP_TYPES."""
+        return TIMESTAMP_TYPES[0]
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp in ms as the header tells it; -1 where there is none."""
+        return -1
+
+    @property
+    def has_known_magic(self) -> bool:
+        return 0 <= self.magic <= self.largest_magic
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What the frame alone tells: CRC and magic."""
+        if self.is_valid:
+            return []
+        if not self.has_known_magic:
+            return [Problem("bad-magic", f"magic {self.magic} names no format")]
+        return [Problem("crc-mismatch", "the stored checksum is not that of the bytes")]
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the batch, its records included."""
+        found = self.problems
+        return found + self._check_records() if self.has_known_magic else found
+
+    def _check_records(self) -> list[Problem]:
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[Rows]:
+        """The records as the kernel's rows; raises UndecodableError where they stop making sense."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records that decode, in order; where they stop, `check` says why."""
+        try:
+            for rows in self.rows():
+                yield from records_of(rows)
+        except UndecodableError:
+            return
+
+
+class RecordBatch(Batch):
+    """A v2 batch. A magic above 2 is read as one too, as kafka-dump-log does."""
+
+    __slots__ = ("_header", "_opened")
+    _header: record_batch.RecordBatchHeader
+    _opened: tuple[Any, int]
+
+    @property
+    def header(self) -> record_batch.RecordBatchHeader:
+        if not hasattr(self, "_header"):
+            self._header = record_batch.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.header.last_offset
+
+    @property
+    def timestamp_type(self) -> str:
+        return TIMESTAMP_TYPES[1 + self.header.is_log_append_time]
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.max_timestamp
+
+    @property
+    def is_control(self) -> bool:  # type: ignore[override]
+        return self.header.is_control
+
+    @property
+    def is_transactional(self) -> bool:  # type: ignore[override]
+        return self.header.is_transactional
+
+    def _check_records(self) -> list[Problem]:
+        try:
+            payload, start = self._open()
+        except UndecodableError as error:
+            return [Problem(error.problem, str(error))]
+        return [Problem(*problem) for problem in record_batch.check_records(payload, start, self.header)]
+
+    def rows(self) -> Iterator[Rows]:
+        return record_batch.read_rows(*self._open(), self.header, self.scratch)
+
+    def _open(self) -> tuple[Any, int]:
+        if not hasattr(self, "_opened"):
+            self._opened = record_batch.open_records(self.data, self.header, self.scratch.max_batch_bytes)
+        return self._opened
+
+    def __iter__(self) -> Iterator[Record]:
+        kind = TIMESTAMP_TYPES.index(self.timestamp_type)
+        try:
+            for rows in self.rows():
+                yield from records_of(rows, kind)
+        except UndecodableError:
+            return
+
+
+class Message(Batch):
+    """A v0 or v1 message; a compressed one holds a set of them. A negative magic is read as v1."""
+
+    __slots__ = ("_count", "_first_offset", "_header")
+    _header: message_set.MessageHeader
+    _first_offset: int | None
+    _count: int
+
+    @property
+    def header(self) -> message_set.MessageHeader:
+        if not hasattr(self, "_header"):
+            self._header = message_set.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int | None:
+        return None if self.header.codec else self.header.offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.header.offset
+
+    @property
+    def timestamp_type(self) -> str:
+        return TIMESTAMP_TYPES[0 if self.magic == 0 else 1 + self.header.is_log_append_time]
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.timestamp
+
+    def extent(self) -> tuple[int | None, int]:
+        """Offset of the first record and number of records that decode, which only opening the message tells."""
+        if not hasattr(self, "_count"):
+            self._check_records()
+        return self._first_offset, self._count
+
+    def _check_records(self) -> list[Problem]:
+        found = []
+        survey = Survey()
+        try:
+            for rows in self.rows():
+                survey.add(rows)
+        except UndecodableError as error:
+            found.append(Problem(error.problem, str(error)))
+        self._first_offset, self._count = survey.first_offset, survey.count
+        return found + survey.problems(bool(self.header.codec))
+
+    def rows(self) -> Iterator[Rows]:
+        return message_set.read_rows(self.data, self.header, self.scratch)
+
+
+class Message07(Batch):
+    """An entry of a 0.6 or 0.7 file, whose offsets are byte positions; ``file_base`` is the number in the file's name."""
+
+    __slots__ = ("_header", "file_base")
+    _header: v07.MessageHeader
+    file_base: int
+
+    largest_magic = 1
+
+    @property
+    def header(self) -> v07.MessageHeader:
+        if not hasattr(self, "_header"):
+            self._header = v07.parse_header(self.data)
+        return self._header
+
+    @property
+    def base_offset(self) -> int:
+        return self.file_base + self.position
+
+    @property
+    def last_offset(self) -> int:
+        return self.file_base + self.position
+
+    @property
+    def next_offset(self) -> int:
+        return self.file_base + self.end
+
+    def _check_records(self) -> list[Problem]:
+        survey = Survey()
+        try:
+            for rows in self.rows():
+                survey.add(rows)
+        except UndecodableError as error:
+            return [Problem(error.problem, str(error))]
+        return [problem for problem in survey.problems(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"]
+
+    def rows(self) -> Iterator[Rows]:
+        return v07.read_rows(self.data, self.header, self.base_offset, self.scratch)
+
+    def __iter__(self) -> Iterator[Record]:
+        held: Record | None = None
+        try:
+            for rows in self.rows():
+                for record in records_of(rows):
+                    if held is not None:
+                        yield held
+                    held = record._replace(next_offset=self.base_offset)
+            if held is not None:
+                held = held._replace(next_offset=self.next_offset)
+        except UndecodableError:
+            pass  # `check` tells it; what was read before it is not lost
+        if held is not None:
+            yield held
+
+
+class Survey:
+    """What one pass over the rows of a v0, v1 or 0.7 message finds."""
+
+    def __init__(self) -> None:
+        self.first_offset: int | None = None
+        self.count = 0
+        self._last_offset: int | None = None
+        self._is_rising = True
+        self._wrong_crcs = 0
+
+    def add(self, rows: Rows) -> None:
+        columns, last = rows.rows, self._last_offset
+        if self.count == 0:
+            self.first_offset = columns[ROW_OFFSET]
+        self.count += rows.count
+        for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+            self._wrong_crcs += not columns[at + ROW_CHECK] >> 32 & 1
+            offset = columns[at + ROW_OFFSET]
+            if last is not None and offset <= last:
+                self._is_rising = False
+            last = offset
+        self._last_offset = last
+
+    def problems(self, is_compressed: bool) -> list[Problem]:
+        found = []
+        if self._wrong_crcs and is_compressed:
+            found.append(Problem("inner-crc-mismatch", f"{self._wrong_crcs} messages inside have a wrong checksum"))
+        if not self._is_rising:
+            found.append(Problem("offsets-not-rising", "offsets inside a compressed message do not rise"))
+        return found

@@ -1,0 +1,289 @@
+"""Text: byte for byte what kafka-dump-log 4.3.1 printed for real segments, and what the JDK makes of any bytes."""
+
+import gzip
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import (
+    CONTENTS,
+    DEEP,
+    ESCAPE,
+    LINE_ONLY,
+    NOT_PLAIN,
+    SKIP_METADATA,
+    batch,
+    frames,
+    int64s,
+    message,
+    real_segments,
+    record,
+    render,
+)
+
+from kseg.kernel import text
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+SEGMENTS = list(real_segments(TESTDATA))
+BATCH_LINE = re.compile(rb"\n(baseO|o)ffset: ")
+
+
+def java_cases():
+    for line in (TESTDATA / "kernel" / "java-utf8.txt").read_text("ascii").splitlines():
+        given, printed = line.split(": ")
+        yield bytes.fromhex(given.strip("-")), "".join(chr(int(point, 16)) for point in printed.strip("-").split())
+
+
+JAVA = list(java_cases())
+
+
+def printer(flags):
+    return lambda data, found, start, stop, rows, headers, out, state: text.text_batches(
+        data, found, start, stop, flags, rows, headers, out, state
+    )
+
+
+def lines(data, flags, **sizes):
+    """The text of a segment whose frames are all plain."""
+    pieces, _state = render(printer(flags), data, frames(data), **sizes)
+    assert len(pieces) == 1
+    return pieces[0]
+
+
+def printed_value(value, flags=0):
+    rows, state, out = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0]), int64s(8), bytearray(65536)
+    whole = b"..." + value + b"\xbf"
+    flags |= CONTENTS | SKIP_METADATA
+    assert text.text_records(whole, rows, int64s(0), 0, 1, 2, b"CreateTime", flags, out, state) == 0
+    line = bytes(out[: state[3]])
+    assert line.startswith(b"| payload: ")
+    assert line.endswith(b"\n")
+    return line[11:-1]
+
+
+@pytest.mark.parametrize("out_bytes", [4096, 65536])
+@pytest.mark.parametrize("segment, dump", SEGMENTS, ids=lambda path: "/".join(path.parts[-4:]))
+def test_real_segments_print_as_the_tool_prints_them(segment, dump, out_bytes):
+    if segment.stat().st_size == 0:
+        pytest.skip("an empty segment has no lines")
+    expected = re.sub(rb"^Dumping .*\n(Log starting offset: -?\d+\n)?", b"", gzip.decompress(dump.read_bytes()))
+    flags = DEEP | CONTENTS | (SKIP_METADATA if ".skip." in dump.name else 0)
+    if ".shallow." in dump.name:
+        flags = 0
+    data = segment.read_bytes()
+    found = frames(data)
+    pieces, _state = render(printer(flags), data, found, out_bytes=out_bytes, row_count=7)
+    position = 0
+    for piece in pieces:
+        if isinstance(piece, tuple):
+            piece = render(printer(LINE_ONLY), data, found[piece[1] * 4 : piece[1] * 4 + 4])[0][0]
+        elif position == 0:
+            assert expected.startswith(piece)
+        at = expected.find(piece, position)
+        # What lies between are the records of a compressed or control batch: never a batch line.
+        assert at >= 0
+        assert not BATCH_LINE.search(expected[position:at])
+        position = at + len(piece)
+    if pieces[-1] or len(pieces) == 1:
+        assert expected[position:] == b"" or expected[position:].startswith(b"Found ")
+
+
+def test_real_segments_are_there():
+    assert len(SEGMENTS) > 40
+    assert any(".shallow." in dump.name for _segment, dump in SEGMENTS)
+
+
+@pytest.mark.parametrize("value, expected", JAVA, ids=[case.hex()[:24] or "empty" for case, _printed in JAVA])
+def test_bytes_decode_as_java_decodes_them(value, expected):
+    for before in (b"", b"a" * 15, b"a" * 16, b"b" * 33):
+        for after in (b"", b"z" * 40):
+            # What an unfinished sequence comes to must not depend on what lies behind the value.
+            assert printed_value(before + value + after) == before + expected.encode() + after
+
+
+def test_unfinished_sequences_next_to_each_other():
+    joined = b" ".join(value for value, _printed in JAVA)
+    assert printed_value(joined).decode() == " ".join(printed for _value, printed in JAVA)
+
+
+@given(st.binary(max_size=200).map(lambda raw: raw.replace(b"\xed", b"\xee")))
+def test_without_surrogates_java_and_python_agree(value):
+    assert printed_value(value) == value.decode("utf-8", "replace").encode()
+
+
+@given(st.text(max_size=100))
+def test_a_terminal_gets_no_control_characters(value):
+    def shown(character):
+        named = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(character)
+        return named or (
+            rf"\x{ord(character):02x}" if ord(character) < 32 or 127 <= ord(character) < 160 else character
+        )
+
+    raw = value.encode("utf-8", "replace")
+    assert printed_value(raw, ESCAPE).decode() == "".join(map(shown, raw.decode()))
+
+
+def test_batch_lines_of_every_kind():
+    v2 = batch(
+        [record(0), record(1)],
+        base_offset=5,
+        attributes=0x58,
+        base_timestamp=77,
+        sequence=2147483647,
+        producer=9,
+        epoch=3,
+        leader_epoch=-1,
+    )
+    assert lines(v2, 0).decode().rsplit(" crc: ")[0] == (
+        "baseOffset: 5 lastOffset: 6 count: 2 baseSequence: 2147483647 lastSequence: 0 producerId: 9 producerEpoch: 3 "
+        "partitionLeaderEpoch: -1 isTransactional: true isControl: false deleteHorizonMs: OptionalLong[77] position: 0 "
+        f"LogAppendTime: 9000 size: {len(v2)} magic: 2 compresscodec: none"
+    )
+    v1 = message(7, 1, None, b"", timestamp=-1, attributes=8)
+    v0 = message(8, 0, None, None)
+    first, second = lines(v1 + v0, 0).decode().splitlines()
+    assert first.startswith("offset: 7 position: 0 LogAppendTime: -1 size: 34 magic: 1 compresscodec: none crc: ")
+    assert second.startswith("offset: 8 position: 34 NoTimestampType: -1 size: 26 magic: 0 compresscodec: none crc: ")
+    assert second.endswith(" isvalid: true")
+
+
+@pytest.mark.parametrize("magic, codec", [(3, 0), (127, 4), (2, 5), (2, 7), (-1, 0), (1, 6)])
+def test_line_only_takes_whatever_it_gets(magic, codec):
+    names = ["none", "gzip", "snappy", "lz4", "zstd", "unknown(5)", "unknown(6)", "unknown(7)"]
+    whole = bytearray(batch([record(0)]))
+    whole[16] = magic & 0xFF
+    whole[22 if magic >= 2 else 17] = codec
+    line = lines(bytes(whole), LINE_ONLY).decode()
+    assert line.startswith("baseOffset: 0 " if magic >= 2 else "offset: 0 ")
+    assert f" magic: {magic} compresscodec: {names[codec]} crc: " in line
+    assert line.endswith(" isvalid: false\n")
+
+
+def test_a_header_cut_off_by_the_end_of_the_buffer_reads_as_zeros():
+    whole = bytearray(batch([record(0)], base_offset=3)[:30])
+    found = int64s([0, 30, 2, 0])
+    out, state = bytearray(4096), int64s(8)
+    assert text.text_batches(whole, found, 0, 1, LINE_ONLY, int64s(10), int64s(4), out, state) == 0
+    assert bytes(out[: state[3]]).startswith(b"baseOffset: 3 lastOffset: 3 count: 0 ")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(batch([record(0)], attributes=1), id="compressed"),
+        pytest.param(batch([record(0)], attributes=0x20), id="control"),
+        pytest.param(batch([record(0)], count=2), id="count too large"),
+        pytest.param(batch([record(0)], count=-1), id="count negative"),
+        pytest.param(batch([record(0), record(1) + b"\0"]), id="bytes left over"),
+        pytest.param(batch([record(n) for n in range(99)] + [b"\x7f"]), id="broken behind the first rows"),
+        pytest.param(batch([record(0)])[:-1] + b"\x01", id="wrong CRC"),
+        pytest.param(message(0, 1, None, b"x", attributes=2), id="wrapper"),
+        pytest.param(message(0, 0, b"k", b"x")[:-1] + b"y", id="v0, wrong CRC"),
+    ],
+)
+def test_what_is_not_plain_goes_back_to_the_caller_untouched(data):
+    whole = batch([record(0)]) + data + message(1, 1, None, None)
+    pieces, state = render(printer(DEEP), whole, frames(whole), row_count=8)
+    assert [piece if isinstance(piece, tuple) else piece.count(b"\n") for piece in pieces] == [2, (NOT_PLAIN, 1), 2]
+    assert (state[4], state[5]) == (2, 2)
+
+
+def test_sizes_that_do_not_fill_a_message_are_not_plain():
+    import struct
+    import zlib
+
+    for sizes in ((-2, -1), (-1, -2), (0, 1), (1, -1), (2**31 - 1, 0), (-1, 2**31 - 1)):
+        body = struct.pack(">bbii", 0, 0, *sizes)
+        whole = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+        assert render(printer(DEEP), whole, frames(whole))[0][1] == (NOT_PLAIN, 0)
+
+
+def test_large_batches_resume_at_any_record():
+    headers = [(b"h%d" % n, None if n % 2 else b"x" * n) for n in range(5)]
+    records = [record(n, n, b"k" * (n % 7), b"v" * (n * 13 % 900), headers[: n % 6]) for n in range(700)]
+    whole = batch(records, sequence=2147483600) * 2
+    reference = lines(whole, DEEP | CONTENTS, out_bytes=1 << 21, row_count=1000, header_count=4000)
+    assert reference.count(b"\n") == 1402
+    assert b"| offset: 699 CreateTime: 1699 keySize: 6 valueSize: 87 sequence: 651 headerKeys: [h0,h1,h2]" in reference
+    for out_bytes, row_count, header_count in ((4096, 1, 1), (4096, 3, 8), (65536, 100, 64), (5000, 2000, 4000)):
+        sizes = {"out_bytes": out_bytes, "row_count": row_count, "header_count": header_count}
+        assert lines(whole, DEEP | CONTENTS, **sizes) == reference
+
+
+def test_a_value_larger_than_the_output():
+    value = b"\xff\n" * 150_000
+    whole = batch([record(0, value=b"small"), record(1, value=value, headers=[(b"h" * 9000, b"")])])
+    expected = b" payload: " + b"\xef\xbf\xbd\n" * 150_000 + b"\n"
+    assert lines(whole, DEEP | CONTENTS, out_bytes=4096).endswith(b"headerKeys: [" + b"h" * 9000 + b"]" + expected)
+
+
+def test_skipped_metadata_leaves_blank_lines():
+    whole = batch([record(0), record(1, key=b"k"), record(2, value=b"v"), record(3, key=b"", value=b"")])
+    shown = lines(whole, DEEP | CONTENTS | SKIP_METADATA).split(b"\n", 1)[1]
+    assert shown == b"\n| key: k\n| payload: v\n| key:  payload: \n"
+    assert lines(whole, DEEP | SKIP_METADATA).split(b"\n", 1)[1] == b"\n\n\n\n"
+
+
+def test_rows_of_older_messages():
+    rows = int64s([41, -1, -1, 0, 3, 3, -1, 0, 0, 0xFFFFFFFF, 42, 5, -1, 0, 0, 0, 1, 0, 0, 1 << 32 | 1 << 33 | 7])
+    out, state = bytearray(4096), int64s(8)
+    assert text.text_records(b"keyv", rows, int64s(0), 0, 2, 1, b"LogAppendTime", CONTENTS, out, state) == 0
+    assert bytes(out[: state[3]]) == (
+        b"| offset: 41 LogAppendTime: -1 keySize: 3 valueSize: -1 isValid: false crc: 4294967295 key: key\n"
+        b"| offset: 42 LogAppendTime: 5 keySize: 0 valueSize: 1 isValid: true crc: 7 key:  payload: k\n"
+    )
+    assert (state[1], state[5]) == (2, 2)
+
+
+numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([-1, 0, 9, 10, 99, 9999, 10000, 10001, 99999]))
+
+
+@given(st.lists(st.tuples(numbers, numbers, st.integers(-1, 2**31 - 1)), max_size=8))
+def test_any_numbers(columns):
+    rows = int64s([value for row in columns for value in (*row, 0, -1, 0, -1, 0, 0, 0)])
+    out, state = bytearray(65536), int64s(8)
+    stop = len(columns)
+    assert text.text_records(b"", rows, int64s(0), 0, stop, 2, b"CreateTime", 0, out, state) == 0
+    assert bytes(out[: state[3]]).decode() == "".join(
+        f"| offset: {o} CreateTime: {t} keySize: -1 valueSize: -1 sequence: {s} headerKeys: []\n" for o, t, s in columns
+    )
+
+
+def test_buffers_that_do_not_match_are_refused():
+    whole = batch([record(0)])
+    good = (whole, frames(whole), 0, 1, 0, int64s(10), int64s(4), bytearray(4096), int64s(8))
+    for index, wrong in ((3, 2), (2, 1), (5, int64s(9)), (7, bytearray(4095)), (8, int64s(7)), (0, whole[:-1])):
+        with pytest.raises(ValueError):
+            text.text_batches(*good[:index], wrong, *good[index + 1 :])
+    rows, state = int64s(10), int64s(8)
+    with pytest.raises(ValueError):
+        text.text_records(whole, rows, int64s(0), 0, 2, 2, b"CreateTime", 0, bytearray(4096), state)
+    with pytest.raises(ValueError):
+        text.text_records(whole, rows, int64s(0), 0, 1, 2, b"Sometime", 0, bytearray(4096), state)
+
+
+def digest_of_all():
+    digest = hashlib.sha256()
+    for segment in sorted({segment for segment, _dump in SEGMENTS}):
+        for flags in (0, DEEP, DEEP | CONTENTS, DEEP | CONTENTS | SKIP_METADATA, DEEP | CONTENTS | ESCAPE, LINE_ONLY):
+            data = segment.read_bytes()
+            digest.update(repr(render(printer(flags), data, frames(data))[0]).encode())
+    return digest.hexdigest()
+
+
+@pytest.mark.skipif(not text.COMPILED, reason="this run is interpreted: there is nothing to compare with")
+def test_the_interpreted_kernel_prints_the_same():
+    here = str(Path(__file__).parent)
+    code = (
+        f"import sys; sys.path.insert(0, {here!r}); import test_text; "
+        "print(test_text.digest_of_all(), test_text.text.COMPILED)"
+    )
+    environment = {**os.environ, "KSEG_KERNEL": "python"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [digest_of_all(), "False"]

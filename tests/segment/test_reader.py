@@ -1,0 +1,317 @@
+"""The reader tiles every input exactly, keeps every intact batch, and names what lies between."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kseg
+from kseg.kernel import COMPILED
+from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+
+from .segments import SAMPLES, TESTDATA, entries, sample
+
+
+def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **options: object) -> list:
+    """The items of ``data``; asserts on the way that they tile it and use known codes."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    items = list(kseg.open(path, **options))
+    at = 0
+    for item in items:
+        assert item.position == at, "overlap or hole"
+        at = item.end
+        if isinstance(item, kseg.Damage):
+            assert item.length > 0 and item.code in DAMAGE_CODES
+        else:
+            assert {problem.code for problem in item.check()} <= PROBLEM_CODES.keys()
+            assert bytes(item.data) == data[item.position : item.end]
+            list(item)
+    assert at == len(data), "the items end before the file"
+    return items
+
+
+def intact(items: list) -> list[bytes]:
+    return [bytes(item.data) for item in items if not isinstance(item, kseg.Damage) and item.is_valid]
+
+
+def damage(items: list) -> list[tuple[str, int, int]]:
+    return [(item.code, item.position, item.length) for item in items if isinstance(item, kseg.Damage)]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(TESTDATA.glob("kafka-*/*/*/*.log")), ids=lambda p: "/".join(p.parts[-4:-1] + (p.stem[-6:],))
+)
+def test_what_a_healthy_broker_wrote_has_no_damage(path: Path, tmp_path: Path) -> None:
+    items = read(tmp_path, path.read_bytes())
+    assert [item for item in items if isinstance(item, kseg.Damage) or item.check()] == []
+    assert [bytes(item.data) for item in items] == entries(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_byte_flipped(name: str, tmp_path: Path) -> None:
+    """Whatever byte is hit, the other batches stay, and the one that is hit is never passed off as something else."""
+    data = sample(name)
+    parts = entries(data)
+    step = 1 if COMPILED else 7
+    for at in range(0, len(data), step):
+        for bit in (0, 7):
+            broken = bytearray(data)
+            broken[at] ^= 1 << bit
+            items = read(tmp_path, bytes(broken))
+            kept = intact(items)
+            hit = next(i for i in range(len(parts)) if sum(map(len, parts[: i + 1])) > at)
+            others = parts[:hit] + parts[hit + 1 :]
+            assert [part for part in others if part not in kept] == [], f"byte {at} bit {bit}"
+            assert len(kept) <= len(parts)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_truncation_length(name: str, tmp_path: Path) -> None:
+    data = sample(name)
+    ends = [0]
+    for part in entries(data):
+        ends.append(ends[-1] + len(part))
+    for length in range(0, len(data) + 1, 1 if COMPILED else 5):
+        items = read(tmp_path, data[:length])
+        whole = max(end for end in ends if end <= length)
+        assert b"".join(intact(items)) == data[:whole]
+        expected = [("truncated-batch", whole, length - whole)] if length > whole else []
+        assert damage(items) == expected
+        live = [item.end for item in read_live(tmp_path, data[:length])]
+        assert live[-1:] == [whole][: len(live)], "a batch that is being written is no damage"
+
+
+def read_live(tmp_path: Path, data: bytes) -> list:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    return list(kseg.open(path, live=True))
+
+
+NONSENSE = {
+    "zeros-9": (bytes(9), "zero-block"),
+    "zeros-4096": (bytes(4096), "zero-block"),
+    "random-100": (random.Random(1).randbytes(100), "nonsense-block"),
+    "random-5000": (random.Random(2).randbytes(5000), "nonsense-block"),
+    "text": (b"this is no record batch at all, but a line of some log file\n" * 3, "nonsense-block"),
+    "ones": (b"\xff" * 200, "nonsense-block"),
+    "twos": (b"\x02" * 200, "nonsense-block"),
+}
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_nonsense_at_each_boundary(name: str, kind: str, tmp_path: Path) -> None:
+    """Bytes that do not belong are told exactly, and nothing around them is lost."""
+    block, code = NONSENSE[kind]
+    parts = entries(sample(name))
+    for k in range(len(parts) + 1):
+        before = b"".join(parts[:k])
+        items = read(tmp_path, before + block + b"".join(parts[k:]))
+        assert intact(items) == parts
+        assert damage(items) == [(code, len(before), len(block))]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_nonsense_inside_a_batch(name: str, tmp_path: Path) -> None:
+    parts = entries(sample(name))
+    middle = parts[1]
+    for at in range(1, len(middle), max(1, len(middle) // 16)):
+        items = read(tmp_path, parts[0] + middle[:at] + b"\xa5" * 700 + middle[at:] + parts[2])
+        assert [part for part in (parts[0], parts[2]) if part not in intact(items)] == []
+
+
+@pytest.mark.parametrize("value", [0, 1, 13, 14, 48, 49, -1, -(1 << 31), (1 << 31) - 1, 1 << 20])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_wrong_length_costs_one_batch(name: str, value: int, tmp_path: Path) -> None:
+    parts = entries(sample(name))
+    wrong = parts[1][:8] + value.to_bytes(4, "big", signed=True) + parts[1][12:]
+    items = read(tmp_path, parts[0] + wrong + parts[2])
+    assert intact(items) == [parts[0], parts[2]]
+    assert damage(items) == [("bad-length", len(parts[0]), len(wrong))]
+
+
+def test_a_magic_that_names_no_format_is_a_batch_that_is_not_valid(tmp_path: Path) -> None:
+    parts = entries(sample("v2"))
+    wrong = parts[1][:16] + b"\x07" + parts[1][17:]
+    items = read(tmp_path, parts[0] + wrong + parts[2])
+    assert [(item.size, item.is_valid, [p.code for p in item.problems]) for item in items] == [
+        (len(parts[0]), True, []),
+        (len(wrong), False, ["bad-magic"]),
+        (len(parts[2]), True, []),
+    ]
+
+
+def test_a_zero_page_over_several_batches(tmp_path: Path) -> None:
+    parts = entries(sample("v2", 6))
+    data = bytearray(b"".join(parts))
+    start = len(parts[0]) + len(parts[1]) // 2
+    stop = sum(map(len, parts[:4])) + len(parts[4]) // 2
+    data[start:stop] = bytes(stop - start)
+    items = read(tmp_path, bytes(data))
+    assert intact(items) == [parts[0], parts[5]]
+    assert damage(items) == [("nonsense-block", len(parts[0]), sum(map(len, parts[1:5])))]
+
+
+@settings(
+    max_examples=300 if COMPILED else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_mixture_of_batches_and_nonsense(data: st.DataObject, tmp_path: Path) -> None:
+    """Every intact batch survives any surroundings, unless bytes before it happen to make a batch that claims it."""
+    pool = [part for name in SAMPLES for part in entries(sample(name))]
+    pieces = data.draw(
+        st.lists(
+            st.one_of(st.sampled_from(pool), st.binary(min_size=1, max_size=80), st.integers(1, 300).map(bytes)),
+            max_size=8,
+        )
+    )
+    kept = intact(read(tmp_path, b"".join(pieces)))
+    assert [piece for piece in pieces if piece in pool and piece not in kept] == []
+
+
+@settings(
+    max_examples=200 if COMPILED else 50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.binary(max_size=600), suffix=st.sampled_from([".log", ".kafka", ".checkpoint", ".log.deleted", ""]))
+def test_any_bytes(data: bytes, suffix: str, tmp_path: Path) -> None:
+    read(tmp_path, data, "00000000000000000000" + suffix)
+
+
+def hostile(kind: str, size: int) -> bytes:
+    """Bytes that open a plausible header at every step, each claiming all that is left."""
+    out = bytearray()
+    rng = random.Random(kind)
+    real = entries(sample("v2"))
+    while len(out) < size:
+        claim = max(size - len(out) - 12, 0).to_bytes(4, "big")
+        offset = (len(out) + 1).to_bytes(8, "big")
+        if kind == "v2-headers":
+            out += (
+                offset
+                + claim
+                + bytes(4)
+                + b"\2"
+                + rng.randbytes(4)
+                + bytes(2)
+                + bytes(4)
+                + bytes(16)
+                + b"\xff" * 14
+                + bytes(3)
+                + b"\1"
+            )
+        elif kind == "v0-headers":
+            out += (
+                offset
+                + claim
+                + rng.randbytes(4)
+                + bytes(2)
+                + b"\xff" * 4
+                + max(size - len(out) - 26, 0).to_bytes(4, "big")
+            )
+        elif kind == "batch-then-claim":
+            out += real[0] + offset + claim + bytes(4) + b"\2" + rng.randbytes(4) + bytes(38)
+        else:
+            out += {"ones": b"\1", "twos": b"\2", "zeros": b"\0"}[kind] * 4096
+    return bytes(out[:size])
+
+
+@pytest.mark.skipif(COMPILED, reason="counts the bytes that the interpreted kernel takes checksums of")
+@pytest.mark.parametrize("kind", ["v2-headers", "v0-headers", "batch-then-claim", "ones", "twos", "zeros"])
+def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in bytes that checksums are taken of, never in seconds."""
+    from kseg.kernel import frames
+
+    counted = [0]
+
+    def counting(function):
+        def count(crc, p, start, end):
+            counted[0] += end - start
+            return function(crc, p, start, end)
+
+        return count
+
+    monkeypatch.setattr(frames, "crc32c", counting(frames.crc32c))
+    monkeypatch.setattr(frames, "crc32", counting(frames.crc32))
+    work = []
+    for size in (20_000, 80_000):
+        counted[0] = 0
+        read(tmp_path, hostile(kind, size))
+        work.append(counted[0])
+        assert counted[0] <= 40 * size
+    assert work[1] <= 6 * work[0] + 80_000
+
+
+@pytest.mark.skipif(not COMPILED, reason="as many bytes take the interpreted kernel minutes")
+@pytest.mark.parametrize("kind", ["v2-headers", "v0-headers", "batch-then-claim", "ones", "twos", "zeros"])
+def test_megabytes_of_hostile_headers_are_read_to_the_end(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(hostile(kind, 8 << 20))
+    assert sum(item.end - item.position for item in kseg.open(path)) == 8 << 20
+
+
+def test_standard_input_as_a_pipe_and_as_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(sample("v2"))
+    program = "import kseg; print([(i.position, i.size) for i in kseg.open('-')])"
+    expected = repr([(item.position, item.size) for item in kseg.open(path)])
+    with path.open("rb") as file:
+        from_file = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, check=True)
+    from_pipe = subprocess.run(
+        [sys.executable, "-c", program], input=path.read_bytes(), capture_output=True, check=True
+    )
+    assert from_file.stdout.decode().strip() == from_pipe.stdout.decode().strip() == expected
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+    """Reading goes on to the new end, and no signal kills the process."""
+    whole = (TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log").read_bytes()
+    path = tmp_path / "00000000000000000000.log"
+    for seed in range(6):
+        path.write_bytes(whole * 40)
+        keep = random.Random(seed).randrange(len(whole) * 20)
+        program = (
+            "import os, sys, kseg\n"
+            "path, keep = sys.argv[1], int(sys.argv[2])\n"
+            "end = 0\n"
+            "for n, item in enumerate(kseg.open(path)):\n"
+            "    if n == 3: os.truncate(path, keep)\n"
+            "    assert item.position == end\n"
+            "    end = item.end\n"
+            "    if not isinstance(item, kseg.Damage): item.check()\n"
+            "print(end)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program, path, str(keep)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) >= keep
+
+
+def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(sample("v2"))
+    ends = []
+    for item in kseg.open(path):
+        with path.open("ab") as file:
+            file.write(sample("v0"))
+        ends.append(item.end)
+    assert ends[-1] == len(sample("v2"))
+
+
+def test_paths_that_are_no_segments(tmp_path: Path) -> None:
+    from kseg.errors import KsegError, PathError, UnsupportedError
+
+    with pytest.raises(PathError):
+        kseg.open(tmp_path / "missing.log")
+    with pytest.raises(PathError):
+        kseg.open(tmp_path)
+    (tmp_path / "00000000000000000000.index").write_bytes(bytes(8))
+    with pytest.raises(UnsupportedError):
+        kseg.open(tmp_path / "00000000000000000000.index")
+    with pytest.raises(KsegError):
+        list(kseg.open("/dev/null"))
+    assert os.listdir(tmp_path) == ["00000000000000000000.index"]

@@ -76,7 +76,8 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
-        if reader.era_07 or self.style.decoder is not None:
+        is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
+        if is_irregular or reader.era_07 or self.style.decoder is not None:
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False))
             return

@@ -1,7 +1,7 @@
 """Compiles the kernel where there is a C compiler; else the same files run interpreted.
 
-``KSEG_KERNEL`` forces a mode at build time: ``compiled`` makes a failed compilation an error, ``python`` compiles nothing.
-Named as ``build_ext`` in pyproject.toml, so there is no setup.py.
+``KSEG_KERNEL`` forces a mode at build time: ``compiled`` makes a failed compilation an error, ``python`` compiles
+nothing. Named as ``build_ext`` in pyproject.toml, so there is no setup.py.
 """
 
 import os
@@ -22,7 +22,7 @@ _DIRECTIVES = {
 
 
 class BuildKernel(build_ext):
-    """Cython in pure-Python mode over kseg/kernel/*.py; missing tools are told on standard error and leave the .py files."""
+    """Compiles kseg/kernel/*.py; where tools are missing it says so on standard error and leaves the .py files."""
 
     def run(self) -> None:
         mode = os.environ.get("KSEG_KERNEL", "")

@@ -1,4 +1,4 @@
-"""What can go wrong that is not a finding about bytes: one small tree, each class with the exit status it ends a command with.
+"""What can go wrong that is not a finding about bytes: one small tree, each class with its exit status.
 
     KsegError                       3
     ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows

@@ -1,4 +1,4 @@
-"""``kseg``: a group whose subcommands are imported when they are called, and the one place where errors end a process."""
+"""``kseg``: subcommands are imported when they are called, and errors end a process here and nowhere else."""
 
 import os
 import sys

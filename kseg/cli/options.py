@@ -7,7 +7,7 @@ import click
 
 
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
-    """``A..B``, both ends inclusive, either may be left out; a single number stands for itself. Yields (first, last)."""
+    """``A..B``, inclusive, either end may be left out; one number stands for itself. Yields (first, last)."""
 
     name = "A..B"
 

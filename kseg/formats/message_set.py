@@ -10,8 +10,8 @@
     18  key         .      26       int32 size, -1 null, then the bytes
         value                       the same; of a compressed message: a set of such messages
 
-Inside v0 the offsets are absolute; inside v1 relative: the last one stands for the offset of the compressed message, and
-the others count from there, gaps kept.
+Inside v0 the offsets are absolute; inside v1 relative: the last one stands for the offset of the compressed message,
+and the others count from there, gaps kept.
 """
 
 from collections.abc import Iterator

@@ -92,8 +92,8 @@ def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
 def open_records(data: Any, header: RecordBatchHeader, max_bytes: int) -> tuple[Any, int]:
     """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
 
-    Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is not
-    looked into.
+    Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is
+    not looked into.
     """
     if header.codec == 0 or header.record_count == 0:
         return data, HEADER_BYTES

@@ -8,7 +8,7 @@ from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
 
 
 class UndecodableError(Exception):
-    """Raised by a decoder at the point from which the records of a batch cannot be read; ``problem`` is a problem code."""
+    """Raised where the records of a batch cannot be read any further; ``problem`` is a problem code."""
 
     def __init__(self, problem: str, message: str) -> None:
         super().__init__(message)

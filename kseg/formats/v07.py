@@ -8,8 +8,8 @@
      .  payload                         compressed: a set of such entries, to any depth
 
 There are no keys, offsets or timestamps: what a consumer calls the offset is the byte position in the whole log. 0.7's
-iterator reports, with each message, the offset to go on from: behind it; inside a compressed entry that is the entry's own
-start for all messages but the last.
+iterator reports, with each message, the offset to go on from: behind it; inside a compressed entry that is the entry's
+own start for all messages but the last.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The hot loops: Cython in pure-Python mode, one source that runs compiled or interpreted.
 
-``KSEG_KERNEL=python`` makes every kernel module load from its .py file, ``KSEG_KERNEL=compiled`` refuses to run interpreted.
+``KSEG_KERNEL=python`` makes every kernel module load from its .py file, ``KSEG_KERNEL=compiled`` refuses to do so.
 """
 
 import os

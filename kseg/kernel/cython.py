@@ -1,4 +1,4 @@
-"""Stands in for the ``cython`` module when a kernel file runs interpreted: types are callables that hand back their argument.
+"""Stands in for the ``cython`` module where a kernel file runs interpreted: nothing here does anything.
 
 Importing the real one takes 18 ms, and it is a build tool that need not be installed.
 """
@@ -15,7 +15,7 @@ class _Type:
         return value
 
 
-uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = void = _Type()
+uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = void = _Type()  # noqa: A001
 
 
 pointer = const = _Type()

@@ -1,14 +1,16 @@
 """Frames of a segment: from one length field to the next, with CRCs, and back onto the rails behind damage.
 
-A frame is an entry whose header can be followed: v2 batches and v0/v1 messages start with ``offset int64 | length int32``,
-0.7 messages with ``length int32`` alone; the length counts the bytes behind it. Rows of frames: `kseg.kernel.native`.
+A frame is an entry whose header can be followed. v2 batches and v0/v1 messages start with an int64 offset and an int32
+length, 0.7 messages with the length alone; it counts the bytes behind it. Rows of frames: `kseg.kernel.native`.
 
-CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on, filled
-as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even where every
-byte opens a header that claims the rest of it.
+CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on,
+filled as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even
+where every byte opens a header that claims the rest of it.
 
-``state`` (int64[8], in and out): 0 NEXT position to read from  1 FRAMES written  2 ANCHOR of the prefix tables, -1: not in
-use  3 FILLED entries of the CRC-32C table  4 FILLED entries of the CRC-32 table.
+``state`` (int64[8], in and out):
+
+    0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
+    3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
 """
 
 try:
@@ -284,7 +286,8 @@ def scan(
 ) -> int:
     """Follows intact frames from NEXT, writing frame rows.
 
-    DONE (they end exactly at ``end``), FULL (rows are full: call again) or IRREGULAR (what is at NEXT is no intact frame).
+    DONE (they end exactly at ``end``), FULL (rows are full: call again) or IRREGULAR (what is at NEXT is no intact
+    frame).
     """
     status: cython.int
     if cython.compiled:

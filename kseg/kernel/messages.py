@@ -1,4 +1,4 @@
-"""Messages of the eras before v2: one walk over a message set that writes rows (`kseg.kernel.native` tells their layout).
+"""Messages of the eras before v2: one walk over a message set that writes rows (layout: `kseg.kernel.native`).
 
 An entry of a v0 or v1 set (Kafka's LegacyRecord; 0.8 to 0.10):
 
@@ -12,9 +12,11 @@ An entry of a 0.7 set (kafka.message.Message @0.7):
 ``cursor`` (int64[8], in and out): 0 POSITION of the next entry  1 ROWS written by this call  2 COUNT of entries seen
 3 LAST_OFFSET as written, of the entry seen last (0.7: where it starts).
 
-``context`` (int64[8], in): 0 BASE added to offsets  1 KIND of the wrapper's timestamps (0 none, 1 CreateTime,
-2 LogAppendTime, -1 no wrapper: each message tells its own)  2 TIMESTAMP of the wrapper in ms  3 CHECK CRCs (else all count
-as right).
+``context`` (int64[8], in):
+
+    0 BASE added to offsets     1 KIND of the wrapper's timestamps: 0 none, 1 CreateTime, 2 LogAppendTime,
+    2 TIMESTAMP of it in ms       -1 no wrapper, each message tells its own
+    3 CHECK CRCs (else all count as right)
 """
 
 try:
@@ -285,7 +287,7 @@ def read(
 
 
 def survey(payload: cython.const[cython.uchar][::1], end: cython.Py_ssize_t, cursor: cython.longlong[::1]) -> int:
-    """Walks a v0 or v1 set to its end without rows: COUNT and LAST_OFFSET are what the offsets of a v1 wrapper hang on."""
+    """Walks a v0 or v1 set without rows, for its COUNT and LAST_OFFSET: a v1 wrapper's offsets hang on them."""
     context: cython.longlong[8]
     status: cython.int
     if cython.compiled:

@@ -10,12 +10,15 @@ Any negative key or value length is null, as Kafka reads it. Over-long varints a
 
 ``batch`` (int64[8], in) tells the walk what the batch header says, BATCH_*:
 
-    0 COUNT  1 BASE_OFFSET  2 BASE_TIMESTAMP ms  3 MAX_TIMESTAMP ms  4 LOG_APPEND (0 or 1)  5 BASE_SEQUENCE  6 LAST_OFFSET_DELTA
+    0 COUNT  1 BASE_OFFSET  2 BASE_TIMESTAMP ms  3 MAX_TIMESTAMP ms  4 LOG_APPEND (0 or 1)
+    5 BASE_SEQUENCE  6 LAST_OFFSET_DELTA
 
 ``cursor`` (int64[8], in and out) is where the walk stands, CURSOR_*:
 
-    0 INDEX of the next record     1 POSITION of its first byte   2 ROWS written by this call   3 HEADERS rows written by it
-    4 FLAGS, what is odd but can be read: FLAG_*                  5 LAST_DELTA, the last offset delta seen (start with -1)
+    0 INDEX of the next record      1 POSITION of its first byte
+    2 ROWS written by this call     3 HEADERS, rows of headers written by it
+    4 FLAGS, what is odd but can be read: FLAG_*
+    5 LAST_DELTA, the last offset delta seen (start with -1)
     6 LARGEST_TIMESTAMP in ms seen (start with the smallest int64)
 """
 

@@ -1,7 +1,8 @@
 """The text form of a dump: the lines of kafka-dump-log.sh 4.3.1, byte for byte where that tool reads a file to its end.
 
-Departures: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid, and on
-a terminal control characters are escaped. 0.7 files, which that tool does not know, have lines in the same manner.
+Departures: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid,
+and on a terminal control characters are escaped. 0.7 files, which that tool does not know, have lines in the same
+manner.
 """
 
 import os
@@ -192,8 +193,9 @@ class KafkaTextPrinter(Printer):
 
 
 def is_passed_over(damage: Damage, head: bytes) -> bool:
-    """Whether kafka-dump-log ends at this damage without an error: too few bytes for a header, or an entry that is longer
-    than the rest of the file (FileLogInputStream). ``head`` is the first 12 bytes, the damage reaches to the end."""
+    """Whether kafka-dump-log ends at this damage without an error: too few bytes for a header, or an entry that is
+    longer than the rest of the file (FileLogInputStream). ``head`` is the first 12 bytes, the damage reaches to the
+    end."""
     if damage.length <= SHORT_TAIL_BYTES:
         return True
     size = int.from_bytes(head[8:12], "big", signed=True)

@@ -17,8 +17,8 @@ from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 class Batch:
     """Bytes ``[position, position + size)`` of a file that make a record batch (v2) or a message (v0, v1, 0.7).
 
-    ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is wrong,
-    `check` looks at every record as well. Iterating yields the records that decode.
+    ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is
+    wrong, `check` looks at every record as well. Iterating yields the records that decode.
     """
 
     data: Any
@@ -43,7 +43,7 @@ class Batch:
 
     @property
     def base_offset(self) -> int | None:
-        """Offset of the first record; None for a compressed v0 or v1 message, which does not tell without opening it."""
+        """Offset of the first record; None for a compressed v0 or v1 message, which has to be opened for it."""
         raise NotImplementedError
 
     @property
@@ -216,7 +216,7 @@ class Message(Batch):
 
 
 class Message07(Batch):
-    """An entry of a 0.6 or 0.7 file, whose offsets are byte positions; ``file_base`` is the number in the file's name."""
+    """An entry of a 0.6 or 0.7 file: offsets are byte positions, counted from ``file_base``, the file's name."""
 
     __slots__ = ("_header", "file_base")
     _header: v07.MessageHeader

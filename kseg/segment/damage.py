@@ -129,7 +129,7 @@ def any_set(window: Any) -> bool:
 
 
 def crc_holds(buffer: Any, position: int, stop: int) -> bool:
-    """Whether the CRC stored in the header at position is that of the bytes up to stop, whatever the length field says."""
+    """Whether the CRC in the header at position is that of the bytes up to stop, whatever the length field says."""
     is_v2 = buffer[position + 16] == 2
     at = position + (17 if is_v2 else 12)
     stored = int.from_bytes(bytes(buffer[at : at + 4]), "big")
@@ -149,7 +149,8 @@ def last_offset_claimed(head: bytes) -> int:
 
 
 def continues(head: bytes, last_offset: int) -> bool:
-    """Whether the bytes look like the header of the batch behind ``last_offset`` (-1: unknown), whatever its CRC and end.
+    """Whether the bytes look like the header of the batch behind ``last_offset`` (-1: unknown), whatever its CRC and
+    end.
 
     Tests fields that random bytes do not get right: offset, magic, attributes, and counts or key and value sizes.
     """

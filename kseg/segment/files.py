@@ -72,7 +72,7 @@ def segment_file(path: str) -> SegmentFile:
 
 
 def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]:
-    """The segments of a partition directory by base offset: .log and .kafka, for cluster metadata .checkpoint files too.
+    """The segments of a partition directory by base offset: .log and .kafka, .checkpoint for cluster metadata.
 
     With ``everything``, leftovers (.deleted .cleaned .swap) as well. Raises PathError if the directory cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What a segment's bytes turn into, but for the batches themselves: `Damage`, `Problem`s, and the `Record`s of a batch."""
+"""What the bytes of a segment turn into beside batches: `Damage`, `Problem`s, and the `Record`s of a batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

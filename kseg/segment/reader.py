@@ -4,7 +4,7 @@ Intact frames are followed in the kernel, thousands a call. Where one is not int
 
 1. Its length leads somewhere sound (the end of the file, a header that goes on from it, an intact frame): it is a batch
    all the same, one whose CRC or magic is wrong.
-2. Its length is suspect: the next intact frame is searched for, by structure and CRC, and what lies before it is damage.
+2. Its length is suspect: the next intact frame is searched for, by structure and CRC; what lies before it is damage.
 3. No intact frame follows: the rest of the file is damage.
 
 The kernel keeps both steps linear in the size of the file (`kseg.kernel.frames`).
@@ -33,7 +33,7 @@ LEAST_SIZE = 14
 
 @dataclass(slots=True)
 class Run:
-    """``count`` frames in ``rows`` (columns FRAME_*), one behind the other. Valid until the reader is asked for more."""
+    """``count`` frames in ``rows`` (columns FRAME_*), end to end. Valid until the reader is asked for more."""
 
     rows: memoryview
     count: int
@@ -172,7 +172,7 @@ class SegmentReader:
             self._state[2] = position
 
     def _claimed_end(self, position: int) -> int:
-        """Where the length field at position leads, if that is inside the file and the entry has room for its header."""
+        """Where the length field at position leads if that is in the file and the entry can hold its header, else 0."""
         if self.era_07:
             if self.end - position < v07.LEAST_BYTES:
                 return 0

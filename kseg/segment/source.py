@@ -1,7 +1,7 @@
 """Where the bytes of a segment come from: a mapped file, a file read in windows, or standard input.
 
-A mapped file that is cut short under the mapping kills a process with SIGBUS. So a file is only mapped where the compiled
-kernel can guard the mapping (`kseg.kernel.guard`: what is gone reads as zeros); else it is read with pread.
+A mapped file that is cut short under the mapping kills a process with SIGBUS. So a file is only mapped where the
+compiled kernel can guard the mapping (`kseg.kernel.guard`: what is gone reads as zeros); else it is read with pread.
 """
 
 import mmap
@@ -112,7 +112,7 @@ def open_source(path: str) -> Source:
 
 
 def _seekable(stream: BinaryIO) -> int:
-    """A descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary file that they go to."""
+    """A descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary one they go to."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
     with tempfile.TemporaryFile() as spool:

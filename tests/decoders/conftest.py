@@ -22,7 +22,7 @@ def walk(segment: Path) -> Iterator[RawRecord]:
         base_offset, length = struct.unpack_from(">qi", data, position)
         (attributes,) = struct.unpack_from(">h", data, position + 21)
         (count,) = struct.unpack_from(">i", data, position + 57)
-        assert data[position + 16] == 2 and attributes & 7 == 0
+        assert (data[position + 16], attributes & 7) == (2, 0)
         record = position + 61
         for _ in range(count):
             size, start = _varint(data, record)

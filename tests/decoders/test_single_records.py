@@ -41,7 +41,8 @@ def test_control_records_say_what_kafka_says():
         text = control_text(record)
         if "thrown" in case:
             assert text.startswith(" controlType: undecodable ("), case
-            assert record.error and control_object(record)["error"] == record.error
+            assert record.error
+            assert control_object(record)["error"] == record.error
         else:
             assert text == case["payloadText"], case
 

@@ -5,68 +5,36 @@ import struct
 import subprocess
 import sys
 import threading
-import time
-import tracemalloc
 import zlib
 from pathlib import Path
 
-import lz4.frame
 import pytest
 import snappy
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from streams import (
+    GZIP,
+    LZ4,
+    LZ4_HEADER,
+    MIB,
+    SKIPPABLE,
+    SNAPPY,
+    TEXT,
+    XERIAL_HEADER,
+    ZSTD,
+    ZSTD_MAGIC,
+    gzip_member,
+    lz4_frame,
+    problem_of,
+    xerial,
+    zstd_frame,
+)
 
-from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, DecompressionError, decompress
+from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, decompress
 
 TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"
 CASES = list(csv.DictReader((TESTDATA / "cases.tsv").read_text(encoding="ascii").splitlines(), delimiter="\t"))
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-MIB = 1 << 20
-TEXT = b"a record, another record; " * 400 + bytes(range(256))
-XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-LZ4_HEADER = bytes.fromhex("04224d18604082")
-ZSTD_MAGIC = bytes.fromhex("28b52ffd")
-SKIPPABLE = struct.pack("<II", 0x184D2A53, 5) + b"skip!"
-
-
-def gzip_member(
-    data: bytes, name: bytes = b"", comment: bytes = b"", extra: bytes = b"", checked: bool = False
-) -> bytes:
-    flags = 2 * checked + 4 * bool(extra) + 8 * bool(name) + 16 * bool(comment)
-    header = bytes((0x1F, 0x8B, 8, flags)) + bytes(6)
-    header += struct.pack("<H", len(extra)) + extra if extra else b""
-    header += name + b"\0" if name else b""
-    header += comment + b"\0" if comment else b""
-    header += struct.pack("<H", zlib.crc32(header) & 0xFFFF) if checked else b""
-    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
-    trailer = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
-    return header + deflate.compress(data) + deflate.flush() + trailer
-
-
-def xerial(*chunks: bytes, header: bytes = XERIAL_HEADER) -> bytes:
-    blocks = [snappy.compress(chunk) for chunk in chunks]
-    return header + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
-
-
-def lz4_frame(data: bytes, **options: object) -> bytes:
-    return lz4.frame.compress(data, **{"block_linked": False, "store_size": False, **options})
-
-
-def zstd_frame(data: bytes, **options: bool) -> bytes:
-    return zstandard.ZstdCompressor(level=3, **options).compress(data)
-
-
-def problem_of(codec: int, stream: bytes, magic: int = 2, ceiling: int = 64 * MIB) -> str:
-    """The problem that `decompress` raises; "" where it gives bytes."""
-    try:
-        decompress(codec, stream, magic, ceiling)
-    except DecompressionError as error:
-        message, problem = str(error), error.problem
-    else:
-        return ""
-    assert message.splitlines() == [message]
-    return problem
 
 
 def real_streams() -> list:
@@ -382,108 +350,6 @@ def test_zstd_in_several_threads_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-# hostile -------------------------------------------------------------------------------------------------------------
-
-
-def bombs() -> dict[str, tuple[int, bytes]]:
-    zeros = bytes(48 * MIB)
-    rle_block = struct.pack("<I", 128 << 10 << 3 | 2)[:3] + b"\0"
-    last_rle_block = struct.pack("<I", 128 << 10 << 3 | 3)[:3] + b"\0"
-    huge_zstd_claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 62) + b"\x01\0\0"
-    return {
-        "gzip": (GZIP, gzip_member(zeros)),
-        "gzip-members": (GZIP, gzip_member(zeros[:MIB]) * 48),
-        "snappy": (SNAPPY, snappy.compress(zeros)),
-        "snappy-chunks": (SNAPPY, xerial(*[zeros[: MIB // 2]] * 96)),
-        "snappy-claim": (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
-        "lz4": (LZ4, lz4_frame(zeros, block_size=4)),
-        "lz4-large-blocks": (LZ4, lz4_frame(zeros, block_size=7)),
-        "lz4-checked-blocks": (LZ4, lz4_frame(zeros, block_size=7, block_checksum=True)),
-        "lz4-size": (LZ4, lz4_frame(zeros, store_size=True)),
-        "zstd": (ZSTD, zstd_frame(zeros)),
-        "zstd-no-size": (ZSTD, zstd_frame(zeros, write_content_size=False)),
-        "zstd-rle": (ZSTD, ZSTD_MAGIC + b"\x00\x38" + rle_block * 8000 + last_rle_block),
-        "zstd-frames": (ZSTD, zstd_frame(zeros[:MIB]) * 48),
-        "zstd-claim": (ZSTD, huge_zstd_claim),
-    }
-
-
-BOMBS = bombs()
-DECOMPRESS_IN_CHILD = """
-import sys
-import cramjam, lz4.frame, snappy, zstandard
-from kseg.formats.compression import DecompressionError, decompress
-
-def highest_rss_mib():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) // 1024
-
-codec, ceiling, stream = int(sys.argv[1]), int(sys.argv[2]), sys.stdin.buffer.read()
-before, problem = highest_rss_mib(), "none"
-try:
-    decompress(codec, stream, 2, ceiling)
-except DecompressionError as error:
-    problem = error.problem
-print(problem, highest_rss_mib() - before)
-"""
-
-
-def decompress_in_child(codec: int, stream: bytes, ceiling: int) -> tuple[str, int]:
-    """The problem and by how many MiB the resident set grew. (ru_maxrss would begin with that of the parent.)"""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("needs /proc to measure memory")
-    command = [sys.executable, "-c", DECOMPRESS_IN_CHILD, str(codec), str(ceiling)]
-    done = subprocess.run(command, input=stream, capture_output=True, check=True, cwd=TESTDATA.parents[1])
-    problem, grown = done.stdout.decode().split()
-    return problem, int(grown)
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_given_up_at_the_ceiling(name):
-    codec, stream = BOMBS[name]
-    problem, grown_mib = decompress_in_child(codec, stream, MIB)
-    assert problem == ("undecodable-records" if name.endswith("-claim") else "decompression-limit")
-    # Two blocks of 4 MiB, the largest of lz4, and what an allocator rounds up; the bombs hold 48 MiB and more.
-    assert grown_mib <= 16
-
-
-def test_the_measure_of_memory_sees_a_bomb_go_off():
-    codec, stream = BOMBS["lz4"]
-    problem, grown_mib = decompress_in_child(codec, stream, 64 * MIB)
-    assert problem == "none"
-    assert grown_mib >= 40
-
-
-@pytest.mark.parametrize(
-    ("codec", "unit", "lead", "tail"),
-    [
-        (GZIP, gzip_member(b""), b"", b""),
-        (GZIP, gzip_member(b"", name=b"n"), b"", b""),
-        (SNAPPY, struct.pack(">i", 3) + snappy.compress(b"x"), XERIAL_HEADER, b""),
-        (SNAPPY, XERIAL_HEADER, XERIAL_HEADER, b""),
-        (LZ4, struct.pack("<I", 0x80000001) + b"x", LZ4_HEADER, bytes(4)),
-        (LZ4, struct.pack("<I", 1) + b"\0", LZ4_HEADER, bytes(4)),
-        (ZSTD, zstd_frame(b"x"), b"", b""),
-        (ZSTD, struct.pack("<II", 0x184D2A50, 0), b"", b""),
-        (ZSTD, bytes(3), ZSTD_MAGIC + b"\0\0", b"\x01\0\0"),
-    ],
-    ids=["gzip", "gzip-name", "snappy", "xerial", "lz4-stored", "lz4-nothing", "zstd", "skippable", "zstd-blocks"],
-)
-def test_many_tiny_pieces_take_time_and_memory_in_proportion(codec, unit, lead, tail):
-    stream = lead + unit * (MIB // 4 // len(unit)) + tail
-    tracemalloc.start()
-    decompress(codec, lead + unit * 100 + tail, 2, MIB)
-    tracemalloc.reset_peak()
-    started = time.process_time()
-    out = decompress(codec, stream, 2, 2 * MIB)
-    seconds = time.process_time() - started
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(out) < MIB // 4
-    assert peak < 6 * MIB
-    assert seconds < 10
 
 
 LEADS = [

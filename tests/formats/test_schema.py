@@ -114,7 +114,7 @@ def test_uvarint(number):
 
 
 def test_a_uvarint_ends_after_five_bytes():
-    with pytest.raises(MessageError, match="Varint is too long.*converted value: ffffffff"):
+    with pytest.raises(MessageError, match=r"Varint is too long.*converted value: ffffffff"):
         Wire(b"\xff" * 6).uvarint()
 
 

@@ -1,4 +1,6 @@
-"""Small real segments for damage: the first batches of files that brokers wrote, cut at batch boundaries by the length fields."""
+"""Small real segments for damage: the first batches of files that brokers wrote, cut at batch boundaries by the
+length fields.
+"""
 
 import struct
 from functools import cache

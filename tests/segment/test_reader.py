@@ -27,7 +27,8 @@ def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **
         assert item.position == at, "overlap or hole"
         at = item.end
         if isinstance(item, kseg.Damage):
-            assert item.length > 0 and item.code in DAMAGE_CODES
+            assert item.length > 0
+            assert item.code in DAMAGE_CODES
         else:
             assert {problem.code for problem in item.check()} <= PROBLEM_CODES.keys()
             assert bytes(item.data) == data[item.position : item.end]
@@ -45,7 +46,7 @@ def damage(items: list) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize(
-    "path", sorted(TESTDATA.glob("kafka-*/*/*/*.log")), ids=lambda p: "/".join(p.parts[-4:-1] + (p.stem[-6:],))
+    "path", sorted(TESTDATA.glob("kafka-*/*/*/*.log")), ids=lambda p: "/".join((*p.parts[-4:-1], p.stem[-6:]))
 )
 def test_what_a_healthy_broker_wrote_has_no_damage(path: Path, tmp_path: Path) -> None:
     items = read(tmp_path, path.read_bytes())

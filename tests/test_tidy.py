@@ -38,11 +38,7 @@ def tracked_files() -> list[str]:
 
 
 FILES = tracked_files()
-TEXTS = [
-    path
-    for path in FILES
-    if path != "LICENSE" and (not path.startswith("testdata/") or path.endswith(".md"))
-]
+TEXTS = [path for path in FILES if path != "LICENSE" and (not path.startswith("testdata/") or path.endswith(".md"))]
 MODULES = [path for path in FILES if path.endswith(".py") and path.startswith("kseg/")]
 pytestmark = pytest.mark.skipif(not FILES, reason="not a git checkout")
 

@@ -1,0 +1,92 @@
+"""The interpreted and the compiled kernel find the same items, problems, records and lines in the same bytes."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kseg.kernel import COMPILED
+
+from .segments import SAMPLES, TESTDATA, entries, sample
+
+PROGRAM = """
+import hashlib, io, os, sys
+import kseg
+from kseg.kernel import description
+
+print(description())
+for name in sorted(os.listdir(sys.argv[1])):
+    digest = hashlib.sha256()
+    for item in kseg.open(os.path.join(sys.argv[1], name)):
+        if isinstance(item, kseg.Damage):
+            digest.update(repr(item).encode())
+        else:
+            fields = (item.position, item.size, item.magic, item.is_valid, item.header, item.check(), list(item))
+            digest.update(repr(fields).encode())
+    print(name, digest.hexdigest())
+"""
+
+
+def mutated(seed: int) -> bytes:
+    """A few batches of any era with one to eight seeded changes of the kinds that disks and hands make."""
+    rng = random.Random(seed)
+    data = bytearray(b"".join(rng.choices([part for name in SAMPLES for part in entries(sample(name))], k=6)))
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(data))
+        kind = rng.randrange(6)
+        if kind == 0:
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at : at + 4] = rng.choice((b"\xff" * 4, b"\x7f\xff\xff\xff", bytes(4), b"\x80\0\0\0"))
+        elif kind == 2:
+            del data[at + 20 :]
+        elif kind == 3:
+            data[at:at] = rng.randbytes(rng.randrange(1, 500))
+        elif kind == 4:
+            del data[at : at + rng.randrange(1, 60)]
+        else:
+            data[at : at + 200] = bytes(len(data[at : at + 200]))
+    return bytes(data)
+
+
+def lines(mode: str, command: list[str]) -> list[str]:
+    done = subprocess.run(command, env=os.environ | {"KSEG_KERNEL": mode}, capture_output=True)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    assert done.returncode in (0, 1), done.stderr.decode()
+    return done.stdout.decode(errors="backslashreplace").splitlines()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("mutated")
+    for seed in range(250):
+        (made / f"{seed:020}.log").write_bytes(mutated(seed))
+    for seed in range(50):
+        old = (TESTDATA / "kafka-0.7.2/direct/codecs-0/00000000000000000000.kafka").read_bytes()[:4000]
+        rng = random.Random(seed)
+        at = rng.randrange(len(old))
+        (made / f"{seed:020}.kafka").write_bytes(
+            old[:at] + rng.randbytes(rng.randrange(40)) + old[at + rng.randrange(9) :]
+        )
+    return made
+
+
+@pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
+def test_items_and_records(folder: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    compiled, interpreted = lines("compiled", command), lines("python", command)
+    assert (compiled[0], interpreted[0]) == ("compiled", "interpreted")
+    assert compiled[1:] == interpreted[1:]
+    assert len(compiled) == 301
+
+
+@pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_dumps(form: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "kseg", "dump", "--print-data-log", "--format", form, str(folder)]
+    compiled, interpreted = lines("compiled", command), lines("python", command)
+    assert compiled == interpreted
+    assert len(compiled) > 1000

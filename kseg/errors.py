@@ -3,6 +3,7 @@
     KsegError                       3
     ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
     ├── UnsupportedError            3   known, but not done by this command or release
+    ├── KernelError                 3   KSEG_KERNEL=compiled where the kernel is not compiled
     ├── BrokerRunningError          3   the lock of the log directory is held
     └── StoppedHalfwayError         4   no space or an I/O error in the middle of a change
 
@@ -22,6 +23,10 @@ class PathError(KsegError):
 
 class UnsupportedError(KsegError):
     """Something that exists, but that this command does not do."""
+
+
+class KernelError(KsegError, ImportError):
+    """The kernel that KSEG_KERNEL asks for is not there."""
 
 
 class BrokerRunningError(KsegError):

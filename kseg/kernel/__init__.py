@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from kseg.errors import KernelError
+
 MODE = os.environ.get("KSEG_KERNEL", "")
 
 
@@ -22,13 +24,15 @@ class _SourceOnly:
         return spec_from_file_location(name, Path(__file__).with_name(module + ".py"))
 
 
+if MODE not in ("", "compiled", "python"):
+    raise KernelError(f"KSEG_KERNEL is {MODE!r}: it may be compiled or python")
 if MODE == "python":
     sys.meta_path.insert(0, _SourceOnly())
 
 from kseg.kernel.checksum import COMPILED
 
 if MODE == "compiled" and not COMPILED:
-    raise ImportError(
+    raise KernelError(
         "KSEG_KERNEL=compiled, but kseg's kernel is not compiled here: reinstall kseg where there is a C compiler"
     )
 

@@ -185,7 +185,9 @@ class SegmentReader:
             head = self._bytes(position, 17)
             size, magic = be32(head, 8), head[16]
             least, after = (49 if 2 <= magic < 128 else 14 if magic == 0 else 22), position + 12 + size
-        return after if size >= least and after <= self.end else 0
+        # A length beyond what a batch may take is not believed on its own word: the CRC was wrong.
+        fits = least <= size <= self.scratch.max_batch_bytes and after <= self.end
+        return after if fits else 0
 
     def _leads_on(self, position: int, after: int) -> bool:
         if after == self.end:

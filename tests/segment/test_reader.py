@@ -148,6 +148,14 @@ def test_a_magic_that_names_no_format_is_a_batch_that_is_not_valid(tmp_path: Pat
     ]
 
 
+def test_a_length_beyond_the_limit_needs_a_right_checksum(tmp_path: Path) -> None:
+    whole = entries(sample("v2"))[1]
+    assert len(intact(read(tmp_path, whole, max_batch_bytes=100))) == 1
+    broken = whole[:-1] + bytes([whole[-1] ^ 1])
+    assert [item.is_valid for item in read(tmp_path, broken)] == [False]
+    assert damage(read(tmp_path, broken, max_batch_bytes=100)) == [("nonsense-block", 0, len(broken))]
+
+
 def test_a_zero_page_over_several_batches(tmp_path: Path) -> None:
     parts = entries(sample("v2", 6))
     data = bytearray(b"".join(parts))

@@ -27,7 +27,7 @@ class BuildKernel(build_ext):
     def run(self) -> None:
         mode = os.environ.get("KSEG_KERNEL", "")
         if mode == "python":
-            self.extensions = []
+            self._remove_compiled()
             return
         try:
             self.extensions = self._translated()
@@ -36,7 +36,7 @@ class BuildKernel(build_ext):
             if mode == "compiled" or isinstance(error, KeyboardInterrupt):
                 raise
             print(f"kseg: the kernel was not compiled and will run interpreted ({error!r:.300})", file=sys.stderr)
-            self._remove_partial()
+            self._remove_compiled()
 
     def _translated(self) -> "list[Extension]":
         from Cython.Build import cythonize
@@ -54,8 +54,9 @@ class BuildKernel(build_ext):
             extension._needs_stub = False
         return translated
 
-    def _remove_partial(self) -> None:
-        # A kernel is compiled whole or not at all: a mix would make `kseg --version` lie.
+    def _remove_compiled(self) -> None:
+        # A kernel is compiled whole or not at all: what is left of this build or an older one would make
+        # `kseg --version` lie.
         for extension in self.extensions:
             for path in {
                 self.get_ext_fullpath(extension.name),

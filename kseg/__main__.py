@@ -1,9 +1,13 @@
 """``python -m kseg`` and the ``kseg`` program."""
 
-from kseg.cli.main import run
+import sys
 
 
 def main() -> None:
+    try:
+        from kseg.cli.main import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     run()
 
 

@@ -1,23 +1,23 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 import os
-from itertools import groupby
 from typing import Any
 
 import click
 
 from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument
-from kseg.errors import KsegError, UnsupportedError
+from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.output.notices import Notices
 from kseg.output.printer import Printer, Span, Style, offsets_between
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.batches import Batch, Message, Message07
-from kseg.segment.files import SegmentFile, list_segments, walk_path
+from kseg.segment.files import SegmentFile, between, expand_path, list_segments, segments_at
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.segment.source import Source, open_source
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
 
@@ -53,7 +53,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option(
     "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
 )
-@click.option("--era", metavar="VERSION", help="0.7: read files as those of Kafka 0.6 and 0.7 whatever their suffix.")
+@click.option("--era", type=click.Choice(["0.7"]), help="Read files as those of 0.6 and 0.7 whatever their suffix.")
 @click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
 @click.option(
@@ -62,7 +62,9 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option("--remote-log-metadata-decoder", is_flag=True, help="Decode the records of __remote_log_metadata.")
 @click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
 @click.option("--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata.")
-@click.option("--live", is_flag=True, help="The file is being written: a partial batch at its end is no damage.")
+@click.option(
+    "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
+)
 @click.option("--stop-on-damage", is_flag=True, help="End at the first damage instead of going on behind it.")
 @click.option("--all", "everything", is_flag=True, help="Of directories, print .deleted, .cleaned and .swap files too.")
 @output_options
@@ -85,6 +87,7 @@ class Dump:
 
     def __init__(self, sink: Sink, options: dict[str, Any]) -> None:
         self.options = options
+        self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.scratch = Scratch(options["max_batch_bytes"])
         decoder = _decoder(options)
         contents = options["print_data_log"] or decoder is not None
@@ -97,6 +100,7 @@ class Dump:
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
         self.is_selective = any(options[name] is not None for name in ("offsets", "limit")) or self._reads_committed
+        self.damaged_ranges = self.damaged_bytes = 0
         self.status = 0
 
     @property
@@ -110,64 +114,114 @@ class Dump:
                 self._path(path)
         except EndOfDumpError:
             self.printer.finish()
+        self._summarize()
         return max(self.status, int(self.printer.errors > 0))
+
+    def _summarize(self) -> None:
+        errors = self.printer.errors
+        if errors and self.options["form"] == "text":
+            self.notices.warning(
+                f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
+                f"problems with batches: {errors - self.damaged_ranges}"
+            )
+
+    def _failed(self, error: object, status: int) -> None:
+        self.printer.finish()
+        self.notices.error(error)
+        self.status = max(self.status, status)
 
     def _path(self, path: str) -> None:
         try:
-            for _, files in groupby(
-                walk_path(path, self.options["everything"]), lambda file: os.path.dirname(file.path)
-            ):
-                self._partition(list(files))
+            parts = expand_path(path)
         except KsegError as error:
-            self.printer.finish()
-            click.echo(f"kseg: {error}", err=True)
-            self.status = max(self.status, error.exit_status)
+            self._failed(error, error.exit_status)
+            return
+        for part in parts:
+            try:
+                self._part(part)
+            except StoppedHalfwayError:
+                raise
+            except KsegError as error:
+                self._failed(error, error.exit_status)
 
-    def _partition(self, files: list[SegmentFile]) -> None:
-        if self._reads_committed and files[0].path != "-":
-            following = files
-            if len(files) == 1 and not os.path.isdir(files[0].path):
-                following = files + [
-                    f
-                    for f in list_segments(os.path.dirname(os.path.abspath(files[0].path)))
-                    if f.kind == ".log" and (f.base_offset or 0) > (files[0].base_offset or 0)
-                ]
-            self.transactions = Transactions.of_segments(following, self.scratch, self.options["live"])
+    def _part(self, path: str) -> None:
+        """A partition directory, or one file."""
+        files = segments_at(path, self.options["everything"])
+        if self.options["offsets"] and len(files) > 1:
+            files = between(files, self.first, self.last)
+        self.transactions = None
+        if self._reads_committed and os.path.exists(path):
+            beside = list_segments(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)))
+            logs = [file for file in beside if file.kind == ".log"]
+            if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
+                self.transactions = Transactions.of_segments(logs, self.scratch, self.options["live"])
+        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
         for file in files:
-            self._file(file)
+            try:
+                self._file(file, self.options["live"] and (file is written_to or len(files) == 1))
+            except (StoppedHalfwayError, BrokenPipeError):
+                raise
+            except KsegError as error:
+                self._failed(error, error.exit_status)
+            except OSError as error:
+                self._failed(f"{file.path}: {error.strerror}", 4)
 
-    def _file(self, file: SegmentFile) -> None:
-        if file.kind and not file.is_segment:
-            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
+    def _file(self, file: SegmentFile, live: bool) -> None:
+        self._refuse(file)
         with open_source(file.path) as source:
-            reader = SegmentReader(
-                source,
-                file.kind == ".kafka" or self.options["era"] == "0.7",
-                file.base_offset or 0,
-                self.options["live"],
-                self.options["max_bytes"],
-                self.scratch,
-            )
+            if self._reads_committed and self.transactions is None:
+                self.transactions = Transactions()
+                self.transactions.read(self._reader(file, source, live))
+            if self.left == 0:
+                raise EndOfDumpError
             self.printer.begin(file)
-            for item in reader.runs():
-                if isinstance(item, Damage):
-                    self._damage(reader, item)
-                elif self.is_selective or self.options["stop_on_damage"]:
-                    for i in range(item.count):
-                        self._batch(reader.batch(item, i, keep=False))
-                else:
-                    self.printer.run(reader, item)
+            self._items(file, self._reader(file, source, live))
             self.printer.finish()
             if source.current_size() < source.size:
-                click.echo(f"kseg: {file.path}: the file shrank while it was read", err=True)
+                self.notices.warning(f"{file.path}: the file shrank while it was read")
+            elif source.has_lost_pages:
+                self._failed(f"{file.path}: parts could not be read and stand here as zeros", 4)
+
+    def _refuse(self, file: SegmentFile) -> None:
+        if file.is_packed:
+            raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
+        if file.kind and not file.is_segment:
+            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
+        output = self.options["output"]
+        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+            raise click.UsageError(f"{output}: would be replaced by its own dump")
+
+    def _reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
+        is_07 = file.kind == ".kafka" or self.options["era"] == "0.7"
+        return SegmentReader(source, is_07, file.base_offset or 0, live, self.options["max_bytes"], self.scratch)
+
+    def _items(self, file: SegmentFile, reader: SegmentReader) -> None:
+        batches, ranges = 0, self.damaged_ranges
+        for item in reader.runs():
+            if isinstance(item, Damage):
+                self._damage(reader, item)
+                continue
+            batches += item.count
+            if self.is_selective or self.options["stop_on_damage"]:
+                for i in range(item.count):
+                    self._batch(reader.batch(item, i, keep=False))
+            else:
+                self.printer.run(reader, item)
+        self.notices.detail(
+            f"{file.path}: bytes: {reader.end}, batches: {batches}, damaged ranges: {self.damaged_ranges - ranges}"
+        )
 
     def _damage(self, reader: SegmentReader, damage: Damage) -> None:
         from kseg.output.kafka_text import is_passed_over
 
         head = bytes(reader.buffer[damage.position : damage.position + 12])
-        at_end = damage.end == reader.end and not reader.era_07
-        if at_end and is_passed_over(damage, head):
-            self.printer.trailing(damage)
+        passed_over = damage.end == reader.end and not reader.era_07 and is_passed_over(damage, head)
+        if passed_over and reader.is_cut:
+            return  # the rest of it may well lie behind --max-bytes
+        self.damaged_ranges += 1
+        self.damaged_bytes += damage.length
+        if passed_over:
+            self.printer.trailing(damage, self.options["max_bytes"] in (None, KAFKA_MAX_BYTES))
         else:
             self.printer.damage(damage)
         if self.options["stop_on_damage"]:
@@ -181,13 +235,11 @@ class Dump:
             base = batch.extent()[0]
         if (base or 0) > self.last or self._is_hidden(batch):
             return
-        if self.left is not None and self.left <= 0:
-            raise EndOfDumpError
         errors = self.printer.errors
         self.printer.batch(batch, self._spans if self.is_selective else None)
         if self.left is not None and not self.printer.style.deep:
             self.left -= 1
-        if self.options["stop_on_damage"] and self.printer.errors > errors:
+        if self.left == 0 or (self.options["stop_on_damage"] and self.printer.errors > errors):
             raise EndOfDumpError
 
     def _is_hidden(self, batch: Batch) -> bool:

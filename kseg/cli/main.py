@@ -1,14 +1,18 @@
 """``kseg``: subcommands are imported when they are called, and errors end a process here and nowhere else."""
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from kseg import __version__
 from kseg.errors import KsegError
+
+HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
@@ -17,6 +21,14 @@ COMMANDS = {
 
 class LazyGroup(click.Group):
     """Knows the names and one-line helps of the subcommands; imports one when it is asked for."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            ctx.exit(0)  # click itself would end with 1, as if there were damage
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedError from interrupt  # for a KeyboardInterrupt click prints an empty line
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -63,31 +75,37 @@ def run(arguments: list[str] | None = None) -> None:
     """Runs a command line and exits with its status; errors become one line on standard error."""
     try:
         status = main.main(arguments, prog_name="kseg", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.exceptions.Exit as exit_request:
-        sys.exit(exit_request.exit_code)
+        _end(exit_request.exit_code)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        _quiet_end(130, "kseg: interrupted")
+        if sys.stderr is not None:  # else click would show it on standard output
+            error.show()
+        _end(error.exit_code)
+    except (InterruptedError, KeyboardInterrupt, click.Abort):
+        _end(130, "interrupted")
     except BrokenPipeError:
-        _quiet_end(0)
+        _end(0)
     except KsegError as error:
-        _quiet_end(error.exit_status, f"kseg: {error}")
+        _end(error.exit_status, error)
     except MemoryError:
-        _quiet_end(3, "kseg: out of memory (a lower --max-batch-bytes bounds what one batch may take)")
+        _end(3, "out of memory (a lower --max-batch-bytes bounds what one batch may take)")
     except OSError as error:
-        _quiet_end(3, f"kseg: {error}")
+        _end(4 if error.errno in HALFWAY else 3, error)
 
 
-def _quiet_end(status: int, message: str = "") -> Any:
-    """Ends the process; what was not yet written to a closed pipe must not raise once more at exit."""
-    if message:
-        click.echo(message, err=True)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _end(status: int, message: object = None) -> NoReturn:
+    """Ends the process; what standard output did not take must not raise once more at exit."""
+    if message is not None:
+        from kseg.output.notices import Notices
+
+        with suppress(BrokenPipeError):  # nobody is left to be told
+            Notices().error(message)
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)

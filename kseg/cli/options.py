@@ -13,12 +13,12 @@ class OffsetRange(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         first, dots, last = str(value).partition("..")
-        try:
-            low = int(first) if first else 0
-            high = (int(last) if last else (1 << 63) - 1) if dots else low
-        except ValueError:
+        if not (first or last) or not all(end == "" or (end.isascii() and end.isdigit()) for end in (first, last)):
             self.fail(f"{value!r} is no range of offsets such as 100..200, 100.. or ..200", param, ctx)
-        if low > high or low < 0 or not (first or last):
+        largest = (1 << 63) - 1
+        low = int(first or 0)
+        high = (int(last) if last else largest) if dots else low
+        if low > min(high, largest):
             self.fail(f"{value!r} holds no offset", param, ctx)
         return low, high
 
@@ -33,7 +33,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
             return value
         number, unit = value.rstrip("kKmMgG"), value[len(value.rstrip("kKmMgG")) :].upper()
         scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
-        if scale is None or not number.isdigit():
+        if scale is None or not (number.isascii() and number.isdigit()):
             self.fail(f"{value!r} is no number of bytes such as 1000000, 64K or 1G", param, ctx)
         return int(number) * scale
 
@@ -41,7 +41,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """PATH... and its kafka-dump-log name, ``--files A,B``."""
     command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
-    return click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))(command)
 
 
 def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
@@ -55,8 +55,8 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """-o, --color, --quiet, --verbose."""
     for option in (
-        click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
-        click.option("-q", "--quiet", is_flag=True, help="No progress and no summary on standard error."),
+        click.option("-v", "--verbose", is_flag=True, help="Tell what each file holds on standard error."),
+        click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary."),
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
@@ -64,7 +64,13 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Colour on standard error; auto: on a terminal, unless NO_COLOR is set.",
         ),
-        click.option("-o", "--output", metavar="FILE", help="Write to FILE instead, whole or not at all."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(readable=False),
+            metavar="FILE",
+            help="Write to FILE instead, whole or not at all; - is standard output.",
+        ),
     ):
         command = option(command)
     return command

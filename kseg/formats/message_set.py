@@ -56,24 +56,29 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
     return MessageHeader._make((*fixed, timestamp))
 
 
-def read_rows(data: Any, header: MessageHeader, scratch: Scratch, check_crc: bool = True) -> Iterator[Rows]:
+def read_rows(
+    data: Any, header: MessageHeader, scratch: Scratch, check_crc: bool = True, manner: int = kernel.STRICT
+) -> Iterator[Rows]:
     """Rows of an entry (``data``: its bytes from the offset on): one for a plain message, else those of the set inside.
 
     With ``check_crc`` each message's own CRC is told in the rows. Raises UndecodableError where messages stop making
     sense; rows before that have been yielded. A message cut off by the end of the set is left out, as in Kafka.
+
+    ``manner`` is one of `kseg.kernel.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what kafka-dump-log prints.
     """
     if header.codec == 0:
         context = int64s(8)
-        context[1], context[3] = -1, check_crc
+        context[1], context[3], context[4] = -1, check_crc, manner
         cursor = int64s(8)
         status = kernel.read(data, len(data), cursor, context, scratch.rows)
         if status != kernel.END:
             raise UndecodableError("undecodable-records", _reason(status))
-        yield Rows(data, scratch.rows, scratch.headers, cursor[1])
+        yield Rows(data, scratch.rows, scratch.headers, cursor[1], cursor[4])
         return
     budget = [scratch.max_batch_bytes]
+    how = (check_crc, manner)
     yield from _open_set(
-        data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, check_crc, budget, 1
+        data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, how, budget, 1
     )
 
 
@@ -107,7 +112,7 @@ def _open_set(
     kind: int,
     timestamp: int,
     scratch: Scratch,
-    check_crc: bool,
+    how: tuple[bool, int],
     budget: list[int],
     depth: int,
 ) -> Iterator[Rows]:
@@ -123,13 +128,14 @@ def _open_set(
         raise UndecodableError(error.problem, str(error)) from error
     budget[0] -= len(payload)
     context = int64s(8)
-    context[0] = _base_of(payload, offset) if magic else 0
-    context[1], context[2], context[3] = kind, timestamp, check_crc
+    context[0] = _base_of(payload, offset, how[1]) if magic else 0
+    context[1], context[2], context[3], context[4] = kind, timestamp, *how
     cursor = int64s(8)
     while True:
         status = kernel.read(payload, len(payload), cursor, context, scratch.rows)
         if cursor[1]:
-            yield Rows(payload, scratch.rows, scratch.headers, cursor[1])
+            yield Rows(payload, scratch.rows, scratch.headers, cursor[1], cursor[4])
+            cursor[4] = 0
         if status in (kernel.END, kernel.CUT):
             return
         if status == kernel.COMPRESSED:
@@ -139,12 +145,12 @@ def _open_set(
                 payload,
                 cursor[0],
                 after,
-                inner.offset + context[0],
+                _wrapped(inner.offset + context[0]),
                 inner.magic,
                 _kind(inner),
                 inner.timestamp,
                 scratch,
-                check_crc,
+                how,
                 budget,
                 depth + 1,
             )
@@ -153,10 +159,10 @@ def _open_set(
             raise UndecodableError("undecodable-records", _reason(status))
 
 
-def _base_of(payload: Any, wrapper_offset: int) -> int:
+def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:
     """What is added to the relative offsets inside a v1 entry (AbstractLegacyRecordBatch's rules)."""
     cursor = int64s(8)
-    status = kernel.survey(payload, len(payload), cursor)
+    status = kernel.survey(payload, len(payload), cursor, manner)
     if cursor[2] == 0:
         raise UndecodableError(
             "undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status)
@@ -169,7 +175,12 @@ def _base_of(payload: Any, wrapper_offset: int) -> int:
             "undecodable-records",
             f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
         )
-    return wrapper_offset - last_inner
+    return _wrapped(wrapper_offset - last_inner)
+
+
+def _wrapped(value: int) -> int:
+    """Modulo 2^64, as Java adds longs."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _reason(status: int) -> str:

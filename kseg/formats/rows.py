@@ -34,9 +34,13 @@ class Scratch:
 
 @dataclass(slots=True)
 class Rows:
-    """``count`` records: ``rows`` and ``headers`` point into ``payload``. Valid until the decoder is asked for more."""
+    """``count`` records: ``rows`` and ``headers`` point into ``payload``. Valid until the decoder is asked for more.
+
+    ``misfits`` of them, only where a decoder is told to read sizes alone, have a key or value that is not all there.
+    """
 
     payload: Any
     rows: memoryview
     headers: memoryview
     count: int
+    misfits: int = 0

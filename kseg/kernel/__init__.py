@@ -5,7 +5,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 from kseg.errors import KernelError
 
@@ -21,7 +20,7 @@ class _SourceOnly:
             return None
         from importlib.util import spec_from_file_location
 
-        return spec_from_file_location(name, Path(__file__).with_name(module + ".py"))
+        return spec_from_file_location(name, os.path.join(os.path.dirname(__file__), module + ".py"))
 
 
 if MODE not in ("", "compiled", "python"):

@@ -33,6 +33,8 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 #define KSEG_INLINE static inline
 #endif
 
+#include "shuffle.h"
+
 enum { KSEG_STEP = 128, KSEG_NO_ROOM = -1, KSEG_NOT_UTF8 = -2 };
 
 enum {
@@ -197,27 +199,32 @@ KSEG_INLINE unsigned kseg_between(__m128i x, int below, int above) {
     return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
 }
 
-/* The next 16 bytes without a branch a byte, up to the first three- or four-byte sequence that may be well-formed.
- * Returns how many bytes were used and adds to *o what was written. */
+/* How many of the next 16 bytes come before the first three- or four-byte sequence that may be well-formed; `raw` gets
+ * a bit for each of them that is printed as it is, the others are U+FFFD. */
+KSEG_INLINE int kseg_java_raw16(__m128i x, unsigned *raw) {
+    const unsigned high = (unsigned)_mm_movemask_epi8(x);
+    const unsigned continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
+    const unsigned lead34 = kseg_between(x, 0xDF, 0xF5);
+    const unsigned lead2 = kseg_between(x, 0xC1, 0xE0);
+    const unsigned stop = (lead34 & (continues >> 1)) | ((lead2 | lead34) & 0x8000u);
+    const unsigned pair = lead2 & (continues >> 1);
+    *raw = ~high | pair | (pair << 1);
+    return stop ? (int)kseg_lowest(stop) : 16;
+}
+
+/* The next 16 bytes without a branch a byte, as far as kseg_java_raw16 says. Returns how many bytes were used and adds
+ * to *o what was written. */
 KSEG_INLINE int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
     const __m128i x = _mm_loadu_si128((const __m128i *)p);
-    const unsigned high = (unsigned)_mm_movemask_epi8(x);
-    unsigned continues, lead2, lead34, stop, pair, raw;
-    int k, used = 16;
+    unsigned raw;
+    int k, used;
     Py_ssize_t at = *o;
-    if (high == 0) {
+    if (_mm_movemask_epi8(x) == 0) {
         _mm_storeu_si128((__m128i *)(out + at), x);
         *o = at + 16;
         return 16;
     }
-    continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
-    lead34 = kseg_between(x, 0xDF, 0xF5);
-    lead2 = kseg_between(x, 0xC1, 0xE0);
-    stop = (lead34 & (continues >> 1)) | ((lead2 | lead34) & 0x8000u);
-    if (stop)
-        used = (int)kseg_lowest(stop);
-    pair = lead2 & (continues >> 1);
-    raw = ~high | pair | (pair << 1);
+    used = kseg_java_raw16(x, &raw);
     for (k = 0; k < used; k++) {
         const uint32_t keep = 0 - ((raw >> k) & 1);
         const uint32_t bytes = (p[k] & keep) | (0xBDBFEFu & ~keep);
@@ -229,10 +236,45 @@ KSEG_INLINE int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned ch
 }
 #endif
 
+#ifdef KSEG_SHUFFLES
+KSEG_SSSE3 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                               const unsigned char *p, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    while (i < n) {
+        int length, used = 0;
+        if (o > limit)
+            return KSEG_NO_ROOM;
+        if (n - i >= 16) {
+            const __m128i x = _mm_loadu_si128((const __m128i *)(p + i));
+            unsigned raw;
+            if (_mm_movemask_epi8(x) == 0) {
+                _mm_storeu_si128((__m128i *)(out + o), x);
+                i += 16;
+                o += 16;
+                continue;
+            }
+            used = kseg_java_raw16(x, &raw);
+            o = kseg_spread16(out, o, p + i, raw, used);
+            i += used;
+            if (used == 16)
+                continue;
+        }
+        length = kseg_sequence(p, i, n);
+        o = kseg_put_sequence(out, o, p + i, length);
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+#endif
+
 KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
                                                  const unsigned char *p, Py_ssize_t n) {
     Py_ssize_t i = 0;
     int length;
+#ifdef KSEG_SHUFFLES
+    if (kseg_can_shuffle)
+        return kseg_put_java_shuffled(out, o, limit, p, n);
+#endif
     while (i < n) {
         if (o > limit)
             return KSEG_NO_ROOM;
@@ -424,6 +466,16 @@ KSEG_INLINE Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssiz
     Py_ssize_t i = 0;
     if (o > limit)
         return KSEG_NO_ROOM;
+#ifdef KSEG_SHUFFLES
+    while (kseg_can_shuffle && n - i >= 16) {
+        const Py_ssize_t groups = (limit - o) / 16 + 1, bytes = n - i - 4 < 12 * groups ? n - i : 12 * groups + 4;
+        const Py_ssize_t used = kseg_base64_groups(out + o, p + i, bytes);
+        i += used;
+        o += used / 3 * 4;
+        if (o > limit)
+            return KSEG_NO_ROOM;
+    }
+#endif
     for (; n - i >= 3; i += 3, o += 4) {
         const unsigned bits = (unsigned)p[i] << 16 | (unsigned)p[i + 1] << 8 | p[i + 2];
         if (o > limit)

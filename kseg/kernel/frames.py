@@ -33,6 +33,8 @@ if cython.compiled:
         crc32c_range,
         native_setup,
     )
+    from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
+    from cython.cimports.kseg.kernel.records import read_records
 
     native_setup()
 else:
@@ -49,12 +51,17 @@ else:
         crc32c,
         crc32c_range,
     )
+    from kseg.kernel.plain import is_legacy_plain, read_header
+    from kseg.kernel.records import read_records
     from kseg.kernel.search import next_candidate
 
 COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
-CRC_RIGHT = 1
+CRC_RIGHT, RECORDS_RIGHT = 1, 2
+"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is compressed and nothing wrong with any record; a
+frame without it has to be opened to know."""
+COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
@@ -169,6 +176,49 @@ def crc_is_right(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
+    return (p[i + 22] if p[i + 16] == 2 else p[i + 17]) & 7
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_frame(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    size: cython.longlong,
+    state: cython.pointer[cython.longlong],
+) -> cython.int:
+    """RECORDS_RIGHT, or 0, for the frame at i, whose CRC is right."""
+    batch: cython.longlong[8]
+    cursor: cython.longlong[8]
+    if is_compressed(p, i):
+        return 0
+    if p[i + 16] < 2:
+        if not is_legacy_plain(p, i, size, p[i + 16]):
+            return 0
+        state[7] += 1
+        return 2
+    if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
+        return 0
+    if not cython.compiled:
+        batch, cursor = [0] * 8, [0] * 8
+    read_header(p, i, batch)
+    cursor[0] = 0
+    cursor[1] = i + 61
+    cursor[4] = 0
+    cursor[5] = -1
+    cursor[6] = 0
+    if batch[0] and (read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0) != 0 or cursor[4] & 3):
+        return 0
+    state[7] += batch[0]
+    return 2
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def scan_frames(
@@ -185,9 +235,11 @@ def scan_frames(
     n: cython.Py_ssize_t = 0
     size: cython.longlong
     row: cython.Py_ssize_t
+    weight: cython.longlong = 0
+    budget: cython.longlong = state[5]
     status: cython.int = 0
     while i < end:
-        if n >= capacity:
+        if n >= capacity or (budget > 0 and weight >= budget):
             status = 1
             break
         size = frame_bytes(p, i, end, v07)
@@ -199,7 +251,10 @@ def scan_frames(
         rows[row + FRAME_SIZE] = size
         rows[row + FRAME_MAGIC] = p[i + 4] if v07 else p[i + 16]
         rows[row + FRAME_STATE] = 1
+        if state[6] and not v07:
+            rows[row + FRAME_STATE] += walk_frame(p, i, size, state)
         n += 1
+        weight += size if v07 or not is_compressed(p, i) else size * COMPRESSED_WEIGHT
         i += size
     state[0] = i
     state[1] = n
@@ -286,8 +341,8 @@ def scan(
 ) -> int:
     """Follows intact frames from NEXT, writing frame rows.
 
-    DONE (they end exactly at ``end``), FULL (rows are full: call again) or IRREGULAR (what is at NEXT is no intact
-    frame).
+    DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
+    NEXT is no intact frame).
     """
     status: cython.int
     if cython.compiled:

@@ -18,6 +18,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel import escape
     from cython.cimports.kseg.kernel.batch_lines import put_json_batch
     from cython.cimports.kseg.kernel.escape import (
         F_BASE64_KEYS,
@@ -56,6 +57,8 @@ if cython.compiled:
         ROW_WIDTH,
     )
     from cython.cimports.kseg.kernel.plain import enter, has_plain_header, leave, room_for
+
+    escape.shuffle_setup()
 else:
     from kseg.kernel.batch_lines import put_json_batch
     from kseg.kernel.escape import F_BASE64_KEYS, F_BASE64_VALUES, F_CONTENTS, F_DEEP, json_value
@@ -408,21 +411,9 @@ def json_batches(
             )
         return status
     else:
-        capacity = len(out)
+        room = len(out)
         return write_batches(
-            buf,
-            frames,
-            stop,
-            flags,
-            context,
-            margin,
-            rows,
-            row_capacity,
-            headers,
-            header_capacity,
-            out,
-            capacity,
-            state,
+            buf, frames, stop, flags, context, margin, rows, row_capacity, headers, header_capacity, out, room, state
         )
 
 
@@ -496,3 +487,13 @@ def json_records(
     if reached == stop:
         return 0
     return 1 if state[3] else 3
+
+
+def use_portable(portable: cython.bint) -> bool:
+    """For tests: takes only loops that every processor has, or again the best; whether this processor has better."""
+    if cython.compiled:
+        escape.shuffle_setup()
+        better: cython.bint = escape.can_shuffle
+        escape.can_shuffle = better and not portable
+        return better
+    return False

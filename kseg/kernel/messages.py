@@ -10,13 +10,18 @@ An entry of a 0.7 set (kafka.message.Message @0.7):
     size int32 | magic int8 | (magic 1: attributes int8) | crc uint32 | payload          (the CRC-32 covers the payload)
 
 ``cursor`` (int64[8], in and out): 0 POSITION of the next entry  1 ROWS written by this call  2 COUNT of entries seen
-3 LAST_OFFSET as written, of the entry seen last (0.7: where it starts).
+3 LAST_OFFSET as written, of the entry seen last (0.7: where it starts)  4 MISFITS, counted on and on.
 
 ``context`` (int64[8], in):
 
     0 BASE added to offsets     1 KIND of the wrapper's timestamps: 0 none, 1 CreateTime, 2 LogAppendTime,
     2 TIMESTAMP of it in ms       -1 no wrapper, each message tells its own
     3 CHECK CRCs (else all count as right)
+    4 MANNER of reading v0 and v1: STRICT, AS_DUMPED or SIZES_ONLY
+
+AS_DUMPED is how kafka-dump-log reads (Kafka's LegacyRecord and AbstractLegacyRecordBatch): negative sizes stay as they
+are written, and a message whose magic is not 0 is laid out as v1. With SIZES_ONLY a key or value need not fit its
+message either: its size goes to the row, and ``cursor`` 4 counts such rows. Their positions must not be followed.
 """
 
 try:
@@ -65,6 +70,7 @@ else:
 COMPILED = cython.compiled
 
 END, MORE, COMPRESSED, CUT = 0, 1, 2, 3
+STRICT, AS_DUMPED, SIZES_ONLY = 0, 1, 2
 # As C variables: Cython takes literals of more than 31 bits for Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 VALID = cython.declare(cython.longlong, 0x100000000)
@@ -73,6 +79,18 @@ REASONS = {
     5: "a key or value does not fit its message",
     6: "the magic of a message is unknown",
 }
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def wrapping_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """a + b modulo 2^64, as Java adds longs."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
+    else:
+        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
 @cython.cfunc
@@ -96,6 +114,8 @@ def walk(
     timestamp: cython.longlong
     check: cython.longlong
     magic: cython.int
+    manner: cython.longlong = context[4]
+    misfits: cython.longlong = 0
     n: cython.longlong = 0
     row: cython.longlong
     status: cython.int = 0
@@ -114,10 +134,10 @@ def walk(
             status = 3
             break
         magic = p[i + 16]
-        if magic > 1:
+        if magic > 1 and manner == 0:
             status = 6
             break
-        if magic == 1 and size < 22:
+        if magic and size < 22:
             status = 4
             break
         after = i + 12 + size
@@ -126,42 +146,40 @@ def walk(
             if p[i + 17] & 7:
                 status = 2
                 break
-            fields = i + 18 + 8 * magic
+            fields = i + (26 if magic else 18)
             key_size = be32(p, fields)
             fields += 4
-            if key_size < 0:
-                key_size = -1
-            if key_size > after - fields - 4:
+            if key_size > after - fields - 4 or after - fields < 4:
                 status = 5
                 break
             row = n * ROW_WIDTH
             rows[row + ROW_KEY] = fields
-            rows[row + ROW_KEY_SIZE] = key_size
+            rows[row + ROW_KEY_SIZE] = -1 if key_size < 0 and manner == 0 else key_size
             if key_size > 0:
                 fields += key_size
             value_size = be32(p, fields)
             fields += 4
-            if value_size < 0:
-                value_size = -1
             if value_size > after - fields:
-                status = 5
-                break
+                if manner != 2:
+                    status = 5
+                    break
+                misfits += 1
             kind = 0
             timestamp = -1
-            if magic == 1:
+            if magic:
                 kind = context[1]
                 if kind < 0:
                     kind = 2 if p[i + 17] & 8 else 1
-                timestamp = context[2] if context[1] == 2 else be64(p, i + 18)
+                timestamp = context[2] if context[1] == 2 and magic == 1 else be64(p, i + 18)
             check = be32(p, i + 12) & LOW_32_BITS
             if context[3] == 0 or crc32(0, p, i + 16, after) == check:
                 check |= VALID
             check |= 2 * kind * VALID
-            rows[row + ROW_OFFSET] = cursor[3] + context[0]
+            rows[row + ROW_OFFSET] = wrapping_sum(cursor[3], context[0])
             rows[row + ROW_TIMESTAMP] = timestamp
             rows[row + ROW_SEQUENCE] = -1
             rows[row + ROW_VALUE] = fields
-            rows[row + ROW_VALUE_SIZE] = value_size
+            rows[row + ROW_VALUE_SIZE] = -1 if value_size < 0 and manner == 0 else value_size
             rows[row + ROW_HEADERS] = 0
             rows[row + ROW_HEADER_COUNT] = 0
             rows[row + ROW_CHECK] = check
@@ -170,6 +188,7 @@ def walk(
         i = after
     cursor[0] = i
     cursor[1] = n
+    cursor[4] += misfits
     return status
 
 
@@ -286,7 +305,12 @@ def read(
         return (walk_v07 if v07 else walk)(payload, end, cursor, context, rows, len(rows) // ROW_WIDTH)
 
 
-def survey(payload: cython.const[cython.uchar][::1], end: cython.Py_ssize_t, cursor: cython.longlong[::1]) -> int:
+def survey(
+    payload: cython.const[cython.uchar][::1],
+    end: cython.Py_ssize_t,
+    cursor: cython.longlong[::1],
+    manner: cython.longlong = 0,
+) -> int:
     """Walks a v0 or v1 set without rows, for its COUNT and LAST_OFFSET: a v1 wrapper's offsets hang on them."""
     context: cython.longlong[8]
     status: cython.int
@@ -295,8 +319,9 @@ def survey(payload: cython.const[cython.uchar][::1], end: cython.Py_ssize_t, cur
             raise ValueError("a buffer is too short")
         if end <= cursor[0]:
             return 0
+        context[4] = manner
         with cython.nogil:
             status = walk(cython.address(payload[0]), end, cython.address(cursor[0]), context, cython.NULL, 0)
         return status
     else:
-        return walk(payload, end, cursor, None, None, 0)
+        return walk(payload, end, cursor, (0, 0, 0, 0, manner), None, 0)

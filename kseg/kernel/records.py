@@ -100,26 +100,25 @@ def varint(
     used: cython.uint
     if i >= end:
         return 0
-    byte = p[i]
-    if byte < 128:
-        if byte & 1:
-            return -cython.cast(cython.longlong, (byte >> 1) + 1) * 16 + 1
-        return cython.cast(cython.longlong, byte >> 1) * 16 + 1
-    value = byte & 127
+    value = p[i]
     used = 1
-    while True:
-        if used >= 5 or i + used >= end:
-            return 0
-        byte = p[i + used]
-        value |= (byte & 127) << (7 * used)
-        used += 1
-        if byte < 128:
-            break
-    if not cython.compiled:
-        value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
-    if value & 1:
-        return -(cython.cast(cython.longlong, value >> 1) + 1) * 16 + used
-    return cython.cast(cython.longlong, value >> 1) * 16 + used
+    if value >= 128:
+        if i + 1 < end and p[i + 1] < 128:  # one or two bytes are what nearly all have
+            value = (value & 127) | cython.cast(cython.uint, p[i + 1]) << 7
+            used = 2
+        else:
+            value &= 127
+            while True:
+                if used >= 5 or i + used >= end:
+                    return 0
+                byte = p[i + used]
+                value |= (byte & 127) << (7 * used)
+                used += 1
+                if byte < 128:
+                    break
+            if not cython.compiled:
+                value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
+    return cython.cast(cython.longlong, cython.cast(cython.int, (value >> 1) ^ (0 - (value & 1)))) * 16 + used
 
 
 @cython.cfunc
@@ -147,6 +146,9 @@ def varlong(
 ) -> cython.longlong:
     value: cython.ulonglong = 0
     k: cython.Py_ssize_t
+    if size == 1:
+        value = p[i]
+        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
     for k in range(size):
         value |= cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k)
     if cython.compiled:
@@ -343,6 +345,9 @@ def read_records(
             rows[row + ROW_OFFSET] = wrapping_sum(base_offset, delta)
             rows[row + ROW_TIMESTAMP] = timestamp
             rows[row + ROW_SEQUENCE] = -1 if base_sequence < 0 else (base_sequence + delta) & 0x7FFFFFFF
+            if delta < 0 <= base_sequence and base_sequence + delta >= 0:
+                # Kafka's incrementSequence overflows here. (2^31 in one literal would be a Python object.)
+                rows[row + ROW_SEQUENCE] = base_sequence + delta - 0x7FFFFFFF - 1
             rows[row + ROW_KEY] = key
             rows[row + ROW_KEY_SIZE] = key_size
             rows[row + ROW_VALUE] = value

@@ -18,6 +18,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel import escape
     from cython.cimports.kseg.kernel.batch_lines import put_text_batch
     from cython.cimports.kseg.kernel.escape import (
         F_CONTENTS,
@@ -54,6 +55,8 @@ if cython.compiled:
     )
     from cython.cimports.kseg.kernel.plain import enter, leave, room_for
     from cython.cimports.libc.string import memcpy, memset
+
+    escape.shuffle_setup()
 else:
     from kseg.kernel.batch_lines import put_text_batch
     from kseg.kernel.escape import F_CONTENTS, F_DEEP, F_ESCAPE, F_LINE_ONLY, F_SKIP_METADATA, java, visible
@@ -468,3 +471,13 @@ def text_records(
     if reached == stop:
         return 0
     return 1 if state[3] else 3
+
+
+def use_portable(portable: cython.bint) -> bool:
+    """For tests: takes only loops that every processor has, or again the best; whether this processor has better."""
+    if cython.compiled:
+        escape.shuffle_setup()
+        better: cython.bint = escape.can_shuffle
+        escape.can_shuffle = better and not portable
+        return better
+    return False

@@ -21,12 +21,17 @@ from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records
 
 
 def encode(value: Any) -> bytes:
-    """JSON without spaces; strings that are no UTF-8 (odd file names) are escaped."""
+    """JSON without spaces. Half of a surrogate pair, which UTF-8 has no bytes for, is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def name_value(name: str | None) -> Any:
+    """How the name of a file or topic stands in JSON: as bytes do, for on a disk a name is bytes."""
+    return None if name is None else bytes_value(os.fsencode(name))
 
 
 def bytes_value(data: bytes | None) -> Any:
@@ -50,8 +55,9 @@ class JsonLinesPrinter(Printer):
 
     def begin(self, file: SegmentFile) -> None:
         self._file = file
-        name = encode(os.fspath(file.path))
-        place = b',"topic":' + encode(file.topic) + b',"partition":' + encode(file.partition) + b',"offset":'
+        self._name, self._topic = name_value(file.path), name_value(file.topic)
+        name = encode(self._name)
+        place = b',"topic":' + encode(self._topic) + b',"partition":' + encode(file.partition) + b',"offset":'
         self._context = (
             b'{"type":"batch","file":' + name + b',"position":',
             b'{"type":"record","file":' + name + b',"position":',
@@ -84,7 +90,7 @@ class JsonLinesPrinter(Printer):
 
     def _batch_object(self, batch: Batch, problems: list[Problem]) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "type": "batch", "file": os.fspath(self._file.path), "position": batch.position, "size": batch.size,
+            "type": "batch", "file": self._name, "position": batch.position, "size": batch.size,
             "magic": batch.magic,
         }  # fmt: skip
         header: Any = batch.header
@@ -180,7 +186,7 @@ class JsonLinesPrinter(Printer):
     def _record_07(self, batch: Message07, rows: Rows, at: int) -> dict[str, Any]:
         value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
         found = {
-            "type": "record", "file": os.fspath(self._file.path), "position": batch.position, "topic": self._file.topic,
+            "type": "record", "file": self._name, "position": batch.position, "topic": self._topic,
             "partition": self._file.partition, "offset": rows.rows[at + ROW_OFFSET], "nextOffset": batch.base_offset,
             "valueSize": size, "isValid": bool(rows.rows[at + ROW_CHECK] >> 32 & 1),
         }  # fmt: skip
@@ -191,7 +197,7 @@ class JsonLinesPrinter(Printer):
     def damage(self, damage: Damage) -> None:
         self.errors += 1
         found = {
-            "type": "damage", "code": damage.code, "file": os.fspath(self._file.path), "position": damage.position,
+            "type": "damage", "code": damage.code, "file": self._name, "position": damage.position,
             "length": damage.length, "message": damage.message,
         }  # fmt: skip
         self._put(encode(found) + b"\n")

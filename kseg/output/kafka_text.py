@@ -6,7 +6,7 @@ manner.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
 from kseg.formats.control import control_text, parse_control
@@ -24,7 +24,7 @@ from kseg.output.printer import (
     all_rows,
     frame_row,
 )
-from kseg.segment.batches import Batch, Message07
+from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
@@ -68,12 +68,19 @@ class KafkaTextPrinter(Printer):
         if not self.style.deep:
             return
         try:
-            for rows in batch.rows():
+            for rows in self._rows(batch):
+                self.errors += rows.misfits > 0
                 for first, stop in (spans or all_rows)(rows):
                     self._records(batch, rows, first, stop)
         except UndecodableError as error:
             self.errors += 1
             self.sink_damage(error.problem, batch.position, batch.size)
+
+    def _rows(self, batch: Batch) -> Iterator[Rows]:
+        """Rows of a batch; of a message, sizes as it claims them where nothing more is printed of keys and values."""
+        if isinstance(batch, Message):
+            return batch.rows_as_dumped(sizes_only=not self.style.contents)
+        return batch.rows()
 
     def _line(self, batch: Batch) -> None:
         state = self._state
@@ -131,9 +138,11 @@ class KafkaTextPrinter(Printer):
         """The line that stands where damage is, or where records stop decoding."""
         self._put(b"| damage: %s position: %d length: %d\n" % (code.encode(), position, length))
 
-    def trailing(self, damage: Damage) -> None:
-        """Bytes behind the last batch that kafka-dump-log passes over with a line of its own."""
+    def trailing(self, damage: Damage, is_told: bool = True) -> None:
+        """Bytes behind the last batch: a line of its own, but none with --max-bytes, as kafka-dump-log has it."""
         self.errors += 1
+        if not is_told:
+            return
         name = os.fsencode(self._file.name)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 

@@ -66,8 +66,8 @@ class Printer:
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
-    def trailing(self, damage: Damage) -> None:
-        """Damage at the end that kafka-dump-log passes over with a line of its own."""
+    def trailing(self, damage: Damage, is_told: bool = True) -> None:
+        """Damage at the end that kafka-dump-log passes over with a line of its own, if ``is_told``: not --max-bytes."""
         self.damage(damage)
 
     def finish(self) -> None:

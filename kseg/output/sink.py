@@ -1,21 +1,29 @@
 """Where results go: standard output or a file that appears whole or not at all."""
 
 import os
+import select
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kseg.errors import PathError
+from kseg.errors import PathError, StoppedHalfwayError
 from kseg.limits import OUTPUT_BYTES
+
+STANDARD_OUTPUT = "-"
 
 
 class Sink:
-    """Gathers output and writes it in large pieces to a descriptor. Raises BrokenPipeError as the system does."""
+    """Gathers output and writes it in large pieces to a descriptor.
 
-    def __init__(self, descriptor: int) -> None:
+    Raises BrokenPipeError as the system does, StoppedHalfwayError for any other reason why it cannot be written.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
+        self._name = name
         self._pieces: list[bytes] = []
         self._gathered = 0
         self.is_terminal = os.isatty(descriptor)
@@ -29,50 +37,95 @@ class Sink:
     def write_view(self, view: Any) -> None:
         """Writes a buffer that will be reused: at once, nothing of it is kept."""
         self.flush()
-        _write_all(self._descriptor, view)
+        self._write_all(view)
 
     def flush(self) -> None:
         if self._pieces:
-            _write_all(self._descriptor, memoryview(b"".join(self._pieces)))
+            self._write_all(memoryview(b"".join(self._pieces)))
             self._pieces.clear()
             self._gathered = 0
 
-
-def _write_all(descriptor: int, view: Any) -> None:
-    done = 0
-    while done < len(view):
-        done += os.write(descriptor, view[done:])
+    def _write_all(self, view: Any) -> None:
+        done = 0
+        try:
+            while done < len(view):
+                try:
+                    done += os.write(self._descriptor, view[done:])
+                except BlockingIOError:  # whoever shares the pipe with us made it non-blocking
+                    select.select([], [self._descriptor], [])
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise StoppedHalfwayError(f"{self._name}: {error.strerror}") from error
 
 
 @contextmanager
 def open_sink(path: str | None) -> Iterator[Sink]:
-    """Standard output, or ``path``: replaced when the block ends well, untouched when it does not.
+    """Standard output for None or ``-``, or a file: replaced when the block ends well, untouched when it does not.
 
-    Raises PathError where the file cannot be made.
+    What is there but no regular file (a FIFO, a device) is written to as it is. Raises PathError where nothing can be
+    written.
     """
-    if path is None:
+    if path is None or path == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise PathError("standard output is closed")
         sys.stdout.flush()
-        sink = Sink(sys.stdout.fileno())
+        sink = Sink(sys.stdout.fileno(), "standard output")
         yield sink
         sink.flush()
         return
-    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.basename(path):
+        raise PathError(f"{path!r} is no name of a file")
+    target = os.path.realpath(path)  # a link stays, what it points to is replaced
+    if os.path.exists(target) and not os.path.isfile(target):
+        with _open_special(target, path) as sink:
+            yield sink
+    else:
+        with _replace(target, path) as sink:
+            yield sink
+
+
+@contextmanager
+def _open_special(target: str, path: str) -> Iterator[Sink]:
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", suffix=".tmp", dir=folder)
+        descriptor = os.open(target, os.O_WRONLY)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
     try:
-        sink = Sink(descriptor)
+        if stat.S_ISBLK(os.fstat(descriptor).st_mode):
+            raise PathError(f"{path}: is a block device")
+        sink = Sink(descriptor, path)
         yield sink
         sink.flush()
-        os.fchmod(descriptor, 0o666 & ~_umask())
-        os.fsync(descriptor)
-        os.replace(temporary, path)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _replace(target: str, path: str) -> Iterator[Sink]:
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=os.path.dirname(target))
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    try:
+        sink = Sink(descriptor, path)
+        yield sink
+        sink.flush()
+        _put_in_place(descriptor, temporary, target, path)
     except BaseException:
         os.unlink(temporary)
         raise
     finally:
         os.close(descriptor)
+
+
+def _put_in_place(descriptor: int, temporary: str, target: str, path: str) -> None:
+    try:
+        os.fchmod(descriptor, 0o666 & ~_umask())
+        os.fsync(descriptor)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StoppedHalfwayError(f"{path}: {error.strerror}") from error
 
 
 def _umask() -> int:

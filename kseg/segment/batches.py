@@ -9,6 +9,7 @@ from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel import messages
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
@@ -213,6 +214,11 @@ class Message(Batch):
 
     def rows(self) -> Iterator[Rows]:
         return message_set.read_rows(self.data, self.header, self.scratch)
+
+    def rows_as_dumped(self, sizes_only: bool) -> Iterator[Rows]:
+        """Rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not followed, they may be cut."""
+        manner = messages.SIZES_ONLY if sizes_only else messages.AS_DUMPED
+        return message_set.read_rows(self.data, self.header, self.scratch, manner=manner)
 
 
 class Message07(Batch):

@@ -148,6 +148,19 @@ def last_offset_claimed(head: bytes) -> int:
     return last if 0 <= last < 1 << 62 else -1
 
 
+def compressed_bytes(head: bytes, last_offset: int) -> int:
+    """Bytes of the compressed v0 or v1 message that the header in ``head`` begins, told by its key and value sizes; 0
+    where it begins none, or one that does not go on from ``last_offset`` (-1: unknown).
+    """
+    if len(head) < message_set.LEAST_BYTES or head[16] > 1 or not 1 <= head[17] & 7 <= 3:
+        return 0
+    if not _offset_continues(be64(head, 0), last_offset):
+        return 0
+    at = 18 + 8 * head[16]
+    at += 4 + (max(be32(head, at), 0) if at + 4 <= len(head) else len(head))
+    return at + 4 + max(be32(head, at), 0) if at + 4 <= len(head) else 0
+
+
 def continues(head: bytes, last_offset: int) -> bool:
     """Whether the bytes look like the header of the batch behind ``last_offset`` (-1: unknown), whatever its CRC and
     end.

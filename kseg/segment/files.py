@@ -14,10 +14,21 @@ from kseg.errors import PathError
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
 SIDE_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
+SIDE_NAMES = (
+    "leader-epoch-checkpoint", "partition.metadata", "quorum-state", "meta.properties", "cleaner-offset-checkpoint",
+    "log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
+)  # fmt: skip
+PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
 METADATA_TOPIC = "__cluster_metadata"
+LAST_OFFSET = (1 << 63) - 1
+LAST_BASE_07 = 1 << 62
+"""0.7 adds byte positions to the number in a name: above this the sums would not be int64."""
 
-_CHECKPOINT = re.compile(r"(\d+)-(\d+)\.checkpoint")
-_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)\.checkpoint")
+_NUMBERED = re.compile(
+    r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
+)
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 _MOVED_PARTITION = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
@@ -25,9 +36,10 @@ _MOVED_PARTITION = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stra
 class SegmentFile:
     """What a segment's name and place tell, before a byte is read.
 
-    ``kind`` is its suffix without leftovers (".log", ".kafka", ".checkpoint", ".index", …, "" where there is none that
-    kseg knows); ``base_offset`` the number its name begins with (0.7: the byte position of its start in the whole log),
-    None without one; ``epoch`` is that of a KRaft snapshot; ``topic`` and ``partition`` come from its directory's name.
+    ``kind`` is its suffix without leftovers (".log", ".kafka", ".checkpoint", ".index", ".gz", …), the whole name of a
+    file such as leader-epoch-checkpoint, "" where it says nothing. ``base_offset`` is the number its name begins with
+    (0.7: the byte position of its start in the whole log), None without one; ``epoch`` that of a KRaft snapshot;
+    ``topic`` and ``partition`` come from its directory's name.
     """
 
     path: str
@@ -46,6 +58,11 @@ class SegmentFile:
     def is_segment(self) -> bool:
         return self.kind in LOG_SUFFIXES
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the name is that of a file which some program has compressed."""
+        return self.kind in PACKED_SUFFIXES
+
 
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
@@ -61,14 +78,22 @@ def segment_file(path: str) -> SegmentFile:
     for suffix in LEFTOVER_SUFFIXES:
         if stem.endswith(suffix):
             stem, leftover = stem.removesuffix(suffix), suffix
-    kind = next((s for s in LOG_SUFFIXES + SIDE_SUFFIXES if stem.endswith(s)), "")
-    digits = re.match(r"[0-9]{1,19}(?![0-9])|0*[0-9]{1,19}(?![0-9])", stem)
-    base_offset = int(digits[0]) if digits else None
+    suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
+    kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
+    digits = re.match(r"[0-9]+(?=[.-])", stem)
+    base_offset = _number(digits[0], LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
     epoch = None
     if kind == ".checkpoint" and (snapshot := _CHECKPOINT.fullmatch(stem)):
-        epoch = int(snapshot[2])
-    place = parse_partition_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+        epoch = _number(snapshot[2], LAST_OFFSET)
+    directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
+    place = parse_partition_name(directory)
     return SegmentFile(path, kind, leftover, base_offset, epoch, *(place or (None, None)))
+
+
+def _number(digits: str, largest: int) -> int | None:
+    """None where it is larger than any that Kafka writes; such names may have thousands of digits."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) < 20 and int(digits) <= largest else None
 
 
 def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]:
@@ -84,11 +109,10 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
     found = []
     for name in names:
         file = segment_file(os.path.join(directory, name))
-        if not file.is_segment or (file.base_offset is None and file.kind != ".checkpoint"):
+        if not _NUMBERED.fullmatch(name) or (file.leftover and not everything):
             continue
-        if (file.leftover or (file.kind == ".checkpoint" and not is_metadata)) and not everything:
-            continue
-        found.append(file)
+        if is_metadata or file.kind != ".checkpoint":
+            found.append(file)
     return sorted(
         found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
     )
@@ -104,20 +128,45 @@ def list_partitions(directory: str) -> list[str]:
     return [os.path.join(directory, name) for place, name in sorted((p, n) for p, n in parsed if p)]
 
 
-def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
-    """The segments that a PATH of the command line stands for: a file, a partition directory or a log directory.
-
-    Raises PathError where there is nothing at ``path``, or no segment in it.
+def expand_path(path: str) -> list[str]:
+    """What a PATH of the command line stands for: itself if it is a file or a partition directory, else the partition
+    directories of a log directory. Raises PathError where there is nothing at ``path``, or nothing of Kafka's in it.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
-            raise PathError(f"{path}: no such file or directory")
-        yield segment_file(path)
-        return
-    segments = list_segments(path, everything)
-    partitions = [] if segments else list_partitions(path)
-    if not segments and not partitions and parse_partition_name(Path(path).resolve().name) is None:
-        raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or .checkpoint file in it)")
-    yield from segments
-    for partition in partitions:
-        yield from list_segments(partition, everything)
+            raise PathError(f"{path or repr(path)}: no such file or directory")
+        return [path]
+    if list_segments(path, everything=True):
+        return [path]
+    if partitions := list_partitions(path):
+        return partitions
+    # Only now: a log directory may well be called data-1.
+    if parse_partition_name(Path(path).resolve().name):
+        return [path]
+    raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or .checkpoint file in it)")
+
+
+def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
+    """The segments of one path of `expand_path`; of a directory as `list_segments` gives them."""
+    return list_segments(path, everything) if os.path.isdir(path) else [segment_file(path)]
+
+
+def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile]:
+    """Of segments in the order of `list_segments`, those whose names say that they may hold offsets first..last.
+
+    All that have no place in that order (leftovers, snapshots, 0.7) are kept.
+    """
+    logs = [file for file in files if file.kind == ".log" and not file.leftover and file.base_offset is not None]
+    ends = [file.base_offset for file in logs[1:]] + [None]
+    left_out = {
+        file.path
+        for file, end in zip(logs, ends, strict=True)
+        if (file.base_offset or 0) > last or (end is not None and end <= first)
+    }
+    return [file for file in files if file.path not in left_out]
+
+
+def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
+    """All segments that a PATH stands for. Raises PathError as `expand_path` and `list_segments` do."""
+    for part in expand_path(path):
+        yield from segments_at(part, everything)

@@ -37,10 +37,11 @@ class Transactions:
         for file in files:
             with open_source(file.path) as source:
                 reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, live, scratch=scratch)
-                found._read(reader)
+                found.read(reader)
         return found
 
-    def _read(self, reader: SegmentReader) -> None:
+    def read(self, reader: SegmentReader) -> None:
+        """Adds what the next segment of the partition tells."""
         for run in reader.runs():
             if isinstance(run, Damage) or reader.era_07:
                 continue

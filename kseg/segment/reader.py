@@ -20,7 +20,7 @@ from kseg.kernel import frames as kernel
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
-from kseg.segment.damage import continues, describe, last_offset_claimed
+from kseg.segment.damage import compressed_bytes, continues, describe, last_offset_claimed
 from kseg.segment.items import Damage
 from kseg.segment.source import Source
 
@@ -52,7 +52,8 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
-    ``end`` after reading is how far the items reach.
+    ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
+    it.
     """
 
     def __init__(
@@ -72,11 +73,20 @@ class SegmentReader:
         self.scratch = scratch or Scratch()
         self.end = source.size if max_bytes is None else min(source.size, max_bytes)
         self.is_cut = self.end < source.size
+        self.start = 0
+        self._frames_first = FRAMES_PER_CALL
         self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._state = int64s(8)
         self._state[2] = -1
         self._tables = (_table(1), _table(1))
         self._last_offset = -1
+
+    def begin_at(self, position: int) -> None:
+        """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for."""
+        self.start = position
+        self._frames_first = 1
+        self._last_offset = -1
+        self._state[2], self._state[3], self._state[4] = -1, 0, 0
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         """Every item in order; the batches own their bytes."""
@@ -101,10 +111,12 @@ class SegmentReader:
 
     def runs(self) -> Iterator[Run | Damage]:
         """The same items with batches as runs of frames."""
-        position = 0
+        position, frames = self.start, self._frames_first
         while position < self.end:
             self._state[0] = position
-            status = kernel.scan(self.buffer, self.end, self._rows, self.era_07, *self._tables, self._state)
+            rows = self._rows[: frames * FRAME_WIDTH]
+            frames = min(2 * frames, FRAMES_PER_CALL)
+            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state)
             count, reached = self._state[1], self._state[0]
             if self._has_shrunk() and reached > self.end:
                 continue
@@ -122,6 +134,15 @@ class SegmentReader:
                     return
                 yield item
                 position = item.end
+
+    def frame_at(self, position: int) -> Run | None:
+        """The intact frame that begins at ``position``, None where none does. Ends the validity of earlier runs."""
+        if not 0 <= position < self.end or not self._claimed_end(position):
+            return None
+        self._state[0] = position
+        row = self._rows[:FRAME_WIDTH]
+        kernel.scan(self.buffer, self.end, row, self.era_07, *self._tables, self._state)
+        return Run(self._rows, 1) if self._state[1] and not self._has_shrunk() else None
 
     def _has_shrunk(self) -> bool:
         size = self.source.current_size()
@@ -156,7 +177,7 @@ class SegmentReader:
         after = self._claimed_end(position)
         if after and self._leads_on(position, after):
             return self._single(position, after - position)
-        following = self._find(position + 1)
+        following = self._find_behind(position)
         if self._has_shrunk():
             return None
         if after and following == after:
@@ -201,7 +222,25 @@ class SegmentReader:
         if not is_tail and not continues(self._bytes(after, record_batch.HEADER_BYTES), last_offset):
             return False
         # An intact batch before that end speaks against the length, and must not be lost to it.
-        return self._find(position + 1, after) < 0
+        return self._find_behind(position, after) < 0
+
+    def _find_behind(self, position: int, stop: int | None = None) -> int:
+        """The next intact frame behind an irregular entry, -1 without one; not a message inside a compressed one.
+
+        lz4 and snappy leave messages readable. One of those is not compressed, and its offset (absolute in v0, relative
+        in v1) does not go beyond that of the message around it.
+        """
+        found = self._find(position + 1, stop)
+        if self.era_07 or found < 0:
+            return found
+        head = self._bytes(position, record_batch.HEADER_BYTES)
+        inside = position + compressed_bytes(head, self._last_offset)
+        while 0 <= found < inside:
+            inner = self._bytes(found, record_batch.HEADER_BYTES)
+            if inner[16] > 1 or inner[17] & 7 or 0 < be64(inner, 0) - be64(head, 0) < 1 << 31:
+                break
+            found = self._find(found + 12 + be32(inner, 8), stop)
+        return found
 
     def _find(self, start: int, stop: int | None = None) -> int:
         """The next position of an intact frame, -1 if there is none."""

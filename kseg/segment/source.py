@@ -10,6 +10,8 @@ import shutil
 import stat
 import sys
 import tempfile
+from contextlib import suppress
+from threading import Lock
 from typing import BinaryIO
 
 from kseg.errors import PathError
@@ -17,6 +19,9 @@ from kseg.kernel import guard
 from kseg.limits import WINDOW_BYTES
 
 STANDARD_INPUT = "-"
+
+_lingering: list[mmap.mmap] = []
+_lock = Lock()
 
 
 class FileBytes:
@@ -62,10 +67,10 @@ class Source:
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._mapping: mmap.mmap | None = None
-        self.buffer: memoryview | FileBytes | bytes = b""
         if self.size and guard.AVAILABLE:
-            self._mapping = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
-            guard.guard(self._mapping)
+            self._mapping = _map(descriptor, self.size) or _map_copy(descriptor, self.size)
+        self.buffer: memoryview | FileBytes | bytes = b""
+        if self._mapping is not None:
             self.buffer = memoryview(self._mapping)
         elif self.size:
             self.buffer = FileBytes(descriptor, self.size)
@@ -74,14 +79,19 @@ class Source:
         """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
         return min(self.size, os.fstat(self._descriptor).st_size)
 
+    @property
+    def has_lost_pages(self) -> bool:
+        """Whether zeros stand in ``buffer`` for what could not be read: cut off since, or on a failing disk."""
+        return self._mapping is not None and guard.was_cut(self._mapping)
+
     def close(self) -> None:
         if isinstance(self.buffer, memoryview):
-            self.buffer.release()
-        if self._mapping is not None:
-            guard.unguard(self._mapping)
-            self._mapping.close()
-            self._mapping = None
+            with suppress(BufferError):  # slices of it are held: `_unmap` sees to that
+                self.buffer.release()
         self.buffer = b""
+        if self._mapping is not None:
+            _unmap(self._mapping)
+            self._mapping = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -93,10 +103,53 @@ class Source:
         self.close()
 
 
+def _map(descriptor: int, size: int) -> mmap.mmap | None:
+    """A guarded mapping; None where it cannot be had: no room for it, a file system without, too many are guarded."""
+    try:
+        mapping = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return None
+    try:
+        guard.guard(mapping)
+    except RuntimeError:
+        mapping.close()
+        return None
+    return mapping
+
+
+def _map_copy(descriptor: int, size: int) -> mmap.mmap:
+    """A mapping of an unnamed temporary copy, which nobody can cut, so that it needs no guard."""
+    with os.fdopen(os.dup(descriptor), "rb") as stream, tempfile.TemporaryFile() as spool:
+        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
+        spool.truncate(size)
+        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+
+
+def _unmap(mapping: mmap.mmap) -> None:
+    """Ends a mapping. While views of it are held (as the frames of an exception in flight do) it stays and is guarded;
+    a later call ends it.
+    """
+    with _lock:
+        _lingering.append(mapping)
+        for held in list(_lingering):
+            guard.unguard(held)
+            try:
+                held.close()
+            except BufferError:
+                with suppress(
+                    RuntimeError
+                ):  # no place in the table: so it was when this copy was made, see `_map_copy`
+                    guard.guard(held)
+            else:
+                _lingering.remove(held)
+
+
 def open_source(path: str) -> Source:
     """Opens a file, or standard input for ``-``, to be read. Raises PathError where that cannot be done."""
     try:
         if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise PathError("standard input is closed")
             return Source(_seekable(sys.stdin.buffer), path)
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         kind = os.fstat(descriptor).st_mode

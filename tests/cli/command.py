@@ -1,0 +1,138 @@
+"""Runs ``kseg`` in this process, and finds what Kafka says about the segments in testdata."""
+
+import gzip
+import json
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.cli.main import run
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
+DECODERS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+    "__remote_log_metadata": "--remote-log-metadata-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+}
+FLAGS = {
+    "": ["--deep-iteration", "--print-data-log"],
+    "shallow": [],
+    "skip": ["--print-data-log", "--skip-record-metadata"],
+    "decoded": ["--deep-iteration"],
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.decode("utf-8").splitlines()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        return [found for found in self.objects if found["type"] == kind]
+
+
+Kseg = Callable[..., Outcome]
+
+
+def caller(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
+    """``kseg("dump", path)`` as the `Outcome` of that command line."""
+
+    def kseg(*arguments: object) -> Outcome:
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run([str(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Outcome(ended.value.code, out, err.decode("utf-8"))
+
+    return kseg
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One dump by Kafka 4.3.1: of ``segment`` (relative to ``folder``), with the flags of ``variant``."""
+
+    folder: Path
+    segment: str
+    variant: str
+    path: Path
+
+    @property
+    def text(self) -> bytes:
+        return gzip.decompress(self.path.read_bytes())
+
+    @property
+    def died(self) -> bool:
+        """Whether Kafka's tool ended with an exception, so that ``text`` is only what came before it."""
+        return self.path.with_name(self.path.name.removesuffix("txt.gz") + "stderr.gz").exists()
+
+    @property
+    def flags(self) -> list[str]:
+        decoder = DECODERS.get(self.segment.partition("/")[0].rpartition("-")[0])
+        return FLAGS[self.variant] + ([decoder] if self.variant == "decoded" and decoder else [])
+
+
+def truths() -> list[Truth]:
+    """Every dump of Kafka 4.3.1 below testdata."""
+    found = []
+    for path in sorted(TESTDATA.glob("**/truth/**/*.dump-4.3.1*txt.gz")):
+        file, _, rest = path.name.partition(".dump-4.3.1.")
+        folder = next(parent.parent for parent in path.parents if parent.name == "truth")
+        partition = path.parent.name
+        if partition == "truth":
+            partition = next(folder.glob(f"*/{file}")).parent.name
+        found.append(Truth(folder, f"{partition}/{file}", rest.removesuffix("txt.gz").rstrip("."), path))
+    return found
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def raw(value: Any) -> bytes | None:
+    """The bytes that a key or value in JSON stands for."""
+    if isinstance(value, dict):
+        assert list(value) == ["base64"]
+        return b64decode(value["base64"], validate=True)
+    return None if value is None else value.encode()
+
+
+def consumed_record(record: dict[str, Any]) -> tuple[Any, ...]:
+    """A line of a consumer file. Consumers since 0.10 give a v0 record the timestamp -1, as if it were unset."""
+    unset = record["timestamp"] in (None, -1)
+    return (
+        record["offset"],
+        None if unset else (record["timestamp"], record["timestampType"]),
+        *(None if record[part] is None else b64decode(record[part]) for part in ("key", "value")),
+        [value if value is None else b64decode(value) for _, value in record["headers"]],
+    )
+
+
+def our_record(record: dict[str, Any]) -> tuple[Any, ...]:
+    unset = record.get("timestamp") in (None, -1)
+    return (
+        record["offset"],
+        None if unset else (record["timestamp"], record["timestampType"]),
+        *(raw(record[part]) for part in ("key", "value")),
+        [raw(header["value"]) for header in record.get("headers", [])],
+    )
+
+
+def ids(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(TESTDATA)) for path in paths]

@@ -1,0 +1,238 @@
+"""What a PATH of ``kseg dump`` may be, in what order paths are worked on, and what happens to those that cannot be."""
+
+import os
+import shutil
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .command import TESTDATA, Kseg
+
+SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
+NAME = SEGMENT.name
+DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+OLD = next((TESTDATA / "kafka-0.6/magic0/MagicByte0-0").glob("*.kafka"))
+METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
+COMPACT_V0 = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
+needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_created(tmp_path: Path) -> Iterator[None]:
+    """No test here may find a file of kseg's making in testdata, or in a directory that it dumped."""
+    before = sorted(TESTDATA.rglob("*"))
+    yield
+    assert sorted(TESTDATA.rglob("*")) == before
+
+
+def partition(parent: Path, name: str, *segments: str) -> Path:
+    folder = parent / name
+    folder.mkdir(parents=True)
+    for segment in segments or (NAME,):
+        shutil.copy(SEGMENT, folder / segment)
+    return folder
+
+
+def dumped(kseg: Kseg, *arguments: object) -> list[str]:
+    """The files of the ``Dumping`` lines."""
+    done = kseg("dump", *arguments)
+    assert (done.status, done.err) == (0, "")
+    return [line.removeprefix("Dumping ") for line in done.lines if line.startswith("Dumping ")]
+
+
+def test_a_partition_is_read_by_base_offset(tmp_path: Path, kseg: Kseg) -> None:
+    names = ["00000000000000000009.log", "00000000000000000010.log", "99.log", "100.log"]
+    folder = partition(tmp_path, "t-0", *names)
+    for other in ("x.log", "2026-11-21.log", "leader-epoch-checkpoint", f"{NAME}.gz", "7.log.bak", "7.index"):
+        (folder / other).write_bytes(b"other")
+    (folder / "5.log").mkdir()
+    assert dumped(kseg, folder) == [str(folder / name) for name in names]
+
+
+def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg) -> None:
+    logs = tmp_path / "data-1"
+    folders = [partition(logs, name) for name in ("a-2", "a-10", "a-b-0", "b-0")]
+    (logs / "meta.properties").write_text("version=1\n")
+    shutil.copy(SEGMENT, logs / "bootstrap.checkpoint")
+    shutil.copy(SEGMENT, logs / "2026-11-21.log")
+    (logs / "remote-log-index-cache").mkdir()
+    expected = [str(folder / NAME) for folder in folders]
+    assert dumped(kseg, logs) == expected
+    assert dumped(kseg, "--all", logs) == expected
+
+
+@pytest.mark.parametrize("moved", ["", *(f".{'0123456789abcdef' * 2}-{why}" for why in ("delete", "future", "stray"))])
+@pytest.mark.parametrize(("name", "topic", "number"), [("orders-3", "orders", 3), ("a-b-3", "a-b", 3), ("--0", "-", 0)])
+def test_topic_and_partition_are_those_of_the_directory(
+    name: str, topic: str, number: int, moved: str, tmp_path: Path, kseg: Kseg
+) -> None:
+    folder = partition(tmp_path, name + moved)
+    records = kseg("dump", "--format", "json", "--deep-iteration", folder).of_type("record")
+    assert {(record["topic"], record["partition"]) for record in records} == {(topic, number)}
+
+
+def test_leftovers_are_shown_with_all_or_when_named(kseg: Kseg) -> None:
+    leftovers = sorted(str(path) for path in COMPACT_V0.glob("*.log.deleted"))
+    segments = sorted(str(path) for path in COMPACT_V0.glob("*.log"))
+    assert len(leftovers) > 2
+    assert dumped(kseg, COMPACT_V0) == segments
+    assert sorted(dumped(kseg, "--all", COMPACT_V0)) == sorted(segments + leftovers)
+    assert dumped(kseg, leftovers[0]) == leftovers[:1]
+
+
+def test_snapshots_of_cluster_metadata_come_behind_its_log(kseg: Kseg) -> None:
+    shown = [Path(name).suffix for name in dumped(kseg, METADATA)]
+    assert shown == sorted(shown, reverse=True)
+    assert set(shown) == {".log", ".checkpoint"}
+
+
+def test_an_empty_partition_is_clean_and_an_empty_directory_is_nothing(tmp_path: Path, kseg: Kseg) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "logs").mkdir()
+    done = kseg("dump", tmp_path / "t-0")
+    assert (done.status, done.out, done.err) == (0, b"", "")
+    done = kseg("dump", tmp_path / "logs")
+    assert (done.status, done.out) == (3, b"")
+    assert done.err.startswith(f"kseg: {tmp_path / 'logs'}: neither a partition nor a log directory")
+
+
+def test_what_is_missing_does_not_stop_the_rest(kseg: Kseg) -> None:
+    done = kseg("dump", "no-such-1", DAMAGED, "no-such-2", SEGMENT, "")
+    assert done.status == 3
+    assert [line for line in done.lines if line.startswith("Dumping")] == [
+        f"Dumping {path}" for path in (DAMAGED / "00000000000000000116.log", SEGMENT)
+    ]
+    assert [line for line in done.err.splitlines() if "no such file" in line] == [
+        f"kseg: {path}: no such file or directory" for path in ("no-such-1", "no-such-2", "''")
+    ]
+
+
+@needs_permissions
+def test_what_is_unreadable_does_not_stop_the_rest(tmp_path: Path, kseg: Kseg) -> None:
+    folder = partition(tmp_path, "t-0", "0.log", "5.log", "9.log")
+    (folder / "5.log").chmod(0)
+    locked = partition(tmp_path, "u-0")
+    locked.chmod(0)
+    after = partition(tmp_path, "v-0")
+    done = kseg("dump", tmp_path)
+    locked.chmod(0o700)
+    assert done.status == 3
+    shown = [line.removeprefix("Dumping ") for line in done.lines if line.startswith("Dumping")]
+    assert shown == [str(path) for path in (folder / "0.log", folder / "9.log", after / NAME)]
+    assert done.err == f"kseg: {folder / '5.log'}: Permission denied\nkseg: {locked}: Permission denied\n"
+
+
+def test_a_file_that_cannot_be_opened_does_not_stop_its_partition(tmp_path: Path, kseg: Kseg) -> None:
+    """Reasons that hold for root as well."""
+    folder = partition(tmp_path, "t-0", "0.log", "9.log")
+    files = [folder / "0.log", folder / "7.index", folder / "loop.log", folder / "9.log"]
+    (folder / "7.index").write_bytes(b"")
+    (folder / "loop.log").symlink_to("loop.log")
+    done = kseg("dump", *files)
+    assert done.status == 3
+    assert sum(line.startswith("Dumping") for line in done.lines) == 2
+    assert [line.rpartition(": ")[2] for line in done.err.splitlines()] == [
+        ".index files cannot be dumped by this release of kseg", "Too many levels of symbolic links",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("00000000000000000000.index", ".index files cannot be dumped"),
+        ("00000000000000000000.timeindex", ".timeindex files cannot be dumped"),
+        ("00000000000000000000.snapshot", ".snapshot files cannot be dumped"),
+        ("leader-epoch-checkpoint", "leader-epoch-checkpoint files cannot be dumped"),
+        ("meta.properties", "meta.properties files cannot be dumped"),
+        (f"{NAME}.gz", "is compressed"),
+        (f"{NAME}.zst", "is compressed"),
+    ],
+)
+def test_a_file_of_another_kind_is_not_taken_for_a_segment(name: str, why: str, tmp_path: Path, kseg: Kseg) -> None:
+    (tmp_path / name).write_bytes(b"0\n0\n")
+    done = kseg("dump", tmp_path / name)
+    assert (done.status, done.out) == (3, b"")
+    assert why in done.err
+
+
+ODD_NAMES = [
+    b"with space.log",
+    b"line\nbreak.log",
+    b"-dash.log",
+    b"\xff\xfe.log",
+    b"\x1b[31m.log",
+    b"noext",
+    b'"\\.log',
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_any_name_of_a_file_is_valid_json(name: bytes, tmp_path: Path, kseg: Kseg) -> None:
+    odd = os.fsdecode(os.path.join(os.fsencode(tmp_path), name))
+    shutil.copy(SEGMENT, odd)
+    done = kseg("dump", "--format", "json", "--deep-iteration", odd)
+    assert done.status == 0
+    values = [found["file"] for found in done.objects]
+    assert len(values) == 6
+    for value in values:
+        found = value.encode() if isinstance(value, str) else b64decode(value["base64"])
+        assert found == os.fsencode(odd)
+    assert b"\\ud" not in done.out
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_messages_keep_to_one_printable_line(name: bytes, kseg: Kseg) -> None:
+    done = kseg("dump", "--", os.fsdecode(name))
+    assert done.status == 3
+    assert done.err.endswith(": no such file or directory\n")
+    assert done.err[:-1].isprintable()
+
+
+@pytest.mark.parametrize("digits", ["9223372036854775807", "9223372036854775808", "9" * 19, "9" * 100, "0" * 50 + "7"])
+@pytest.mark.parametrize("source", [SEGMENT, OLD], ids=["log", "kafka"])
+def test_numbers_in_names_may_be_absurd(source: Path, digits: str, tmp_path: Path, kseg: Kseg) -> None:
+    odd = tmp_path / (digits + source.suffix)
+    shutil.copy(source, odd)
+    for form in ("text", "json"):
+        assert kseg("dump", "--format", form, "--print-data-log", odd).status == 0
+        assert kseg("dump", "--format", form, "--isolation", "read_committed", "--limit", 3, odd).status == 0
+
+
+def test_files_is_path_separated_by_commas(kseg: Kseg) -> None:
+    other = DAMAGED / "00000000000000000116.log"
+    assert kseg("dump", "--files", f"{SEGMENT},{other}").out == kseg("dump", SEGMENT, other).out
+    assert kseg("dump", "--files", ",").status == 2
+    assert kseg("dump").status == 2
+
+
+def test_a_dump_never_replaces_what_it_reads(tmp_path: Path, kseg: Kseg) -> None:
+    folder = partition(tmp_path, "t-0")
+    link = tmp_path / "link"
+    link.symlink_to(folder / NAME)
+    for output in (folder / NAME, link):
+        done = kseg("dump", "-o", output, folder)
+        assert done.status == 2
+        assert "replaced by its own dump" in done.err
+    assert (folder / NAME).read_bytes() == SEGMENT.read_bytes()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [NAME, "link", "t-0"]
+
+
+def test_summary_and_details_go_to_standard_error(kseg: Kseg) -> None:
+    summary = "kseg: damaged ranges: 1, bytes in them: 305, problems with batches: 0\n"
+    plain, quiet, verbose = (kseg("dump", *flags, DAMAGED) for flags in ([], ["--quiet"], ["--verbose"]))
+    assert plain.out == quiet.out == verbose.out
+    assert (plain.err, quiet.err) == (summary, "")
+    detail = f"kseg: {DAMAGED / '00000000000000000116.log'}: bytes: 14274, batches: 5, damaged ranges: 1\n"
+    assert verbose.err == detail + summary
+    assert kseg("dump", "--format", "json", DAMAGED).err == ""
+    assert kseg("dump", "--quiet", "no-such").err == "kseg: no-such: no such file or directory\n"
+
+
+def test_color_is_for_terminals_or_on_demand(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = "kseg: no-such: no such file or directory\n"
+    assert kseg("dump", "no-such").err == kseg("dump", "--color", "never", "no-such").err == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    colored = kseg("dump", "--color", "always", "no-such").err
+    assert colored == plain.replace("kseg:", "\x1b[31m\x1b[1mkseg:\x1b[0m")

@@ -1,0 +1,237 @@
+"""Standard streams as shells, pipes and terminals leave them: closed, full, cut off, no file; and Ctrl-C."""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kseg
+
+from .command import TESTDATA
+
+SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
+MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+COMMAND = [sys.executable, "-P", "-m", "kseg"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parent.parent)}
+needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
+
+
+def shell(script: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs a script of sh in which ``kseg`` is this kseg and $1, $2, … are the arguments."""
+    prelude = f"kseg() {{ '{sys.executable}' -P -m kseg \"$@\"; }}\n"
+    command = ["sh", "-c", prelude + script, "sh", *(str(argument) for argument in arguments)]
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A segment whose dump is longer than any pipe holds."""
+    path = tmp_path_factory.mktemp("large") / "large.log"
+    path.write_bytes(MIXED.read_bytes() * 40)
+    return path
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("more", ["", "--limit 1000000"], ids=["runs", "batches"])
+def test_a_closed_pipe_ends_it_silently(form: str, more: str, large: Path) -> None:
+    script = f'{{ kseg dump --print-data-log --format {form} {more} "$1"; echo $? >&3; }} 3>&2 | head -n 1'
+    done = shell(script, large)
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b"0\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "message"),
+    [
+        ('kseg dump "$1" >&-', 3, "kseg: standard output is closed\n"),
+        ("kseg dump - <&-", 3, "kseg: standard input is closed\n"),
+        ('kseg dump "$1" <&- >&- 2>&-', 3, ""),
+        ("kseg dump no-such 2>&-", 3, ""),
+        ("kseg no-such 2>&-", 2, ""),
+        ("kseg --version >&-", 0, ""),
+        ("kseg dump --help >&-", 0, ""),
+        ('kseg dump "$1" <&- >out', 0, ""),
+        ('kseg dump -o out "$1" >&-', 0, ""),
+    ],
+)
+def test_streams_may_be_closed(script: str, status: int, message: str, tmp_path: Path) -> None:
+    done = shell(script, SEGMENT, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (status, b"", message)
+
+
+@needs_full
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_full_disk_is_half_way(form: str) -> None:
+    done = shell(f'kseg dump --format {form} "$1" > /dev/full', SEGMENT)
+    assert (done.returncode, done.stderr) == (4, b"kseg: standard output: No space left on device\n")
+    assert shell("kseg --help > /dev/full").returncode == 4
+
+
+def test_an_interrupt_is_130_and_leaves_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    arguments = ["dump", "-o", "out", str(SEGMENT), "fifo"]
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.3)  # from the temporary file to waiting for somebody to open the FIFO
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"kseg: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
+
+
+def test_an_interrupt_in_the_middle_of_printing_is_130(large: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "dump", "--print-data-log", "--limit", "1000000", str(large)],
+        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.read(10)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"kseg: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'cat "$1" | kseg dump --print-data-log -',
+        'kseg dump --print-data-log - < "$1"',
+        'gzip -c "$1" | gzip -dc | kseg dump --print-data-log -',
+        "cat whole | { kseg dump --print-data-log --files -; }",
+    ],
+)
+def test_standard_input_is_a_segment(script: str, tmp_path: Path) -> None:
+    shutil.copy(MIXED, tmp_path / "whole")
+    done = shell(script, MIXED, cwd=tmp_path)
+    expected = shell('kseg dump --print-data-log "$1"', MIXED).stdout.split(b"\n", 2)
+    assert expected[1] == b"Log starting offset: 0"
+    assert done.stdout.split(b"\n", 1) == [b"Dumping -", expected[2]]
+    assert done.stderr == b""
+
+
+def test_standard_input_may_be_half_read(tmp_path: Path) -> None:
+    """Where a shell has read from the file before, the rest is the segment."""
+    (tmp_path / "file").write_bytes(b"0123456789" + SEGMENT.read_bytes())
+    done = shell("{ dd bs=10 count=1 of=/dev/null 2>/dev/null; kseg dump -; } < file", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"Dumping -\nbaseOffset: 0 ")
+
+
+def test_read_committed_of_a_pipe_is_that_of_the_file(tmp_path: Path) -> None:
+    """A pipe cannot be read twice, once for the markers and once for the records."""
+    source = TESTDATA / "kafka-0.11.0.3/txn/txn-timeout-0/00000000000000000000.log"
+    alone = tmp_path / "alone"
+    shutil.copy(source, alone)
+    flags = "--format json --deep-iteration --isolation read_committed"
+    by_name = shell(f"kseg dump {flags} alone", cwd=tmp_path).stdout.replace(b'"alone"', b'"-"')
+    assert shell(f"cat alone | kseg dump {flags} -", cwd=tmp_path).stdout == by_name
+    assert shell(f"kseg dump {flags} - < alone", cwd=tmp_path).stdout == by_name
+    assert by_name != shell("kseg dump --format json --deep-iteration - < alone", cwd=tmp_path).stdout
+    piped = shell(f"mkfifo fifo; cat alone > fifo & kseg dump {flags} fifo", cwd=tmp_path).stdout
+    assert piped == by_name.replace(b'"-"', b'"fifo"')
+
+
+def test_output_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    expected = shell('kseg dump "$1"', SEGMENT).stdout
+    (tmp_path / "out").write_text("old")
+    assert shell('ulimit -f 0; trap "" XFSZ; kseg dump -o out "$1"', SEGMENT, cwd=tmp_path).returncode == 4
+    assert (tmp_path / "out").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    done = shell('umask 027; kseg dump -o out "$1"', SEGMENT, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (tmp_path / "out").read_bytes() == expected
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_output_keeps_what_is_no_file(tmp_path: Path) -> None:
+    expected = shell('kseg dump "$1"', SEGMENT).stdout
+    script = 'mkfifo fifo; cat fifo > got & kseg dump -o fifo "$1"; wait; test -p fifo && cat got'
+    assert shell(script, SEGMENT, cwd=tmp_path).stdout == expected
+    (tmp_path / "link").symlink_to("target")
+    assert shell('kseg dump -o link "$1"', SEGMENT, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == expected
+    assert shell('kseg dump -o - "$1"', SEGMENT, cwd=tmp_path).stdout == expected
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("output", [".", "missing/out", "", "out/"])
+def test_output_that_cannot_be_made_is_an_error(output: str, tmp_path: Path) -> None:
+    done = shell('kseg dump -o "$2" "$1"', SEGMENT, output, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.startswith(b"kseg: ")
+    assert done.stderr.count(b"\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_devices_are_no_segments(path: str) -> None:
+    done = shell('kseg dump "$1"', path)
+    assert (done.returncode, done.stderr.decode()) == (3, f"kseg: {path}: not a regular file\n")
+
+
+def on_terminal(*arguments: str) -> bytes:
+    """What a terminal of 80 columns is given."""
+    command = [*COMMAND, *arguments]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(sys.executable, command, {**ENVIRONMENT, "COLUMNS": "80", "TERM": "xterm"})
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # Linux ends a terminal nobody holds any more with EIO
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(terminal)
+    os.waitpid(process, 0)
+    return shown
+
+
+def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:
+    source = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0"
+    shown = on_terminal("dump", "--print-data-log", str(source)).replace(b"\r\n", b"\n")
+    assert len(shown) > 10_000
+    assert {character for character in shown if character < 32 or character == 127} == {10}
+
+
+def test_errors_on_a_terminal_are_colored() -> None:
+    assert on_terminal("dump", "no-such") == b"\x1b[31m\x1b[1mkseg:\x1b[0m no-such: no such file or directory\r\n"
+    assert on_terminal("dump", "--color", "never", "no-such") == b"kseg: no-such: no such file or directory\r\n"
+
+
+def test_help_fits_80_columns() -> None:
+    for arguments in (["--help"], ["dump", "--help"], ["dump", "-h"]):
+        lines = on_terminal(*arguments).decode().splitlines()
+        assert len(lines) > 10
+        assert [line for line in lines if len(line) > 80] == []
+
+
+def test_version_says_which_kernel_runs() -> None:
+    from kseg.kernel import description
+
+    expected = f"kseg {kseg.__version__} ({description()} kernel)\n"
+    assert shell("kseg --version").stdout.decode() == expected
+    assert description() in ("compiled", "interpreted")
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_completion_is_made_as_the_manual_says(name: str) -> None:
+    done = shell(f"_KSEG_COMPLETE={name}_source kseg")
+    assert done.returncode == 0
+    assert b"_KSEG_COMPLETE" in done.stdout
+    found = shell('COMP_WORDS="kseg dump --isol" COMP_CWORD=2 _KSEG_COMPLETE=bash_complete kseg')
+    assert found.stdout == b"plain,--isolation\n"

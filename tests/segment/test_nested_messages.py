@@ -1,0 +1,49 @@
+"""What lies inside a compressed message is never taken for a batch of the segment.
+
+lz4 and snappy leave whole messages readable inside the compressed bytes, right CRC included. Where such a compressed
+message is torn or its length is wrong, a search for the next intact batch comes across them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import kseg
+
+from .segments import TESTDATA, entries
+
+LOGS = sorted(
+    path
+    for pattern in ("kafka-0.8.2.2/codecs/*/*.log", "kafka-0.10.2.2/codecs/*/*.log")
+    for path in TESTDATA.glob(pattern)
+    if any(part[17] & 7 in (2, 3) for part in entries(path.read_bytes()))
+)
+
+
+def strangers(path: Path, data: bytes, known: set[bytes]) -> list[int]:
+    """Positions of valid batches that the undamaged segment does not have."""
+    path.write_bytes(data)
+    items = [item for item in kseg.open(path) if not isinstance(item, kseg.Damage)]
+    return [item.position for item in items if item.is_valid and bytes(item.data) not in known]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: "/".join(path.parts[-4:-1]))
+def test_a_torn_or_mislabelled_compressed_message_is_damage_as_a_whole(log: Path, tmp_path: Path) -> None:
+    whole = log.read_bytes()[:16384]
+    parts = entries(log.read_bytes())
+    known = set(parts)
+    path = tmp_path / log.name
+    found = {size: strangers(path, whole[:size], known) for size in range(0, len(whole), 61)}
+    at = 0
+    for part in parts:
+        if at + 12 < len(whole):
+            found[-at] = strangers(path, whole[: at + 10] + bytes([whole[at + 10] ^ 4]) + whole[at + 11 :], known)
+        at += len(part)
+    assert {change: positions for change, positions in found.items() if positions} == {}
+
+
+def test_a_torn_message_ends_the_segment(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes((TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0" / path.name).read_bytes()[:5700])
+    *_, last = kseg.open(path)
+    assert (last.code, last.position, last.length) == ("truncated-batch", 5239, 461)

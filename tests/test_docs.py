@@ -13,6 +13,7 @@ import pytest
 from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.problems import PROBLEMS
+from kseg.sidefiles.problems import SIDE_FILE_PROBLEMS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -93,6 +94,11 @@ def test_every_code_of_damage_and_problems_is_explained() -> None:
 def test_no_code_is_explained_that_does_not_exist() -> None:
     page = (ROOT / "man" / "kseg-formats.7").read_text("utf-8")
     assert set(re.findall(r"^\.It ([a-z-]+)$", page, re.MULTILINE)) <= set(PROBLEMS)
+
+
+def test_every_code_of_side_files_is_explained() -> None:
+    page = (ROOT / "man" / "kseg-dump.1").read_text("utf-8")
+    assert [code for code in SIDE_FILE_PROBLEMS if f"\n.It Ql {code}\n" not in page] == []
 
 
 def test_the_changelog_knows_this_version() -> None:

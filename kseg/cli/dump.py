@@ -6,18 +6,20 @@ from typing import Any
 import click
 
 from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument
+from kseg.cli.side_files import side_file_options, side_printer
 from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.notices import Notices
+from kseg.output.notices import Notices, on_one_line
 from kseg.output.printer import Printer, Span, Style, offsets_between
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.batches import Batch, Message, Message07
-from kseg.segment.files import SegmentFile, between, expand_path, list_segments, segments_at
+from kseg.segment.files import SegmentFile, between, expand_path, list_segments, segment_file, segments_at
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source, open_source
+from kseg.sidefiles.kinds import SideFile, list_side_files, side_file
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
 
@@ -66,7 +68,13 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
 )
 @click.option("--stop-on-damage", is_flag=True, help="End at the first damage instead of going on behind it.")
-@click.option("--all", "everything", is_flag=True, help="Of directories, print .deleted, .cleaned and .swap files too.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Of directories, print side files and .deleted, .cleaned, .swap files too.",
+)
+@side_file_options
 @output_options
 def command(**options: Any) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
@@ -94,6 +102,7 @@ class Dump:
         deep = options["deep_iteration"] or contents
         style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
         self.printer = _printer(options["form"], sink, style, self.scratch)
+        self.side = side_printer(options, sink, self.scratch, self.notices.warning)
         self.first: int
         self.last: int
         self.first, self.last = options["offsets"] or (0, (1 << 63) - 1)
@@ -115,7 +124,9 @@ class Dump:
         except EndOfDumpError:
             self.printer.finish()
         self._summarize()
-        return max(self.status, int(self.printer.errors > 0))
+        for line in self.side.report():
+            click.echo(on_one_line(line), err=True)
+        return max(self.status, int(self.printer.errors + self.side.errors > 0))
 
     def _summarize(self) -> None:
         errors = self.printer.errors
@@ -143,6 +154,18 @@ class Dump:
                 raise
             except KsegError as error:
                 self._failed(error, error.exit_status)
+        if self.options["everything"] and parts != [path]:
+            self._side_files(path)
+
+    def _side_files(self, directory: str) -> None:
+        """With --all: what lies beside the segments of a partition, or beside the partitions of a log directory."""
+        try:
+            for file in list_side_files(directory):
+                self._file(segment_file(file.path), live=False)
+        except (StoppedHalfwayError, BrokenPipeError):
+            raise
+        except KsegError as error:
+            self._failed(error, error.exit_status)
 
     def _part(self, path: str) -> None:
         """A partition directory, or one file."""
@@ -165,9 +188,20 @@ class Dump:
                 self._failed(error, error.exit_status)
             except OSError as error:
                 self._failed(f"{file.path}: {error.strerror}", 4)
+        if self.options["everything"] and os.path.isdir(path):
+            self._side_files(path)
+
+    def _side_file(self, file: SideFile) -> None:
+        errors = self.side.errors
+        self.side.dump(file)
+        if self.options["stop_on_damage"] and self.side.errors > errors:
+            raise EndOfDumpError
 
     def _file(self, file: SegmentFile, live: bool) -> None:
         self._refuse(file)
+        if side := side_file(file.path):
+            self._side_file(side)
+            return
         with open_source(file.path) as source:
             if self._reads_committed and self.transactions is None:
                 self.transactions = Transactions()
@@ -185,7 +219,7 @@ class Dump:
     def _refuse(self, file: SegmentFile) -> None:
         if file.is_packed:
             raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
-        if file.kind and not file.is_segment:
+        if file.kind and not file.is_segment and not side_file(file.path):
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options["output"]
         if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):

@@ -10,6 +10,7 @@ from kseg.limits import WINDOW_BYTES
 from kseg.segment.items import Damage
 
 _OFFSET_BYTES = 8
+_STREAM_STARTS = {1: b"\x1f\x8b", 2: b"\x82SNAPPY\0", 3: b"\x04\x22\x4d\x18"}
 _ZERO_RUN = re.compile(rb"\0{64,}")
 _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
@@ -157,8 +158,13 @@ def compressed_bytes(head: bytes, last_offset: int) -> int:
     if not _offset_continues(be64(head, 0), last_offset):
         return 0
     at = 18 + 8 * head[16]
-    at += 4 + (max(be32(head, at), 0) if at + 4 <= len(head) else len(head))
-    return at + 4 + max(be32(head, at), 0) if at + 4 <= len(head) else 0
+    if be32(head, at) != -1 or be32(head, at + 4) < 0:
+        return 0
+    at += 8
+    found = at + be32(head, at - 4)
+    # Nonsense can look like this much of a header, and must not hide an intact message behind it.
+    is_stream = head[at:].startswith(_STREAM_STARTS[head[17] & 7])
+    return found if is_stream or found == be32(head, 8) + 12 else 0
 
 
 def continues(head: bytes, last_offset: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import kseg
 
-from .segments import TESTDATA, entries
+from .segments import TESTDATA, entries, sample
 
 LOGS = sorted(
     path
@@ -47,3 +47,11 @@ def test_a_torn_message_ends_the_segment(tmp_path: Path) -> None:
     path.write_bytes((TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0" / path.name).read_bytes()[:5700])
     *_, last = kseg.open(path)
     assert (last.code, last.position, last.length) == ("truncated-batch", 5239, 461)
+
+
+def test_nonsense_that_looks_like_the_header_of_a_compressed_message_hides_nothing(tmp_path: Path) -> None:
+    """The bytes before an intact message make it the key of a snappy message, of which no other field fits."""
+    whole = entries(sample("v0"))[0]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes.fromhex("0000000000000200000000") + whole)
+    assert [item.position for item in kseg.open(path) if not isinstance(item, kseg.Damage)] == [11]

@@ -1,0 +1,184 @@
+"""What the two forms of a side file's dump share: opening a file and what lies beside it, and the order of its entries.
+
+Nothing is ever created: where kafka-dump-log needs a .log or .index that is not there, a line says so and entries are
+shown unchecked.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.output.sink import Sink
+from kseg.segment.source import open_source
+from kseg.sidefiles.index_checks import (
+    MAX_MESSAGE_BYTES,
+    IndexedLog,
+    OffsetMismatch,
+    TimeMismatch,
+    check_offset_index,
+    check_time_index,
+)
+from kseg.sidefiles.kinds import SideFile, read_items
+from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class SideStyle:
+    """``verify_only``: check indexes, print no entries; ``sanity_check``: only what TimeIndex and OffsetIndex check of
+    themselves; ``max_message_bytes``: how far from an index entry's position a batch may reach; ``escape``: no control
+    characters."""
+
+    verify_only: bool = False
+    sanity_check: bool = False
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    escape: bool = False
+
+
+class SidePrinter:
+    """Base of the forms: `dump` each file, then `report` what kafka-dump-log tells at its end.
+
+    ``warn`` is given single lines for standard error. ``errors`` counts what is damaged or misleads readers.
+    ``shows_room``: an index of zeros alone has an entry, as it has for kafka-dump-log.
+    """
+
+    shows_room = True
+
+    def __init__(self, sink: Sink, style: SideStyle, scratch: Scratch, warn: Callable[[str], None]) -> None:
+        self.sink = sink
+        self.style = style
+        self.scratch = scratch
+        self.warn = warn
+        self.errors = 0
+
+    def dump(self, file: SideFile) -> None:
+        """Prints one file. Raises PathError where it cannot be opened."""
+        with open_source(file.path) as source:
+            self.begin(file)
+            if file.kind == ".index":
+                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset))
+            elif file.kind == ".timeindex":
+                self._time_index(file, TimeIndex(source.buffer, file.base_offset))
+            else:
+                self.rest(file, source.buffer)
+            if source.current_size() < source.size:
+                self.warn(f"{file.path}: the file shrank while it was read")
+
+    def begin(self, file: SideFile) -> None:
+        """Before a file's entries."""
+
+    def report(self) -> list[str]:
+        """Lines for standard error at the end of a run."""
+        return []
+
+    def empty_index(self, file: SideFile) -> None:
+        raise NotImplementedError
+
+    def sanity(self, file: SideFile, problem: str | None) -> None:
+        raise NotImplementedError
+
+    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
+        raise NotImplementedError
+
+    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+        raise NotImplementedError
+
+    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
+        raise NotImplementedError
+
+    def rest(self, file: SideFile, buffer: Any) -> None:
+        """A file that is no offset or time index: entries and problems."""
+        for item in read_items(file.kind, buffer, file.base_offset):
+            self.item(file, item)
+
+    def item(self, file: SideFile, item: Any) -> None:
+        raise NotImplementedError
+
+    def _offset_index(self, file: SideFile, index: OffsetIndex) -> None:
+        if not index.room:
+            self.empty_index(file)
+        elif self.style.sanity_check:
+            self._sanity(file, index)
+            return
+        else:
+            with self._log_beside(file) as log:
+                checked = (
+                    check_offset_index(index, log, self.style.max_message_bytes)
+                    if log
+                    else ((entry, None) for entry in index.as_kafka_lists())
+                )
+                for i, (entry, mismatch) in enumerate(self._shown(index, checked)):
+                    self.errors += i < len(index) and mismatch is not None and mismatch.misleads
+                    self.offset_entry(file, i, entry, mismatch)
+        self._problems(file, index)
+
+    def _time_index(self, file: SideFile, index: TimeIndex) -> None:
+        if self.style.sanity_check:
+            self._sanity(file, index)
+            return
+        with self._log_beside(file) as log, self._index_beside(file) as offsets:
+            checked = (
+                check_time_index(index, offsets, log)
+                if log and offsets is not None
+                else ((entry, []) for entry in index.as_kafka_lists())
+            )
+            for i, (entry, mismatches) in enumerate(self._shown(index, checked)):
+                self.errors += i < len(index) and any(_misleads(mismatch) for mismatch in mismatches)
+                self.time_entry(file, i, entry, mismatches)
+            if log and log.steps_left <= 0:
+                self.warn(f"{file.path}: its entries lead back and forth in the log; not all were checked")
+        self._problems(file, index)
+
+    def _shown(self, index: OffsetIndex | TimeIndex, checked: Iterator[C]) -> Iterator[C]:
+        return checked if self.shows_room else islice(checked, len(index))
+
+    def _sanity(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+        problem = index.sanity_problem()
+        self.errors += problem is not None
+        self.sanity(file, problem)
+
+    def _problems(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+        for item in index.items():
+            if isinstance(item, SideFileProblem):
+                self.errors += item.is_damage
+                self.index_problem(file, item)
+
+    @contextmanager
+    def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
+        with self._beside(file, ".log") as buffer:
+            yield None if buffer is None else IndexedLog(buffer, self.scratch)
+
+    @contextmanager
+    def _index_beside(self, file: SideFile) -> Iterator[OffsetIndex | None]:
+        with self._beside(file, ".index") as buffer:
+            yield None if buffer is None else OffsetIndex(buffer, file.base_offset)
+
+    @contextmanager
+    def _beside(self, file: SideFile, suffix: str) -> Iterator[Any]:
+        if file.is_remote_copy:
+            yield None
+            return
+        path = file.beside(suffix)
+        try:
+            source = open_source(path)
+        except PathError as error:
+            self.warn(f"{error}; the entries of {os.path.basename(file.path)} are not checked against it")
+            yield None
+            return
+        with source:
+            yield source.buffer
+
+
+def _misleads(mismatch: TimeMismatch) -> bool:
+    """Whether a search by time passes over records because of it."""
+    if mismatch.code == "timestamp-mismatch":
+        return mismatch.indexed < mismatch.logged
+    return mismatch.code == "timestamp-out-of-order"

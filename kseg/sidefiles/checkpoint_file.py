@@ -1,0 +1,79 @@
+"""The layout of all of Kafka's text checkpoints (CheckpointFile; the same since 0.8.0).
+
+    <version>     always 0
+    <count>
+    <entry>       count times; fields between white space
+
+An empty file and one of a version line only hold no entries.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeVar
+
+from kseg.sidefiles.lines import Line, integer, lines, text_bytes
+from kseg.sidefiles.problems import SideFileProblem
+
+E = TypeVar("E")
+
+VERSION = 0
+_SPACE = re.compile(r"[ \t\x0b\f]+")
+
+
+def read_checkpoint_file(
+    buffer: Any,
+    parse: Callable[[list[str]], E | None],
+    check: Callable[[E, E | None], tuple[str, str] | None] = lambda _entry, _before: None,
+) -> Iterator[E | SideFileProblem]:
+    """Entries and problems in the order of the file.
+
+    ``parse`` gives None for fields that are no entry; ``check`` code and sentence of what is wrong with an entry, the
+    one before it known.
+    """
+    data = text_bytes(buffer)
+    rest = lines(data)
+    version, count = next(rest, None), next(rest, None)
+    if version is None:
+        return
+    number = integer(version.text, 32)
+    if number != VERSION:
+        shown = "the first line" if number is None else f"version {number}"
+        yield SideFileProblem("unknown-version", version.position, version.length, f"{shown} is not {VERSION}")
+    if count is None:
+        return
+    claimed = integer(count.text, 32)
+    if claimed is None:
+        yield _unreadable(count, "the number of entries")
+        if _entry(count, parse) is None:
+            count = None
+    found = 0
+    before: E | None = None
+    for line in chain([count] if claimed is None and count else [], rest):
+        entry = _entry(line, parse)
+        if entry is None:
+            yield _unreadable(line, "an entry")
+        else:
+            found += 1
+            yield entry
+            if problem := check(entry, before):
+                yield SideFileProblem(problem[0], line.position, line.length, problem[1])
+            before = entry
+    if claimed is not None and claimed != found:
+        message = f"{claimed} entries are claimed, {found} can be read"
+        yield SideFileProblem("wrong-count", count.position if count else 0, count.length if count else 0, message)
+
+
+def _entry(line: Line, parse: Callable[[list[str]], E | None]) -> E | None:
+    # Java's split keeps an empty field before leading space and drops those behind the last field.
+    return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
+
+
+def _unreadable(line: Line, what: str) -> SideFileProblem:
+    return SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is not {what}")
+
+
+def build_checkpoint_file(entries: Iterable[Iterable[object]]) -> bytes:
+    """The bytes of a checkpoint, entries in the order given."""
+    rows = [" ".join(map(str, entry)) for entry in entries]
+    return "".join(f"{row}\n" for row in [str(VERSION), str(len(rows)), *rows]).encode()

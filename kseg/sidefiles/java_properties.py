@@ -1,0 +1,54 @@
+"""Java's properties files: keys, values, comments and escapes (java.util.Properties.load)."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kseg.sidefiles.lines import Line, lines
+
+_BLANK = " \t\f"
+_KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class Property(NamedTuple):
+    """One key and its value; ``length`` bytes from ``position`` on, continuation lines included."""
+
+    key: str
+    value: str
+    position: int
+    length: int
+
+
+def properties(data: bytes) -> Iterator[Property]:
+    """The properties in the order of the file; the last one of a key holds."""
+    for line in _logical_lines(data):
+        found = _KEY.fullmatch(line.text)
+        if found:
+            yield Property(_unescape(found[1]), _unescape(found[2]), line.position, line.length)
+
+
+def _logical_lines(data: bytes) -> Iterator[Line]:
+    held: Line | None = None
+    pieces: list[str] = []
+    for line in lines(data, "latin-1"):
+        text = line.text.lstrip(_BLANK)
+        if held is None and (not text or text[0] in "#!"):
+            continue
+        held = Line("", *(line[1:] if held is None else (held.position, line.position + line.length - held.position)))
+        is_continued = (len(text) - len(text.rstrip("\\"))) % 2 == 1
+        pieces.append(text[:-1] if is_continued else text)
+        if not is_continued:
+            yield held._replace(text="".join(pieces))
+            held, pieces = None, []
+    if held is not None:
+        yield held._replace(text="".join(pieces))
+
+
+def _unescape(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        name = found[1]
+        return chr(int(name[1:], 16)) if len(name) == 5 else _CONTROLS.get(name, name)
+
+    return _ESCAPE.sub(character, text)

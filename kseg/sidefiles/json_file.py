@@ -1,0 +1,24 @@
+"""Files of one JSON object."""
+
+import json
+from typing import Any
+
+from kseg.sidefiles.lines import text_bytes
+from kseg.sidefiles.problems import SideFileProblem
+
+
+def read_object(buffer: Any) -> dict[str, Any] | SideFileProblem:
+    """The object, or why there is none."""
+    try:
+        found = json.loads(text_bytes(buffer).decode())
+    except (ValueError, RecursionError) as error:
+        return SideFileProblem("unreadable-json", 0, len(buffer), str(error)[:200])
+    if isinstance(found, dict):
+        return found
+    return SideFileProblem("unreadable-json", 0, len(buffer), f"a {type(found).__name__}, not an object")
+
+
+def number(found: dict[str, Any], name: str) -> int | None:
+    """The integer of that name, None where there is none."""
+    value = found.get(name)
+    return value if type(value) is int else None

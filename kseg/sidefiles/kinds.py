@@ -1,0 +1,118 @@
+"""Which side file a name stands for, and what reads it."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.errors import PathError
+from kseg.segment.files import LAST_OFFSET
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
+from kseg.sidefiles.clean_shutdown import read_clean_shutdown
+from kseg.sidefiles.leader_epochs import read_leader_epochs
+from kseg.sidefiles.meta_properties import read_meta_properties
+from kseg.sidefiles.offset_index import read_offset_index
+from kseg.sidefiles.partition_metadata import read_partition_metadata
+from kseg.sidefiles.producer_snapshot import read_producer_snapshot
+from kseg.sidefiles.quorum_state import read_quorum_state
+from kseg.sidefiles.remote_index_names import DIRECTORY, parse_remote_index_name
+from kseg.sidefiles.time_index import read_time_index
+from kseg.sidefiles.transaction_index import read_transaction_index
+
+LEFTOVERS = (".deleted", ".cleaned", ".swap", ".tmp")
+
+ENTRY_NAMES = {
+    ".index": "offsetIndexEntry",
+    ".timeindex": "timeIndexEntry",
+    ".txnindex": "abortedTxn",
+    ".snapshot": "producerState",
+    "leader-epoch-checkpoint": "leaderEpoch",
+    ".leader_epoch_checkpoint": "leaderEpoch",
+    **OFFSET_CHECKPOINTS,
+    "partition.metadata": "partitionMetadata",
+    "meta.properties": "metaProperties",
+    ".kafka_cleanshutdown": "cleanShutdown",
+    "quorum-state": "quorumState",
+}
+"""Each kind, a suffix or a whole name, and what its entries are called in JSON."""
+
+_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot", ".leader_epoch_checkpoint")
+_TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
+    "leader-epoch-checkpoint": read_leader_epochs,
+    ".leader_epoch_checkpoint": read_leader_epochs,
+    **dict.fromkeys(OFFSET_CHECKPOINTS, read_offset_checkpoint),
+    "partition.metadata": read_partition_metadata,
+    "meta.properties": read_meta_properties,
+    ".kafka_cleanshutdown": read_clean_shutdown,
+    "quorum-state": read_quorum_state,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """What a side file's name tells: ``kind`` (a key of ENTRY_NAMES), ``leftover`` (one of LEFTOVERS or ""),
+    ``base_offset`` (the number that the name begins with, 0 without one), ``stem`` (the name up to the first dot).
+    """
+
+    path: str
+    kind: str
+    leftover: str
+    base_offset: int
+    stem: str
+
+    @property
+    def is_remote_copy(self) -> bool:
+        """Whether it is a copy of a remote segment's index, which has no .log beside it."""
+        name = os.path.basename(self.path)
+        directory = os.path.basename(os.path.dirname(os.path.abspath(self.path)))
+        return directory == DIRECTORY or parse_remote_index_name(name) is not None
+
+    def beside(self, suffix: str) -> str:
+        """Path of the file of another kind that belongs to the same segment: with the same leftover suffix if that is
+        there."""
+        path = os.path.join(os.path.dirname(self.path), self.stem + suffix)
+        return path + self.leftover if self.leftover and os.path.exists(path + self.leftover) else path
+
+
+def side_file(path: str) -> SideFile | None:
+    """What the name of ``path`` says, None where it is no side file's. Touches nothing on disk."""
+    name = os.path.basename(path)
+    whole, leftover = name, ""
+    for suffix in LEFTOVERS:
+        if whole.endswith(suffix):
+            whole, leftover = whole.removesuffix(suffix), suffix
+    kind = whole if whole in _TEXT_READERS else next((suffix for suffix in _SUFFIXES if whole.endswith(suffix)), "")
+    if not kind:
+        return None
+    digits = re.match(r"0*([0-9]{1,19})(?![0-9])", name)
+    base_offset = int(digits[1]) if digits else 0
+    return SideFile(path, kind, leftover, base_offset if base_offset <= LAST_OFFSET else 0, name.split(".")[0])
+
+
+def list_side_files(directory: str) -> list[SideFile]:
+    """The side files in a partition or log directory by base offset and name, then those of its remote index cache.
+
+    Raises PathError where a directory cannot be read.
+    """
+    try:
+        names = [entry.name for entry in os.scandir(directory) if entry.is_file()]
+    except OSError as error:
+        raise PathError(f"{directory}: {error.strerror}") from error
+    files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
+    found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
+    cache = os.path.join(directory, DIRECTORY)
+    return found + (list_side_files(cache) if os.path.isdir(cache) else [])
+
+
+def read_items(kind: str, buffer: Any, base_offset: int = 0) -> Iterator[Any]:
+    """Entries and problems of a side file of any kind."""
+    if kind == ".index":
+        return read_offset_index(buffer, base_offset)
+    if kind == ".timeindex":
+        return read_time_index(buffer, base_offset)
+    if kind == ".txnindex":
+        return read_transaction_index(buffer, base_offset)
+    if kind == ".snapshot":
+        return read_producer_snapshot(buffer)
+    return _TEXT_READERS[kind](buffer)

@@ -1,0 +1,44 @@
+"""``leader-epoch-checkpoint``: where each leader epoch of a partition begins (LeaderEpochCheckpointFile; 0.11).
+
+``NNN-UUID.leader_epoch_checkpoint`` in remote storage has the same layout.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoint_file
+from kseg.sidefiles.lines import integer
+from kseg.sidefiles.problems import SideFileProblem
+
+
+class EpochEntry(NamedTuple):
+    """``start_offset`` is that of the first record appended in ``epoch``."""
+
+    epoch: int
+    start_offset: int
+
+
+def read_leader_epochs(buffer: Any) -> Iterator[EpochEntry | SideFileProblem]:
+    """Entries and problems; both fields must rise."""
+    return read_checkpoint_file(buffer, _parse, _check)
+
+
+def _check(entry: EpochEntry, before: EpochEntry | None) -> tuple[str, str] | None:
+    if min(entry) < 0:
+        return "bad-value", f"epoch {entry.epoch} begins at offset {entry.start_offset}"
+    if before and (entry.epoch <= before.epoch or entry.start_offset <= before.start_offset):
+        message = f"epoch {entry.epoch} from {entry.start_offset} follows {before.epoch} from {before.start_offset}"
+        return "unsorted", message
+    return None
+
+
+def _parse(fields: list[str]) -> EpochEntry | None:
+    if len(fields) != 2:
+        return None
+    epoch, start_offset = integer(fields[0], 32), integer(fields[1], 64)
+    return None if epoch is None or start_offset is None else EpochEntry(epoch, start_offset)
+
+
+def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    """The bytes of the file."""
+    return build_checkpoint_file(entries)

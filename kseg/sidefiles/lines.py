@@ -1,0 +1,43 @@
+"""Lines of text files as Java reads them, with the bytes they stand in."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+MAX_TEXT_BYTES = 64 << 20
+"""What is read of a text file: a checkpoint of a million partitions has less."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_NUMBER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
+
+
+class Line(NamedTuple):
+    """A line without its end: ``length`` bytes from ``position`` on."""
+
+    text: str
+    position: int
+    length: int
+
+
+def text_bytes(buffer: Any) -> bytes:
+    """The bytes of a text file, cut at MAX_TEXT_BYTES."""
+    return bytes(buffer[: min(len(buffer), MAX_TEXT_BYTES)])
+
+
+def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
+    """Lines as BufferedReader.readLine gives them: ended by LF, CR or CRLF; none behind the last end."""
+    start = 0
+    for end in _LINE_END.finditer(data):
+        yield Line(data[start : end.start()].decode(encoding, "replace"), start, end.start() - start)
+        start = end.end()
+    if start < len(data):
+        yield Line(data[start:].decode(encoding, "replace"), start, len(data) - start)
+
+
+def integer(text: str, bits: int) -> int | None:
+    """What Integer.parseInt (32 bits) or Long.parseLong (64) reads; None where they refuse."""
+    found = _NUMBER.fullmatch(text)
+    if not found:
+        return None
+    number = -int(found[2]) if found[1] == "-" else int(found[2])
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None

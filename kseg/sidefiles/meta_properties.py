@@ -1,0 +1,69 @@
+"""``meta.properties``: which cluster and node a log directory belongs to (Kafka's MetaProperties).
+
+Version 0 (ZooKeeper; no version means 0): broker.id, cluster.id. Version 1 (KRaft): node.id and cluster.id, both
+required. Either may have directory.id (3.7).
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kseg.sidefiles.identifiers import is_uuid
+from kseg.sidefiles.java_properties import Property, properties
+from kseg.sidefiles.lines import integer, text_bytes
+from kseg.sidefiles.problems import SideFileProblem
+
+VERSIONS = (0, 1)
+_REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
+
+
+class MetaProperties(NamedTuple):
+    """None is a property that is not there."""
+
+    version: int
+    cluster_id: str | None
+    broker_id: int | None
+    node_id: int | None
+    directory_id: str | None
+
+    def foreign_fields(self) -> set[str]:
+        """Fields that this version does not have and that are not there."""
+        foreign = "broker_id" if self.version == 1 else "node_id"
+        return {foreign} if getattr(self, foreign) is None else set()
+
+
+def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProblem]:
+    """The one entry, then problems."""
+    data = text_bytes(buffer)
+    found = {item.key: item for item in properties(data)}
+    problems: list[SideFileProblem] = []
+    version = _number(found, "version", problems)
+    number = 0 if version is None else version
+    directory = found.get("directory.id")
+    yield MetaProperties(
+        number,
+        found["cluster.id"].value if "cluster.id" in found else None,
+        _number(found, "broker.id", problems),
+        _number(found, "node.id", problems),
+        directory.value if directory else None,
+    )
+    yield from problems
+    if number not in VERSIONS:
+        line = found["version"]
+        yield SideFileProblem("unknown-version", line.position, line.length, f"version {number} is neither 0 nor 1")
+    for name in _REQUIRED.get(number, ()):
+        if name not in found:
+            yield SideFileProblem("missing-field", 0, len(data), f"version {number} needs {name}")
+    if directory and not is_uuid(directory.value):
+        message = f"directory.id {directory.value[:80]!r} is no id"
+        yield SideFileProblem("bad-value", directory.position, directory.length, message)
+
+
+def _number(found: dict[str, Property], name: str, problems: list[SideFileProblem]) -> int | None:
+    line = found.get(name)
+    if line is None:
+        return None
+    number = integer(line.value, 32)
+    if number is None:
+        message = f"{name} {line.value[:80]!r} is no number"
+        problems.append(SideFileProblem("bad-value", line.position, line.length, message))
+    return number

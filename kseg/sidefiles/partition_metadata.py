@@ -1,0 +1,57 @@
+"""``partition.metadata``: the id of the topic that a partition directory belongs to (PartitionMetadataFile; 2.8).
+
+    version: 0
+    topic_id: <22 characters of base64url>
+
+The last line has no end.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kseg.sidefiles.identifiers import ZERO, is_uuid
+from kseg.sidefiles.lines import Line, integer, lines, text_bytes
+from kseg.sidefiles.problems import SideFileProblem
+
+_SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
+
+
+class PartitionMetadata(NamedTuple):
+    """``topic_id`` as text."""
+
+    version: int
+    topic_id: str
+
+
+def read_partition_metadata(buffer: Any) -> Iterator[PartitionMetadata | SideFileProblem]:
+    """The one entry, and problems. Names of the fields are not looked at, as Kafka does not."""
+    found = list(lines(text_bytes(buffer)))
+    values = []
+    for line, name in zip(found, PartitionMetadata._fields, strict=False):
+        value = _value(line)
+        if value is None:
+            yield SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is no {name}")
+        values.append(value)
+    if len(found) < 2:
+        yield SideFileProblem("missing-field", 0, len(buffer), f"{PartitionMetadata._fields[len(found)]} is missing")
+        return
+    version = integer(values[0], 32) if values[0] is not None else None
+    if version is None or version < 0:
+        yield SideFileProblem("unknown-version", found[0].position, found[0].length, f"version {values[0]!r}")
+    if values[1] is None:
+        return
+    if not is_uuid(values[1]) or values[1] == ZERO:
+        yield SideFileProblem("bad-value", found[1].position, found[1].length, f"topic id {values[1][:80]!r}")
+    else:
+        yield PartitionMetadata(0 if version is None else version, values[1])
+
+
+def _value(line: Line) -> str | None:
+    parts = _SEPARATOR.split(line.text)
+    return parts[1] if len(parts) == 2 else None
+
+
+def build_partition_metadata(entry: PartitionMetadata) -> bytes:
+    """The bytes of the file."""
+    return f"version: {entry.version}\ntopic_id: {entry.topic_id}".encode()

@@ -1,0 +1,76 @@
+"""``.timeindex``: from timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
+
+    0   timestamp        int64   ms
+    8   relativeOffset   int32   offset - base offset of the segment
+
+Every record of the segment up to that offset has a timestamp that is not above the entry's.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kseg.sidefiles.entries import EntryFile, int32
+from kseg.sidefiles.problems import SideFileProblem
+
+
+class TimeIndexEntry(NamedTuple):
+    """``timestamp`` in ms since the epoch; ``offset`` is absolute."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(EntryFile[TimeIndexEntry]):
+    """The entries of a .timeindex file."""
+
+    LAYOUT = struct.Struct(">qi")
+
+    def _entry(self, fields: tuple[int, ...]) -> TimeIndexEntry:
+        return TimeIndexEntry(fields[0], self.base_offset + fields[1])
+
+    def _problem(self, entry: TimeIndexEntry, before: TimeIndexEntry | None) -> tuple[str, str] | None:
+        if entry.offset < self.base_offset:
+            return "offset-below-base", f"offset {entry.offset} is below the base offset {self.base_offset}"
+        if before and (entry.timestamp <= before.timestamp or entry.offset < before.offset):
+            message = f"timestamp {entry.timestamp} of offset {entry.offset} follows {before.timestamp} of"
+            return "unsorted", f"{message} {before.offset}"
+        return None
+
+    def _count_used(self) -> int:
+        # The only entry of a closed file may be timestamp 0 at the base offset; with more room it is room.
+        return super()._count_used() or int(self.room == 1)
+
+    def lookup(self, timestamp: int) -> TimeIndexEntry:
+        """The last entry in use whose timestamp is not above ``timestamp``; without one (-1, base offset)."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle].timestamp <= timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return self[low - 1] if low else TimeIndexEntry(-1, self.base_offset)
+
+    def sanity_problem(self) -> str | None:
+        """What TimeIndex.sanityCheck of 4.3.1 refuses, None where it passes. A tail of zeros is mostly refused."""
+        if self.room:
+            first, last = self[0], self[self.room - 1]
+            if last.timestamp < first.timestamp:
+                return f"the last timestamp {last.timestamp} is below the first, {first.timestamp}"
+            if last.offset < self.base_offset:
+                return f"the last offset {last.offset} is below the base offset {self.base_offset}"
+        if self.size % self.LAYOUT.size:
+            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
+        return None
+
+
+def read_time_index(buffer: Any, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
+    """Entries and problems of a .timeindex file whose name begins with ``base_offset``."""
+    return TimeIndex(buffer, base_offset).items()
+
+
+def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
+    """The bytes of a closed .timeindex file. Raises ValueError for an offset too far from the base offset."""
+    pack = TimeIndex.LAYOUT.pack
+    return b"".join(pack(entry.timestamp, int32(entry.offset - base_offset, "relative offset")) for entry in entries)

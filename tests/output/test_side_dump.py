@@ -1,0 +1,308 @@
+"""Dumps of side files: text against kafka-dump-log.sh 4.3.1's own output, JSON against that text."""
+
+import base64
+import gzip
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.output.side_json import SideJsonPrinter
+from kseg.output.side_printer import SidePrinter, SideStyle
+from kseg.output.side_text import SideTextPrinter
+from kseg.sidefiles.kinds import side_file
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+DAMAGED = TESTDATA / "side-files" / "damaged"
+TEXT = TESTDATA / "side-files" / "text"
+PARTITIONS = sorted(path.parent for path in TESTDATA.glob("kafka-*/*/truth/*/side-files.txt.gz"))
+INDEX_LINE = re.compile(r"Mismatches in :|  Index offset: ")
+
+
+class Pieces:
+    """A sink that keeps what it is given."""
+
+    is_terminal = False
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+
+class Dumped:
+    """What a dump of files, told by their paths, gives."""
+
+    def __init__(self, form: type[SidePrinter], *paths: str, **style: Any) -> None:
+        sink: Any = Pieces()
+        self.warnings: list[str] = []
+        printer = form(sink, SideStyle(**style), Scratch(), self.warnings.append)
+        for path in paths:
+            file = side_file(path)
+            assert file is not None
+            printer.dump(file)
+        self.out = sink.data
+        self.report = printer.report()
+        self.errors = printer.errors
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def truth(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes())
+
+
+def without_folder(report: list[str]) -> str:
+    return "".join(line.replace(f":{Path.cwd()}/", ":") + "\n" for line in report)
+
+
+def name_of(folder: Path) -> str:
+    return "-".join(folder.parts[-4:-2] + folder.parts[-1:])
+
+
+def dumped_names(out: bytes) -> list[str]:
+    return [line[8:].decode() for line in out.splitlines() if line.startswith(b"Dumping ")]
+
+
+@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
+def test_text_is_that_of_kafka_dump_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent.parent)
+    want = truth(folder / "side-files.txt.gz")
+    ours = Dumped(SideTextPrinter, *dumped_names(want))
+    assert ours.out == want
+    assert ours.warnings == []
+    assert ours.errors == 0
+    told = folder / "side-files.stderr.gz"
+    lines = truth(told).decode().splitlines(keepends=True) if told.exists() else []
+    # Entries of first offsets, as brokers up to 1.1 wrote them, are mismatches for that tool and none for us.
+    assert without_folder(ours.report) == "".join(line for line in lines if not INDEX_LINE.match(line))
+
+
+@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
+def test_sanity_checks_are_those_of_kafka_dump_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent.parent)
+    want = truth(folder / "side-files.sanity.txt.gz")
+    ours = Dumped(SideTextPrinter, *dumped_names(want), sanity_check=True)
+    assert (ours.out, ours.warnings, ours.report, ours.errors) == (want, [], [], 0)
+
+
+@pytest.mark.parametrize("path", sorted(DAMAGED.glob("*/truth/*.txt.gz")), ids=lambda path: "-".join(path.parts[-3::2]))
+def test_damaged_files_are_dumped_as_far_as_kafka_dump_log_does(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent.parent)
+    want = truth(path)
+    [name] = dumped_names(want)
+    ours = Dumped(SideTextPrinter, name)
+    assert ours.out == want
+    told = truth(path.with_name(path.name.replace(".txt.gz", ".stderr.gz"))).decode()
+    bare = "".join(line.removeprefix(f"{name}: ") + "\n" for line in ours.warnings if "Snapshot is corrupt" in line)
+    assert bare + without_folder(ours.report) == told
+
+
+@pytest.mark.parametrize("folder", PARTITIONS, ids=name_of)
+def test_json_has_what_text_has(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent.parent)
+    want = truth(folder / "side-files.txt.gz")
+    rows = [row for row in Dumped(SideJsonPrinter, *dumped_names(want)).rows if row["type"] != "damage"]
+    lines = [line for line in want.decode().splitlines() if ": " in line]
+    assert len(rows) == len(lines)
+    for row, line in zip(rows, lines, strict=True):
+        shown = dict(re.findall(r"(\w+): (\S+)", line))
+        values = {name: value for name, value in row.items() if name not in ("type", "file")}
+        first = shown.get("currentTxnFirstOffset")
+        if first is not None:
+            found = re.fullmatch(r"OptionalLong\[(\d+)\]|OptionalLong.empty", first)
+            assert found is not None
+            assert values.pop("currentTxnFirstOffset") == (int(found[1]) if found[1] else None)
+            del shown["currentTxnFirstOffset"]
+        assert {name: value for name, value in values.items() if value is not None} == {
+            name: int(value) for name, value in shown.items()
+        }
+
+
+def damaged(case: str) -> str:
+    """The damaged file of a case that has no other than the .log beside it."""
+    [path] = [path for path in (DAMAGED / case).glob("*-0/*") if path.suffix != ".log"]
+    return str(path)
+
+
+def test_a_refused_entry_is_a_damage_line_and_the_rest_is_shown() -> None:
+    path = damaged("txnindex-corrupt-clean")
+    text = Dumped(SideTextPrinter, path)
+    entries = Path(path).stat().st_size // 34
+    assert len(text.out.splitlines()) == 1 + entries
+    assert b"| damage: unknown-version position: 0 length: 34\n" in text.out
+    assert text.errors > 0
+    rows = Dumped(SideJsonPrinter, path).rows
+    assert sum(row["type"] == "abortedTxn" for row in rows) == entries
+    assert {"type", "code", "file", "position", "length", "message"} == set(rows[1])
+    assert rows[1]["code"] == "unknown-version"
+
+
+def test_a_missing_log_is_told_in_one_line_and_nothing_is_created(tmp_path: Path) -> None:
+    shutil.copy(damaged("orphan-index"), tmp_path)
+    name = "00000000000000007777.index"
+    for form in (SideTextPrinter, SideJsonPrinter):
+        [warning] = Dumped(form, str(tmp_path / name)).warnings
+        assert "00000000000000007777.log: No such file" in warning
+    assert Dumped(SideTextPrinter, str(tmp_path / name)).out.endswith(b"\noffset: 7777 position: 0\n")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_missing_offset_index_is_told_and_nothing_is_created(tmp_path: Path) -> None:
+    source = DAMAGED / "room-ahead" / "dplain-0"
+    for suffix in (".log", ".timeindex"):
+        shutil.copy(source / f"00000000000000000116{suffix}", tmp_path)
+    path = str(tmp_path / "00000000000000000116.timeindex")
+    ours = Dumped(SideTextPrinter, path)
+    assert ours.out.startswith(f"Dumping {path}\ntimestamp: ".encode())
+    assert ["00000000000000000116.index: No such file" in warning for warning in ours.warnings] == [True]
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(PathError):
+        Dumped(SideTextPrinter, str(tmp_path / "00000000000000000116.txnindex"))
+
+
+def test_a_corrupt_index_is_shown_to_its_end() -> None:
+    path = damaged("index-corrupt-unclean")
+    ours = Dumped(SideTextPrinter, path)
+    entries = Path(path).stat().st_size // 8
+    assert len(ours.out.splitlines()) == 1 + entries
+    assert sum(", log offset: -1" in line for line in ours.report) == entries
+    codes = [row["code"] for row in Dumped(SideJsonPrinter, path).rows if row["type"] == "damage"]
+    assert codes.count("index-mismatch") == entries
+    assert "offset-below-base" in codes
+    failed = Dumped(SideTextPrinter, path, sanity_check=True)
+    assert b" failed sanity check: " in failed.out
+    assert failed.errors == 1
+    [row] = Dumped(SideJsonPrinter, path, sanity_check=True).rows
+    assert (row["type"], row["passed"]) == ("sanityCheck", False)
+
+
+def test_a_corrupt_snapshot_is_read_in_json() -> None:
+    path = damaged("snapshot-corrupt-last-clean")
+    rows = Dumped(SideJsonPrinter, path).rows
+    assert rows[0]["code"] == "crc-mismatch"
+    assert [row["type"] for row in rows[1:]] == ["producerState"] * ((Path(path).stat().st_size - 10) // 46)
+
+
+def test_verifying_only_prints_no_entries() -> None:
+    path = str(DAMAGED / "timeindex-corrupt-unclean" / "dplain-0" / "00000000000000000046.timeindex")
+    shown, checked = Dumped(SideTextPrinter, path), Dumped(SideTextPrinter, path, verify_only=True)
+    assert checked.out == f"Dumping {path}\n".encode()
+    assert checked.report == shown.report != []
+    assert {row["type"] for row in Dumped(SideJsonPrinter, path, verify_only=True).rows} == {"damage"}
+
+
+def test_a_batch_longer_than_the_limit_is_not_looked_at() -> None:
+    path = str(DAMAGED / "timeindex-trunc-5-clean" / "dplain-0" / "00000000000000000046.index")
+    assert Dumped(SideTextPrinter, path).report == []
+    assert ", log offset: -1" in Dumped(SideTextPrinter, path, max_message_bytes=60).report[-1]
+
+
+def test_room_that_is_not_in_use_is_no_entry_in_json(tmp_path: Path) -> None:
+    shutil.copytree(DAMAGED / "room-ahead" / "dplain-0", tmp_path, dirs_exist_ok=True)
+    for suffix, size in ((".index", 8192), (".timeindex", 8184)):
+        path = tmp_path / f"00000000000000000116{suffix}"
+        assert [row for row in Dumped(SideJsonPrinter, str(path)).rows if row["type"] == "damage"] == []
+        path.write_bytes(bytes(size))
+        ours = Dumped(SideJsonPrinter, str(path))
+        assert (ours.out, ours.errors) == (b"", 0)
+        assert len(Dumped(SideTextPrinter, str(path)).out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "name, lines, row",
+    [
+        (
+            "1.1.1/meta.properties",
+            ["version: 0 clusterId: null brokerId: 0 directoryId: null"],
+            {"type": "metaProperties", "version": 0, "clusterId": None, "brokerId": 0, "directoryId": None},
+        ),
+        ("4.3.1/.kafka_cleanshutdown", ["version: 0 brokerEpoch: {brokerEpoch}"], {"type": "cleanShutdown"}),
+        (
+            "3.9.1/__cluster_metadata-0/quorum-state",
+            ["dataVersion: 0 clusterId:  leaderId: 1 leaderEpoch: 1 votedId: -1 appliedOffset: 0 currentVoters: [1]"],
+            {"type": "quorumState", "currentVoters": [1], "leaderId": 1},
+        ),
+        ("1.1.1/ep-0/leader-epoch-checkpoint", None, {"type": "leaderEpoch", "epoch": 0, "startOffset": 0}),
+        ("4.3.1/txn-a-0/partition.metadata", ["version: 0 topicId: {topicId}"], {"type": "partitionMetadata"}),
+        ("4.3.1/recovery-point-offset-checkpoint", None, {"type": "recoveryPoint"}),
+        ("2.8.2/replication-offset-checkpoint", None, {"type": "highWatermark"}),
+        ("0.8.2.2/cleaner-offset-checkpoint", ["topic: {topic} partition: 0 offset: {offset}"], None),
+        ("1.1.1/.kafka_cleanshutdown", ["{path} is empty."], {"version": None, "brokerEpoch": None}),
+    ],
+)
+def test_text_files_have_a_line_and_an_object_an_entry(
+    name: str, lines: list[str] | None, row: dict[str, Any] | None
+) -> None:
+    path = str(TEXT / name)
+    text, rows = Dumped(SideTextPrinter, path), Dumped(SideJsonPrinter, path).rows
+    head, *shown = text.out.decode().splitlines()
+    assert head == f"Dumping {path}"
+    assert (text.warnings, text.report, text.errors) == ([], [], 0)
+    assert len(shown) == len(rows) > 0
+    if lines is not None:
+        assert shown == [line.format(**rows[0], path=path) for line in lines]
+    assert row is None or row.items() <= rows[0].items()
+
+
+def test_unreadable_lines_are_damage_in_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_bytes(b"0\n2\n0 0\nx\n3 7\n")
+    ours = Dumped(SideTextPrinter, str(path))
+    assert ours.out.decode().splitlines()[1:] == [
+        "epoch: 0 startOffset: 0",
+        "| damage: unreadable-line position: 8 length: 1",
+        "epoch: 3 startOffset: 7",
+    ]
+    assert ours.errors == 1
+    assert [row["type"] for row in Dumped(SideJsonPrinter, str(path)).rows] == ["leaderEpoch", "damage", "leaderEpoch"]
+
+
+def test_many_problems_of_a_kind_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "0.txnindex"
+    path.write_bytes(b"\0\1" + bytes(32) + (b"\0\1" + bytes(32)) * 999)
+    ours = Dumped(SideTextPrinter, str(path))
+    assert len(ours.warnings) == 4
+    assert ours.warnings[-1].endswith("unknown-version 997 more times")
+
+
+def test_control_characters_do_not_reach_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_bytes(b"0\n1\n\x1b[2J 0 5\n")
+    assert b"\x1b" in Dumped(SideTextPrinter, str(path)).out
+    assert b"\x1b" not in Dumped(SideTextPrinter, str(path), escape=True).out
+
+
+def test_paths_are_shown_as_java_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "0.index").touch()
+    (tmp_path / "t-0" / "0.log").touch()
+    monkeypatch.chdir(tmp_path)
+    ours = Dumped(SideTextPrinter, "./t-0//0.index")
+    assert ours.out == b"Dumping ./t-0/0.index\n./t-0/0.index is empty.\n"
+
+
+def test_names_that_are_no_utf_8_are_written_as_bytes(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(path)
+    shutil.copy(TEXT / "1.1.1" / "meta.properties", path)
+    [row] = Dumped(SideJsonPrinter, f"{path}/meta.properties").rows
+    assert base64.b64decode(row["file"]["base64"]) == os.fsencode(path) + b"/meta.properties"
+    assert Dumped(SideTextPrinter, f"{path}/meta.properties").out.startswith(b"Dumping " + os.fsencode(path))
+
+
+def test_the_log_of_a_deleted_index_is_the_deleted_one(tmp_path: Path) -> None:
+    source = DAMAGED / "room-ahead" / "dplain-0" / "00000000000000000116"
+    for suffix in (".log", ".index"):
+        shutil.copy(f"{source}{suffix}", tmp_path / f"{source.name}{suffix}.deleted")
+    ours = Dumped(SideTextPrinter, str(tmp_path / f"{source.name}.index.deleted"))
+    assert (ours.warnings, ours.report) == ([], [])

@@ -1,0 +1,112 @@
+"""Index entries against the .log: what is a mismatch, and that no more of the .log is read than it takes."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_files import DAMAGED, TESTDATA, healthy, name_of
+
+from kseg.sidefiles.index_checks import (
+    IndexedLog,
+    OffsetMismatch,
+    TimeMismatch,
+    check_offset_entry,
+    check_offset_index,
+    check_time_index,
+)
+from kseg.sidefiles.kinds import SideFile
+from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
+
+SEGMENT = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / "00000000000000000000"
+
+
+class CountedBytes:
+    """Bytes that count how many of them are asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, key: slice) -> bytes:
+        piece = self._data[key]
+        self.asked += len(piece)
+        return piece
+
+
+def read(suffix: str, segment: Path = SEGMENT) -> bytes:
+    return segment.with_name(segment.name + suffix).read_bytes()
+
+
+@pytest.mark.parametrize("file", [file for file in healthy(".index") if not file.is_remote_copy], ids=name_of)
+def test_real_indexes_have_no_mismatch(file: SideFile) -> None:
+    """First offsets, last offsets and both in one index."""
+    log = IndexedLog(Path(file.beside(".log")).read_bytes())
+    index = OffsetIndex(Path(file.path).read_bytes(), file.base_offset)
+    assert [mismatch for _, mismatch in check_offset_index(index, log) if mismatch] == []
+
+
+def test_a_wrong_entry_is_a_mismatch() -> None:
+    log = IndexedLog(read(".log"))
+    index = OffsetIndex(read(".index"), 0)
+    entry = index[1]
+    assert check_offset_entry(entry, log) is None
+    frame = log.frame_at(entry.position)
+    assert frame is not None
+    first = log.first_offset(frame)
+    above = entry._replace(offset=entry.offset + 1)
+    assert check_offset_entry(above, log) == OffsetMismatch(entry.offset + 1, entry.offset, misleads=False)
+    below = entry._replace(offset=first - 1)
+    assert check_offset_entry(below, log) == OffsetMismatch(first - 1, entry.offset, misleads=True)
+    for position in (-1, len(log.buffer), 1 << 31, entry.position + 1):
+        nowhere = OffsetIndexEntry(entry.offset, position)
+        assert check_offset_entry(nowhere, log) == OffsetMismatch(entry.offset, -1, misleads=True)
+
+
+def test_only_headers_are_read_for_offsets() -> None:
+    log: Any = CountedBytes(read(".log"))
+    index = OffsetIndex(read(".index"), 0)
+    assert all(mismatch is None for _, mismatch in check_offset_index(index, IndexedLog(log)))
+    assert 0 < log.asked <= 27 * len(index)
+
+
+def test_a_time_entry_is_looked_up_by_the_offset_index() -> None:
+    data = read(".log")
+    index = OffsetIndex(read(".index"), 0)
+    frames = []
+    log = IndexedLog(data)
+    while frame := log.frame_at(frames[-1].position + frames[-1].size if frames else 0):
+        frames.append(frame)
+    last = frames[-1]
+    counted: Any = CountedBytes(data)
+    times = TimeIndex(build_time_index([TimeIndexEntry(log.max_timestamp(last), last.last_offset)], 0), 0)
+    assert [found for _, found in check_time_index(times, index, IndexedLog(counted))] == [[]]
+    assert counted.asked < len(data) - index[0].position
+
+
+def time_checks(*entries: tuple[int, int]) -> list[list[TimeMismatch]]:
+    times = TimeIndex(b"".join(struct.pack(">qi", *entry) for entry in entries), 0)
+    return [found for _, found in check_time_index(times, OffsetIndex(read(".index"), 0), IndexedLog(read(".log")))]
+
+
+def test_time_entries_that_disagree_are_told() -> None:
+    stamp, offset = TimeIndex(read(".timeindex"), 0)[0]
+    assert time_checks((stamp, offset)) == [[]]
+    assert time_checks((stamp - 1, offset)) == [[TimeMismatch("timestamp-mismatch", stamp - 1, stamp)]]
+    again = [[], [TimeMismatch("timestamp-out-of-order", stamp, stamp)]]
+    assert time_checks((stamp, offset), (stamp, offset)) == again
+    assert time_checks((stamp, 1 << 30)) == [[TimeMismatch("offset-not-found", 1 << 30, -1)]]
+
+
+def test_an_offset_inside_a_batch_is_not_found() -> None:
+    segment = DAMAGED / "timeindex-trunc-5-clean" / "dplain-0" / "00000000000000000046"
+    log = IndexedLog(read(".log", segment))
+    frame = log.frame_at(0)
+    assert frame is not None
+    times = TimeIndex(struct.pack(">qi", 1, frame.last_offset - 46 - 1), 46)
+    [(_, found)] = list(check_time_index(times, OffsetIndex(b"", 46), log))
+    assert found == [TimeMismatch("offset-not-found", frame.last_offset - 1, frame.last_offset)]

@@ -1,0 +1,109 @@
+"""Files that real brokers wrote: read without a problem, built again byte for byte."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_files import DAMAGED, healthy, name_of
+
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint
+from kseg.sidefiles.kinds import SideFile, read_items
+from kseg.sidefiles.leader_epochs import build_leader_epochs
+from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry, build_offset_index
+from kseg.sidefiles.partition_metadata import build_partition_metadata
+from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
+from kseg.sidefiles.producer_snapshot import build_producer_snapshot, order_as_broker
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
+from kseg.sidefiles.transaction_index import build_transaction_index
+
+BUILDERS: dict[str, Callable[[list[Any], int], bytes]] = {
+    ".index": build_offset_index,
+    ".timeindex": build_time_index,
+    ".txnindex": lambda entries, _base: build_transaction_index(entries),
+    ".snapshot": lambda entries, _base: build_producer_snapshot(entries),
+    "leader-epoch-checkpoint": lambda entries, _base: build_leader_epochs(entries),
+    ".leader_epoch_checkpoint": lambda entries, _base: build_leader_epochs(entries),
+    "partition.metadata": lambda entries, _base: build_partition_metadata(entries[0]),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, lambda entries, _base: build_offset_checkpoint(entries)),
+}
+EMPTY_CHECKPOINT = b"0\n0\n"
+
+
+@pytest.mark.parametrize("file", healthy(*BUILDERS), ids=name_of)
+def test_a_real_file_comes_out_as_it_went_in(file: SideFile) -> None:
+    data = Path(file.path).read_bytes()
+    items = list(read_items(file.kind, data, file.base_offset))
+    assert problems_of(items) == []
+    built = BUILDERS[file.kind](entries_of(items), file.base_offset)
+    assert built == data or (not data and built == EMPTY_CHECKPOINT)
+
+
+@pytest.mark.parametrize("file", [file for file in healthy(".snapshot") if "kafka-4.3.1" in file.path], ids=name_of)
+def test_producers_are_ordered_as_the_broker_orders_them(file: SideFile) -> None:
+    entries = entries_of(read_items(".snapshot", Path(file.path).read_bytes()))
+    # Brokers number producers one by one, so that the order in which they were first seen is seldom any other.
+    assert order_as_broker(sorted(entries)) == entries
+
+
+@pytest.mark.parametrize("file", healthy("meta.properties", ".kafka_cleanshutdown", "quorum-state"), ids=name_of)
+def test_a_real_property_file_has_one_entry_and_no_problem(file: SideFile) -> None:
+    items = list(read_items(file.kind, Path(file.path).read_bytes()))
+    assert problems_of(items) == []
+    assert len(items) == 1
+
+
+def test_room_set_aside_is_told_and_no_entry() -> None:
+    folder = DAMAGED / "room-ahead" / "dplain-0"
+    data = (folder / "00000000000000000116.index").read_bytes()
+    index = OffsetIndex(data, 116)
+    assert 0 < len(index) < index.room == 1024
+    used = len(index) * 8
+    assert build_offset_index(index, 116) == data[:used]
+    assert problems_of(index.items()) == [
+        SideFileProblem("zero-tail", used, 8192 - used, f"{1024 - len(index)} entries not in use")
+    ]
+    data = (folder / "00000000000000000116.timeindex").read_bytes()
+    times = TimeIndex(data, 116)
+    assert build_time_index(times, 116) == data[: len(times) * 12]
+    assert [problem.code for problem in problems_of(times.items())] == ["zero-tail"]
+    assert index.sanity_problem() is None
+    assert "the last timestamp 0 is below the first" in str(times.sanity_problem())
+
+
+def test_entries_whose_last_bytes_are_zero_are_in_use() -> None:
+    entries = [OffsetIndexEntry(12, 1 << 8), OffsetIndexEntry(40, 1 << 24)]
+    data = build_offset_index(entries, 10)
+    assert list(OffsetIndex(data + bytes(80), 10)) == entries
+    assert list(OffsetIndex(data, 10)) == entries
+
+
+def test_the_only_entry_of_a_time_index_may_be_zero() -> None:
+    entry = TimeIndexEntry(0, 7)
+    assert list(TimeIndex(build_time_index([entry], 7), 7)) == [entry]
+    assert list(TimeIndex(bytes(24), 7)) == []
+
+
+def test_an_offset_too_far_from_the_base_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        build_offset_index([OffsetIndexEntry(1 << 31, 0)], 0)
+    with pytest.raises(ValueError, match="does not fit"):
+        build_time_index([TimeIndexEntry(0, 1 << 31)], 0)
+
+
+def test_lookups_find_the_last_entry_that_is_not_above() -> None:
+    file = next(file for file in healthy(".index") if Path(file.path).stat().st_size >= 24)
+    index = OffsetIndex(Path(file.path).read_bytes(), file.base_offset)
+    entries = list(index)
+    assert index.lookup(entries[0].offset - 1) == (file.base_offset, 0)
+    for entry, following in pairwise(entries):
+        assert index.lookup(entry.offset) == index.lookup(following.offset - 1) == entry
+    assert index.lookup(1 << 60) == entries[-1]
+    times = TimeIndex(build_time_index([TimeIndexEntry(100, 1), TimeIndexEntry(200, 5)], 0), 0)
+    assert [times.lookup(stamp) for stamp in (99, 100, 199, 200)] == [(-1, 0), (100, 1), (100, 1), (200, 5)]
+
+
+def test_copies_of_remote_indexes_have_the_base_offset_of_their_name() -> None:
+    copies = {name: file for file in healthy(".index") if (name := Path(file.path).name).startswith("220_")}
+    assert [(file.base_offset, file.is_remote_copy) for file in copies.values()] == [(220, True)]

@@ -21,6 +21,10 @@ MAX_HEADERS = 1 << 20
 FRAMES_PER_CALL = 8192
 """Frames that one call of the kernel hands over (32 bytes each)."""
 
+RUN_BYTES = 1 << 18
+"""Bytes of frames that one call of the kernel hands over (compressed ones count eightfold), or a single frame: so few
+that they are still in a processor's cache when they are looked at again."""
+
 WINDOW_BYTES = 1 << 20
 """Bytes read at a time where a file is not mapped."""
 

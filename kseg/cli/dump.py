@@ -1,25 +1,29 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument
+from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument, usable_cores
 from kseg.cli.side_files import side_file_options, side_printer
 from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
+from kseg.kernel import COMPILED
+from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.printer import Printer, Span, Style, offsets_between
+from kseg.output.printer import Span, Style, offsets_between
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile, between, expand_path, list_segments, segment_file, segments_at
-from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source, open_source
 from kseg.sidefiles.kinds import SideFile, list_side_files, side_file
+
+if TYPE_CHECKING:
+    from kseg.segment.isolation import Transactions
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
 
@@ -74,6 +78,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     is_flag=True,
     help="Of directories, print side files and .deleted, .cleaned, .swap files too.",
 )
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @side_file_options
 @output_options
 def command(**options: Any) -> int:
@@ -82,6 +87,7 @@ def command(**options: Any) -> int:
     Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
+    keep_freed_memory()
     with open_sink(options["output"]) as sink:
         return Dump(sink, options).run()
 
@@ -101,20 +107,33 @@ class Dump:
         contents = options["print_data_log"] or decoder is not None
         deep = options["deep_iteration"] or contents
         style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
-        self.printer = _printer(options["form"], sink, style, self.scratch)
+        self.is_selective = any(options[name] is not None for name in ("offsets", "limit")) or self._reads_committed
+        self.printer = self._make_printer(sink, style)
         self.side = side_printer(options, sink, self.scratch, self.notices.warning)
         self.first: int
         self.last: int
         self.first, self.last = options["offsets"] or (0, (1 << 63) - 1)
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
-        self.is_selective = any(options[name] is not None for name in ("offsets", "limit")) or self._reads_committed
         self.damaged_ranges = self.damaged_bytes = 0
         self.status = 0
 
     @property
     def _reads_committed(self) -> bool:
         return bool(self.options["isolation"] == "read_committed")
+
+    def _make_printer(self, sink: Sink, style: Style) -> Any:
+        """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
+        if self.options["form"] == "json":
+            from kseg.output.jsonl import JsonLinesPrinter as Form
+        else:
+            from kseg.output.kafka_text import KafkaTextPrinter as Form  # type: ignore[assignment]
+        jobs = self.options["jobs"] or usable_cores()
+        if jobs == 1 or self.is_selective or self.options["stop_on_damage"] or not COMPILED:
+            return Form(sink, style, self.scratch)
+        from kseg.output.parallel import ParallelPrinter
+
+        return ParallelPrinter(sink, lambda turn: Form(turn, style, Scratch(self.scratch.max_batch_bytes)), jobs)
 
     def run(self) -> int:
         """Prints every path; the highest exit status of all."""
@@ -174,6 +193,8 @@ class Dump:
             files = between(files, self.first, self.last)
         self.transactions = None
         if self._reads_committed and os.path.exists(path):
+            from kseg.segment.isolation import Transactions
+
             beside = list_segments(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)))
             logs = [file for file in beside if file.kind == ".log"]
             if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
@@ -204,13 +225,19 @@ class Dump:
             return
         with open_source(file.path) as source:
             if self._reads_committed and self.transactions is None:
+                from kseg.segment.isolation import Transactions
+
                 self.transactions = Transactions()
                 self.transactions.read(self._reader(file, source, live))
             if self.left == 0:
                 raise EndOfDumpError
-            self.printer.begin(file)
-            self._items(file, self._reader(file, source, live))
-            self.printer.finish()
+            try:
+                self.printer.begin(file)
+                self._items(file, self._reader(file, source, live))
+                self.printer.finish()
+            except BaseException:
+                self.printer.abandon()
+                raise
             if source.current_size() < source.size:
                 self.notices.warning(f"{file.path}: the file shrank while it was read")
             elif source.has_lost_pages:
@@ -303,13 +330,3 @@ def _decoder(options: dict[str, Any]) -> Any:
 
             return decoder(name, options["redact"])
     return None
-
-
-def _printer(form: str, sink: Sink, style: Style, scratch: Scratch) -> Printer:
-    if form == "json":
-        from kseg.output.jsonl import JsonLinesPrinter
-
-        return JsonLinesPrinter(sink, style, scratch)
-    from kseg.output.kafka_text import KafkaTextPrinter
-
-    return KafkaTextPrinter(sink, style, scratch)

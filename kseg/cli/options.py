@@ -1,5 +1,6 @@
 """Options that several commands share, and the kinds of values they take."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -74,3 +75,10 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on: what ``--jobs`` defaults to."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

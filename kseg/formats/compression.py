@@ -275,7 +275,7 @@ def _snappy_size(block: memoryview) -> int:
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_EXPANSION = 255
 _LZ4_LARGEST_BLOCK = 4 << 20
-_LZ4_STEP = 16 << 20
+_LZ4_STEP = 1 << 20
 _CONTENT_CHECKSUM, _CONTENT_SIZE = 0x04, 0x08
 
 

@@ -10,7 +10,6 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from kseg.formats.control import control_object, parse_control
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import jsonl as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
@@ -53,7 +52,7 @@ class JsonLinesPrinter(Printer):
 
     _context: tuple[bytes, bytes, bytes]
 
-    def begin(self, file: SegmentFile) -> None:
+    def enter(self, file: SegmentFile) -> None:
         self._file = file
         self._name, self._topic = name_value(file.path), name_value(file.topic)
         name = encode(self._name)
@@ -160,6 +159,8 @@ class JsonLinesPrinter(Printer):
     def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
         """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
         if batch.is_control:
+            from kseg.formats.control import control_object, parse_control  # with its schemas it takes 6 ms
+
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
         decoded = self.style.decoder.decode(record.key, record.value, record.offset)
         return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)

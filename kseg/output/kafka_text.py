@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
-from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import text as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
@@ -43,8 +42,11 @@ class KafkaTextPrinter(Printer):
             | kernel.ESCAPE * style.escape
         )
 
-    def begin(self, file: SegmentFile) -> None:
+    def enter(self, file: SegmentFile) -> None:
         self._file = file
+
+    def begin(self, file: SegmentFile) -> None:
+        self.enter(file)
         self._put(b"Dumping " + os.fsencode(os.path.normpath(file.path) if file.path != "-" else "-") + b"\n")
         if file.kind == ".checkpoint":
             if file.base_offset is None:
@@ -120,6 +122,8 @@ class KafkaTextPrinter(Printer):
     def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
         """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
         if batch.is_control:
+            from kseg.formats.control import control_text, parse_control  # with its schemas it takes 6 ms
+
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
         else:
             decoded = self.style.decoder.decode(record.key, record.value, record.offset)

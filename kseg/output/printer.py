@@ -56,8 +56,12 @@ class Printer:
         self._out = bytearray(OUTPUT_BYTES)
         self._state = int64s(8)
 
-    def begin(self, file: SegmentFile) -> None:
+    def enter(self, file: SegmentFile) -> None:
+        """What follows is of this file, whose beginning another printer may have printed."""
         raise NotImplementedError
+
+    def begin(self, file: SegmentFile) -> None:
+        self.enter(file)
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         """One batch; ``spans`` picks the rows (first, stop) that are shown of its records, None: all."""
@@ -74,12 +78,15 @@ class Printer:
         """Ends a file."""
         self._flush()
 
+    def abandon(self) -> None:
+        """Called where something went wrong between `begin` and `finish`."""
+
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
         is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
         if is_irregular or reader.era_07 or self.style.decoder is not None:
             for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False))
+                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
             return
         first = 0
         while first < run.count:
@@ -122,7 +129,7 @@ class Printer:
             else:
                 at = state[STATE_NEXT]
                 if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
-                    self.batch(reader.batch(run, at, keep=False))
+                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch))
                 state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
                 state[STATE_ORIGIN] = origin
 

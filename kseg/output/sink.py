@@ -4,7 +4,6 @@ import os
 import select
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -103,6 +102,8 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 
 @contextmanager
 def _replace(target: str, path: str) -> Iterator[Sink]:
+    import tempfile
+
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=os.path.dirname(target))
     except OSError as error:

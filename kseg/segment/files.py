@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from kseg.errors import PathError
 
@@ -141,7 +140,7 @@ def expand_path(path: str) -> list[str]:
     if partitions := list_partitions(path):
         return partitions
     # Only now: a log directory may well be called data-1.
-    if parse_partition_name(Path(path).resolve().name):
+    if parse_partition_name(os.path.basename(os.path.realpath(path))):
         return [path]
     raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or .checkpoint file in it)")
 

@@ -18,7 +18,7 @@ from kseg.formats import record_batch, v07
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
-from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
+from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import compressed_bytes, continues, describe, last_offset_claimed
 from kseg.segment.items import Damage
@@ -78,6 +78,7 @@ class SegmentReader:
         self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._state = int64s(8)
         self._state[2] = -1
+        self._state[5] = RUN_BYTES
         self._tables = (_table(1), _table(1))
         self._last_offset = -1
 
@@ -97,14 +98,17 @@ class SegmentReader:
                 for i in range(item.count):
                     yield self.batch(item, i)
 
-    def batch(self, run: Run, i: int, keep: bool = True) -> Batch:
-        """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source."""
+    def batch(self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None) -> Batch:
+        """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source.
+
+        Another thread than the reader's gives a ``scratch`` of its own.
+        """
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
         is_valid = bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT)
         kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
-        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, self.scratch)
+        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
         return batch

@@ -6,10 +6,8 @@ compiled kernel can guard the mapping (`kseg.kernel.guard`: what is gone reads a
 
 import mmap
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from contextlib import suppress
 from threading import Lock
 from typing import BinaryIO
@@ -119,6 +117,9 @@ def _map(descriptor: int, size: int) -> mmap.mmap | None:
 
 def _map_copy(descriptor: int, size: int) -> mmap.mmap:
     """A mapping of an unnamed temporary copy, which nobody can cut, so that it needs no guard."""
+    import shutil
+    import tempfile
+
     with os.fdopen(os.dup(descriptor), "rb") as stream, tempfile.TemporaryFile() as spool:
         shutil.copyfileobj(stream, spool, WINDOW_BYTES)
         spool.truncate(size)
@@ -168,6 +169,9 @@ def _seekable(stream: BinaryIO) -> int:
     """A descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary one they go to."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
+    import shutil
+    import tempfile
+
     with tempfile.TemporaryFile() as spool:
         shutil.copyfileobj(stream, spool, WINDOW_BYTES)
         spool.flush()

@@ -1,0 +1,162 @@
+"""A dump on several threads: the kernel renders, and codecs decompress, without holding Python's global lock.
+
+What is printed is cut into tasks. Any thread may work on any task, but bytes leave in the order of the tasks: a thread
+fills its own output buffer, and waits for its task's turn only where that is full or the task done. So memory is that
+of a serial dump times the number of threads.
+"""
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Lock, Semaphore, Thread
+from typing import Any
+
+from kseg.formats.rows import int64s
+from kseg.kernel.native import FRAME_WIDTH
+from kseg.output.printer import Printer
+from kseg.output.sink import Sink
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+
+SERIAL_BYTES = 1 << 20
+"""So much is rendered before threads are started: for less they'd cost more than they bring."""
+
+TASKS_PER_THREAD = 4
+
+Task = Callable[[Printer], None]
+
+
+class TurnSink(Sink):
+    """Stands between one printer and the sink of all: what is written waits until all earlier tasks have written."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.is_terminal = sink.is_terminal
+        self._sink = sink
+        self._before: Any = None
+
+    def enter(self, before: Any) -> None:
+        """Begins a task whose turn comes when ``before`` is released."""
+        self._before = before
+
+    def wait(self) -> None:
+        if self._before is not None:
+            self._before.acquire()
+            self._before = None
+
+    def write(self, data: bytes) -> None:
+        self.wait()
+        self._sink.write(data)
+
+    def write_view(self, view: Any) -> None:
+        self.wait()
+        self._sink.write_view(view)
+
+    def flush(self) -> None:
+        """Nothing is gathered here."""
+
+
+class ParallelPrinter:
+    """Prints as one of its printers would. Call `abandon` before what is being printed goes away."""
+
+    def __init__(self, sink: Sink, make: Callable[[Sink], Printer], jobs: int) -> None:
+        self._sink = sink
+        self._make = make
+        self._jobs = jobs
+        self._printers = [make(sink)]
+        self._threads: list[Thread] = []
+        self._tasks: SimpleQueue[tuple[Task, SegmentFile | None, Any, Any]] = SimpleQueue()
+        self._room = Semaphore(jobs * TASKS_PER_THREAD)
+        self._last: Any = Lock()
+        self._file: SegmentFile | None = None
+        self._rendered = 0
+        self._failure: BaseException | None = None
+        self._is_dropping = False
+
+    @property
+    def style(self) -> Any:
+        return self._printers[0].style
+
+    @property
+    def errors(self) -> int:
+        return sum(printer.errors for printer in self._printers)
+
+    def begin(self, file: SegmentFile) -> None:
+        self._file = file
+        self._submit(lambda printer: printer.begin(file), 0)
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        """A run of frames, whose rows the reader will overwrite."""
+        rows = int64s(run.count * FRAME_WIDTH)
+        rows[:] = run.rows[: run.count * FRAME_WIDTH]
+        kept = Run(rows, run.count)
+        self._submit(lambda printer: printer.run(reader, kept), run.end - run.position)
+
+    def damage(self, damage: Damage) -> None:
+        self._submit(lambda printer: printer.damage(damage), 0)
+
+    def trailing(self, damage: Damage, is_told: bool = True) -> None:
+        self._submit(lambda printer: printer.trailing(damage, is_told), 0)
+
+    def finish(self) -> None:
+        """Ends a file: all of it is written. Raises what went wrong in a thread."""
+        if self._threads:
+            self._drain()
+            self._raise()
+        else:
+            self._printers[0].finish()
+
+    def abandon(self) -> None:
+        """Drops what is not yet begun and returns when no thread looks at a file any more."""
+        if self._threads:
+            self._is_dropping = True
+            self._drain()
+            self._is_dropping = False
+
+    def _drain(self) -> None:
+        with self._last:  # tasks end in their order
+            return
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _submit(self, task: Task, size: int) -> None:
+        if not self._threads and self._rendered < SERIAL_BYTES:
+            self._rendered += size
+            task(self._printers[0])
+            return
+        if not self._threads:
+            self._start()
+        self._room.acquire()
+        self._raise()
+        before, self._last = self._last, Lock()
+        self._last.acquire()
+        self._tasks.put((task, self._file, before, self._last))
+
+    def _start(self) -> None:
+        self._printers[0].finish()
+        for _ in range(self._jobs):
+            sink = TurnSink(self._sink)
+            printer = self._make(sink)
+            self._printers.append(printer)
+            thread = Thread(target=self._work, args=(printer, sink), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self, printer: Printer, sink: TurnSink) -> None:
+        file = None
+        while True:
+            task, its_file, before, after = self._tasks.get()
+            sink.enter(before)
+            try:
+                if self._failure is None and not self._is_dropping:
+                    if its_file is not None and its_file is not file:
+                        printer.enter(its_file)
+                        file = its_file
+                    task(printer)
+                    printer.finish()
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that submits tasks
+                self._failure = self._failure or error
+            sink.wait()
+            after.release()
+            self._room.release()

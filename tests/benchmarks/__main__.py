@@ -1,0 +1,157 @@
+"""Speed of kseg beside Kafka's own tools: ``python -m tests.benchmarks`` from the repository's root.
+
+Every number is the best of some rounds, in which all programs take turns; only the ratios mean something elsewhere.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.benchmarks.peers import PeerError, Peers
+from tests.benchmarks.process import printed, timed
+from tests.benchmarks.segments import KINDS, SEEDS, grown
+
+KSEG = [sys.executable, "-m", "kseg"]
+DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
+WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
+WALK_ROUNDS, WARM_ROUNDS = 3, 8
+
+Measure = Callable[[], float]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
+    parser.add_argument("--only", default="walk,dump,start,interpreted", help="parts (default: all four)")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
+                        help="where segments and jars are kept")  # fmt: skip
+    parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
+    return parser.parse_args()
+
+
+def best(measures: dict[str, Measure], rounds: int) -> dict[str, float]:
+    """The smallest of each measure, all of them taken in turns."""
+    found = dict.fromkeys(measures, float("inf"))
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            found[name] = min(found[name], measure())
+    return found
+
+
+def row(*cells: object) -> None:
+    shown = [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
+    print(f"| {' | '.join(shown)} |", flush=True)
+
+
+def head(*cells: str) -> None:
+    print()
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
+    """CRC and walk of every record, process start taken off."""
+    print("\nCRC and all records, warm (kseg / Kafka's MemoryRecords over a mapping)")
+    head("input", "1 thread, GB/s", "Java, GB/s", "1 thread : Java", "2 threads : 1")
+    for kind, path in files.items():
+        counts = set()
+
+        def seconds(command: list[str], counts: set[int] = counts) -> float:
+            found, records = printed(command)
+            counts.add(records)
+            return found
+
+        measures: dict[str, Measure] = {
+            "one": lambda path=path: seconds([*WALK, str(path), "1", str(WALK_ROUNDS)]),
+            "two": lambda path=path: seconds([*WALK, str(path), "2", str(WALK_ROUNDS)]),
+        }
+        if peers:
+            measures["java"] = lambda path=path: seconds(peers.walk(path, WARM_ROUNDS))
+        found = best(measures, rounds)
+        if len(counts) != 1:
+            raise SystemExit(f"{path}: different counts of records: {counts}")
+        java = found.get("java", float("nan"))
+        size = path.stat().st_size / 1e9
+        row(kind, size / found["one"], size / java, java / found["one"], found["one"] / found["two"])
+
+
+def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
+    """Whole processes that print all records to nowhere."""
+    print("\ndump --deep-iteration --print-data-log, whole process (kafka-dump-log's class : kseg)")
+    head("input", "text, s", "JSON, s", "Kafka, s", "Kafka : text", "Kafka : JSON", "anonymous MiB")
+    for kind, path in files.items():
+        peaks = [0]
+
+        def seconds(command: list[str], peaks: list[int] = peaks) -> float:
+            taken, peak = timed(command)
+            peaks.append(peak)
+            return taken
+
+        measures: dict[str, Measure] = {
+            "text": lambda path=path: seconds([*DUMP, str(path)]),
+            "json": lambda path=path: seconds([*DUMP, "--format", "json", str(path)]),
+        }
+        if peers:
+            measures["java"] = lambda path=path: timed(peers.dump(path))[0]
+        found = best(measures, rounds)
+        java = found.get("java", float("nan"))
+        row(kind, found["text"], found["json"], java, java / found["text"], java / found["json"], max(peaks) >> 20)
+
+
+def starts(folder: Path, seeds: Path, rounds: int) -> None:
+    small = folder / "small" / f"{0:020}.log"
+    small.parent.mkdir(parents=True, exist_ok=True)
+    small.write_bytes((seeds / "tiny.log").read_bytes()[:340])
+    found = best(
+        {
+            "click": lambda: timed([sys.executable, "-c", "import click"])[0],
+            "help": lambda: timed([*KSEG, "--help"])[0],
+            "small": lambda: timed([*DUMP, str(small)])[0],
+        },
+        5 * rounds,
+    )
+    head("start", "ms", ": python -c 'import click'")
+    row("python -c 'import click'", 1000 * found["click"], 1.0)
+    row("kseg --help", 1000 * found["help"], found["help"] / found["click"])
+    row("kseg dump of 340 bytes", 1000 * found["small"], found["small"] / found["click"])
+
+
+def interpreted(folder: Path, seeds: Path, kinds: list[str]) -> None:
+    head("interpreted kernel", "M records/s")
+    for kind in kinds:
+        path = grown(seeds, kind, 1, folder)
+        seconds, records = printed([*WALK, str(path), "1", "3"], KSEG_KERNEL="python")
+        row(kind, records / seconds / 1e6)
+
+
+def main() -> None:
+    chosen = arguments()
+    kinds, parts = chosen.kinds.split(","), chosen.only.split(",")
+    peers = None
+    try:
+        peers = Peers(chosen.folder)
+    except PeerError as error:
+        print(f"without Kafka's own tools: {error}", file=sys.stderr)
+    files = {kind: grown(chosen.seeds, kind, chosen.mib, chosen.folder) for kind in kinds}
+    for path in files.values():
+        with path.open("rb") as file:
+            while file.read(1 << 20):
+                continue  # so that every program finds it in memory
+    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, segments of {chosen.mib} MiB")
+    if "walk" in parts:
+        walks(files, peers, chosen.rounds)
+    if "dump" in parts:
+        dumps(files, peers, chosen.rounds)
+    if "start" in parts:
+        starts(chosen.folder, chosen.seeds, chosen.rounds)
+    if "interpreted" in parts:
+        interpreted(chosen.folder, chosen.seeds, kinds)
+
+
+if __name__ == "__main__":
+    main()

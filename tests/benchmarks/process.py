@@ -1,0 +1,47 @@
+"""Whole processes: how long one takes, and the most anonymous memory it and its children held at once."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+PROC = Path("/proc")
+LOOK_SECONDS = 0.004
+
+
+def timed(command: list[str], **environment: str) -> tuple[float, int]:
+    """(wall seconds, peak anonymous bytes) of a command that must end with 0; its output is thrown away."""
+    start, peak = time.perf_counter(), 0
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+    )
+    while process.poll() is None:
+        peak = max(peak, anonymous_bytes(process.pid))
+        time.sleep(LOOK_SECONDS)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit status {process.returncode}")
+    return seconds, peak
+
+
+def printed(command: list[str], **environment: str) -> tuple[float, int]:
+    """What one of the two walks prints: seconds of its best round, and records."""
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **environment}, check=True
+    )
+    seconds, records = done.stdout.split()
+    return float(seconds), int(records)
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Anonymous resident memory of a process and its children; 0 where the system does not tell."""
+    total = 0
+    try:
+        for line in (PROC / f"{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon"):
+                total += int(line.split()[1]) * 1024
+        for task in (PROC / f"{pid}/task").iterdir():
+            total += sum(anonymous_bytes(int(child)) for child in (task / "children").read_text().split())
+    except OSError:
+        return total  # it has just ended
+    return total

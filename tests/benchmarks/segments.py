@@ -1,0 +1,33 @@
+"""Segments of any size, grown from the real batches of testdata/speed."""
+
+from pathlib import Path
+
+KINDS = ("1k", "100b", "tiny", "lz4", "zstd")
+SEEDS = Path(__file__).resolve().parent.parent.parent / "testdata" / "speed"
+
+
+def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
+    """A segment of at least ``mib`` MiB: the batches of one kind over and over, their base offsets rising."""
+    path = folder / f"{kind}-{mib}" / f"{0:020}.log"
+    if path.exists() and path.stat().st_size >= mib << 20:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seed = bytearray((seeds / f"{kind}.log").read_bytes())
+    places = list(_batches(seed))
+    next_offset = 0
+    with path.open("wb") as out:
+        while out.tell() < mib << 20:
+            for position, offsets in places:
+                seed[position : position + 8] = next_offset.to_bytes(8, "big")
+                next_offset += offsets
+            out.write(seed)
+    return path
+
+
+def _batches(data: bytes) -> "list[tuple[int, int]]":
+    """Position of each batch, and how many offsets it takes."""
+    found, position = [], 0
+    while position < len(data):
+        found.append((position, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    return found

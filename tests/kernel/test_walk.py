@@ -1,0 +1,137 @@
+"""Frames whose records are walked in the same pass, a bounded scan, and passes in windows of a reused buffer."""
+
+import os
+
+import pytest
+from rendering import batch, int64s, message, record
+
+from kseg.kernel import frames
+from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
+
+RIGHT = frames.CRC_RIGHT | frames.RECORDS_RIGHT
+
+
+def scanned(data, walk=True, budget=0):
+    """(status, states of the frames, records walked, position reached)."""
+    rows, state = int64s(64 * FRAME_WIDTH), int64s(8)
+    state[2], state[5], state[6] = -1, budget, walk
+    table = memoryview(bytearray(4)).cast("I")
+    status = frames.scan(data, len(data), rows, False, table, table, state)
+    states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(state[1])]
+    return status, states, state[7], state[0]
+
+
+def records(count, start=0, size=10):
+    return [record(start + k, value=b"v" * size) for k in range(count)]
+
+
+@pytest.mark.parametrize(
+    "frame, walked",
+    [
+        (batch(records(5)), 5),
+        (batch([]), 0),
+        (message(0, 0, b"key", b"value"), 1),
+        (message(0, 1, None, b"value"), 1),
+    ],
+    ids=["v2", "empty", "v0", "v1"],
+)
+def test_frames_with_nothing_wrong_are_told_so(frame, walked):
+    assert scanned(frame) == (frames.DONE, [RIGHT], walked, len(frame))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        batch(records(3), attributes=4),
+        batch([*records(2), b"\x20rubbish"], count=3),
+        batch(records(2) + records(1)),
+        batch([record(0), record(7)]),
+        batch(records(3), count=3, last_delta=1),
+        batch(records(2), count=1),
+        batch(records(2), count=-1),
+    ],
+    ids=["compressed", "rubbish", "not rising", "out of range", "too many", "bytes left", "negative"],
+)
+def test_frames_to_be_opened_are_left(frame):
+    assert scanned(frame) == (frames.DONE, [frames.CRC_RIGHT], 0, len(frame))
+
+
+def test_records_are_walked_only_on_request():
+    assert scanned(batch(records(5)), walk=False)[1:3] == ([frames.CRC_RIGHT], 0)
+
+
+def test_a_budget_ends_a_scan_between_frames():
+    one = batch(records(1))
+    assert scanned(one * 5, budget=1) == (frames.FULL, [RIGHT], 1, len(one))
+    assert scanned(one * 5, budget=len(one) + 1) == (frames.FULL, [RIGHT] * 2, 2, 2 * len(one))
+    assert scanned(one * 5, budget=5 * len(one)) == (frames.DONE, [RIGHT] * 5, 5, 5 * len(one))
+
+
+def test_compressed_bytes_weigh_more():
+    one = batch(records(1), attributes=3)
+    assert scanned(one * 9, budget=len(one) + 1)[3] == len(one)
+
+
+def passed(path, end=None):
+    """(windows seen, frames, records, position) of a pass over a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        windows = Windows(descriptor, 0, os.fstat(descriptor).st_size if end is None else end)
+        counts = [count for _, _, count, _ in windows]
+    finally:
+        os.close(descriptor)
+    return len(counts), sum(counts), windows.records, windows.position
+
+
+def test_a_pass_finds_what_the_reader_finds(testdata):
+    compared = 0
+    for path in sorted(testdata.glob("kafka-*/*/*/*.log")) + sorted(testdata.glob("speed/*.log")):
+        with open_source(str(path)) as source:
+            found = [item for item in SegmentReader(source).runs() if source.size]
+            intact = all(hasattr(item, "rows") and item.rows[FRAME_STATE] for item in found)
+            count = sum(getattr(item, "count", 0) for item in found)
+            if intact and found:
+                _, frames_seen, _, position = passed(path)
+                assert (frames_seen, position) == (count, source.size)
+                compared += 1
+    assert compared > 20
+
+
+def test_frames_that_lie_across_windows_are_seen_once(tmp_path):
+    path = tmp_path / "many.log"
+    one = batch(records(40, size=1000))
+    path.write_bytes(one * 60)
+    seen, count, walked, position = passed(path)
+    assert seen > 2
+    assert (count, walked, position) == (60, 2400, 60 * len(one))
+
+
+def test_a_frame_larger_than_a_window_is_seen(tmp_path):
+    path = tmp_path / "large.log"
+    large, small = batch(records(1, size=3 * WINDOW_BYTES)), batch(records(2))
+    path.write_bytes(small + large + small)
+    assert passed(path)[1:] == (3, 5, len(large) + 2 * len(small))
+
+
+def test_a_pass_ends_before_what_is_not_intact(tmp_path):
+    path = tmp_path / "damaged.log"
+    good = batch(records(3))
+    path.write_bytes(good * 2 + good[:-1] + b"\xff" + good)
+    assert passed(path)[1:] == (2, 6, 2 * len(good))
+
+
+def test_a_length_that_claims_much_makes_no_large_window(tmp_path):
+    path = tmp_path / "claim.log"
+    good = batch(records(3))
+    with path.open("wb") as file:
+        file.write(good + bytes(8) + (LARGEST_WINDOW_BYTES + 1).to_bytes(4, "big") + bytes(4) + b"\x02")
+        file.truncate(4 * LARGEST_WINDOW_BYTES)
+    descriptor = os.open(path, os.O_RDONLY)
+    windows = Windows(descriptor, 0, 4 * LARGEST_WINDOW_BYTES)
+    assert [count for _, _, count, _ in windows] == [1]
+    os.close(descriptor)
+    assert windows.position == len(good)
+    assert len(windows._buffer) == WINDOW_BYTES

@@ -25,6 +25,9 @@ RUN_BYTES = 1 << 18
 """Bytes of frames that one call of the kernel hands over (compressed ones count eightfold), or a single frame: so few
 that they are still in a processor's cache when they are looked at again."""
 
+FIRST_WINDOW_BYTES = 16 << 10
+"""Bytes read first, at each place of a file that is not mapped."""
+
 WINDOW_BYTES = 1 << 20
 """Bytes read at a time where a file is not mapped."""
 

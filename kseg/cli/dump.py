@@ -5,20 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.cli.options import ByteCount, OffsetRange, all_paths, output_options, paths_argument, usable_cores
+from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
+from kseg.cli.questions import Questions, content_decoder, content_options, question_options
 from kseg.cli.side_files import side_file_options, side_printer
+from kseg.cli.views import progress_of, view_options, view_printer
 from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.printer import Span, Style, offsets_between
+from kseg.output.printer import Span, Style
+from kseg.output.progress import pieces
 from kseg.output.sink import Sink, open_sink
-from kseg.segment.batches import Batch, Message, Message07
-from kseg.segment.files import SegmentFile, between, expand_path, list_segments, segment_file, segments_at
+from kseg.segment.batches import Batch, Message07
+from kseg.segment.files import SegmentFile, expand_path, list_segments, segment_file, segments_at
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import Source, open_source
 from kseg.sidefiles.kinds import SideFile, list_side_files, side_file
 
@@ -36,12 +39,13 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "table"]),
     default="text",
     show_default=True,
     help="Form of the output.",
 )
-@click.option("--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive).")
+@content_options
+@question_options
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -69,6 +73,9 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
 @click.option("--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata.")
 @click.option(
+    "--fetch-response", is_flag=True, help="The files are captured answers to fetch requests, of 0.6 and 0.7."
+)
+@click.option(
     "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
 )
 @click.option("--stop-on-damage", is_flag=True, help="End at the first damage instead of going on behind it.")
@@ -80,6 +87,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @side_file_options
+@view_options
 @output_options
 def command(**options: Any) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
@@ -87,6 +95,7 @@ def command(**options: Any) -> int:
     Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
+    options["summary"] = options["summary"] or options["what_if"] is not None
     keep_freed_memory()
     with open_sink(options["output"]) as sink:
         return Dump(sink, options).run()
@@ -107,12 +116,14 @@ class Dump:
         contents = options["print_data_log"] or decoder is not None
         deep = options["deep_iteration"] or contents
         style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
-        self.is_selective = any(options[name] is not None for name in ("offsets", "limit")) or self._reads_committed
+        self.questions = Questions(options, self.scratch, self.notices)
+        self.is_selective = self.questions.is_asked or options["limit"] is not None or self._reads_committed
+        self.sink = sink
         self.printer = self._make_printer(sink, style)
+        self.paths = all_paths(options["paths"], options["files"])
+        self.progress = progress_of(options, self.paths, sink)
+        self.notices.before = self.progress.erase
         self.side = side_printer(options, sink, self.scratch, self.notices.warning)
-        self.first: int
-        self.last: int
-        self.first, self.last = options["offsets"] or (0, (1 << 63) - 1)
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = 0
@@ -124,6 +135,8 @@ class Dump:
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
         """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
+        if view := view_printer(self.options, sink, style, self.scratch):
+            return view
         if self.options["form"] == "json":
             from kseg.output.jsonl import JsonLinesPrinter as Form
         else:
@@ -137,19 +150,23 @@ class Dump:
 
     def run(self) -> int:
         """Prints every path; the highest exit status of all."""
-        try:
-            for path in all_paths(self.options["paths"], self.options["files"]):
-                self._path(path)
-        except EndOfDumpError:
-            self.printer.finish()
+        with self.progress:
+            try:
+                for path in self.paths:
+                    self._path(path)
+            except EndOfDumpError:
+                self.printer.finish()
+            self.progress.erase()
+            self.printer.close()
         self._summarize()
         for line in self.side.report():
             click.echo(on_one_line(line), err=True)
         return max(self.status, int(self.printer.errors + self.side.errors > 0))
 
     def _summarize(self) -> None:
+        self.questions.summarize()
         errors = self.printer.errors
-        if errors and self.options["form"] == "text":
+        if errors and self.options["form"] == "text" and not self.options["summary"]:
             self.notices.warning(
                 f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
                 f"problems with batches: {errors - self.damaged_ranges}"
@@ -188,9 +205,11 @@ class Dump:
 
     def _part(self, path: str) -> None:
         """A partition directory, or one file."""
-        files = segments_at(path, self.options["everything"])
-        if self.options["offsets"] and len(files) > 1:
-            files = between(files, self.first, self.last)
+        all_files = segments_at(path, self.options["everything"])
+        if self.options["open_transactions"]:
+            self._open_transactions(path, all_files)
+            return
+        files = self.questions.among(all_files)
         self.transactions = None
         if self._reads_committed and os.path.exists(path):
             from kseg.segment.isolation import Transactions
@@ -211,6 +230,14 @@ class Dump:
                 self._failed(f"{file.path}: {error.strerror}", 4)
         if self.options["everything"] and os.path.isdir(path):
             self._side_files(path)
+        if self.status < 3 and not self.options["fetch_response"] and self.questions.is_in_vain(all_files, path):
+            self.status = 1
+
+    def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
+        from kseg.cli.open_transactions import list_open
+
+        options = self.options
+        list_open(self.sink, path, files, options["form"], options["now"], self.scratch, options["live"])
 
     def _side_file(self, file: SideFile) -> None:
         errors = self.side.errors
@@ -233,7 +260,12 @@ class Dump:
                 raise EndOfDumpError
             try:
                 self.printer.begin(file)
-                self._items(file, self._reader(file, source, live))
+                if self.options["fetch_response"]:
+                    self._message_sets(file, source)
+                else:
+                    reader = self._reader(file, source, live)
+                    self.questions.begin(reader, file)
+                    self._items(file, reader)
                 self.printer.finish()
             except BaseException:
                 self.printer.abandon()
@@ -256,21 +288,45 @@ class Dump:
         is_07 = file.kind == ".kafka" or self.options["era"] == "0.7"
         return SegmentReader(source, is_07, file.base_offset or 0, live, self.options["max_bytes"], self.scratch)
 
+    def _message_sets(self, file: SegmentFile, source: Source) -> None:
+        from kseg.segment.fetched import message_sets
+
+        for part in message_sets(source, self.scratch):
+            if isinstance(part, Damage):
+                self.damaged_ranges += 1
+                self.damaged_bytes += part.length
+                self.printer.damage(part)
+                continue
+            found, reader = part
+            if found.error_code:
+                self.notices.warning(f"{file.path}: position {found.start}: error code {found.error_code}")
+            if found.missing:
+                self.notices.warning(f"{file.path}: position {found.end}: bytes missing at the end: {found.missing}")
+            self.questions.restart()
+            self._items(file, reader)
+
     def _items(self, file: SegmentFile, reader: SegmentReader) -> None:
         batches, ranges = 0, self.damaged_ranges
+        self.printer.attend(reader)
         for item in reader.runs():
             if isinstance(item, Damage):
                 self._damage(reader, item)
+                self.progress.advance(item.length)
                 continue
             batches += item.count
-            if self.is_selective or self.options["stop_on_damage"]:
-                for i in range(item.count):
-                    self._batch(reader.batch(item, i, keep=False))
-            else:
-                self.printer.run(reader, item)
+            if not all(self._run(reader, run) for run in pieces(item)):
+                break
         self.notices.detail(
             f"{file.path}: bytes: {reader.end}, batches: {batches}, damaged ranges: {self.damaged_ranges - ranges}"
         )
+
+    def _run(self, reader: SegmentReader, run: Run) -> bool:
+        """Prints what is wanted of a run; False where nothing that is wanted follows."""
+        self.progress.advance(run.end - run.position)
+        if self.is_selective or self.options["stop_on_damage"]:
+            return all(self._batch(reader.batch(run, i, keep=False)) for i in range(run.count))
+        self.printer.run(reader, run)
+        return True
 
     def _damage(self, reader: SegmentReader, damage: Damage) -> None:
         from kseg.output.kafka_text import is_passed_over
@@ -288,20 +344,19 @@ class Dump:
         if self.options["stop_on_damage"]:
             raise EndOfDumpError
 
-    def _batch(self, batch: Batch) -> None:
-        if batch.last_offset < self.first:
-            return
-        base = batch.base_offset
-        if isinstance(batch, Message) and batch.last_offset > self.last:
-            base = batch.extent()[0]
-        if (base or 0) > self.last or self._is_hidden(batch):
-            return
+    def _batch(self, batch: Batch) -> bool:
+        """Prints a batch if it is wanted; False where nothing that is wanted follows."""
+        if self.questions.is_behind(batch):
+            return False
+        if self._is_hidden(batch) or not self.questions.holds(batch):
+            return True
         errors = self.printer.errors
         self.printer.batch(batch, self._spans if self.is_selective else None)
         if self.left is not None and not self.printer.style.deep:
             self.left -= 1
         if self.left == 0 or (self.options["stop_on_damage"] and self.printer.errors > errors):
             raise EndOfDumpError
+        return True
 
     def _is_hidden(self, batch: Batch) -> bool:
         if self.transactions is None or isinstance(batch, Message07):
@@ -310,7 +365,7 @@ class Dump:
         return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
 
     def _spans(self, rows: Rows) -> list[Span]:
-        spans = offsets_between(rows, self.first, self.last) if self.options["offsets"] else [(0, rows.count)]
+        spans = self.questions.selection.spans(rows)
         if self.left is None:
             return spans
         kept: list[Span] = []
@@ -323,10 +378,10 @@ class Dump:
 
 
 def _decoder(options: dict[str, Any]) -> Any:
-    """The first decoder that is asked for, in kafka-dump-log's order; None without one."""
+    """The first decoder that is asked for, in kafka-dump-log's order, else formats; None without any."""
     for name in ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state"):
         if options[name.replace("-", "_") + "_decoder"]:
             from kseg.decoders import decoder
 
             return decoder(name, options["redact"])
-    return None
+    return content_decoder(options)

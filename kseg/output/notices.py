@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Literal
 
 import click
@@ -18,6 +19,8 @@ class Notices:
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
         self.is_verbose = verbose
         self._is_quiet = quiet
+        self.before: Callable[[], None] | None = None
+        """Called before a line is written."""
         self._is_colored = color == "always" or (color == "auto" and _is_color_wanted())
 
     def error(self, message: object) -> None:
@@ -34,6 +37,8 @@ class Notices:
             self._put(message, "cyan")
 
     def _put(self, message: str, color: str) -> None:
+        if self.before is not None:
+            self.before()
         prefix = click.style("kseg:", fg=color, bold=True) if self._is_colored else "kseg:"
         # click strips colours from what is no terminal unless it is told otherwise.
         click.echo(f"{prefix} {on_one_line(message)}", err=True, color=self._is_colored)

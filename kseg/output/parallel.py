@@ -84,6 +84,12 @@ class ParallelPrinter:
         self._file = file
         self._submit(lambda printer: printer.begin(file), 0)
 
+    def attend(self, reader: SegmentReader) -> None:
+        """As `Printer.attend`: each task brings its reader along."""
+
+    def close(self) -> None:
+        """As `Printer.close`: `finish` has written all."""
+
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames, whose rows the reader will overwrite."""
         rows = int64s(run.count * FRAME_WIDTH)

@@ -63,6 +63,9 @@ class Printer:
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
 
+    def attend(self, reader: SegmentReader) -> None:
+        """The items that come next, of the file begun last, are those of this reader."""
+
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         """One batch; ``spans`` picks the rows (first, stop) that are shown of its records, None: all."""
         raise NotImplementedError
@@ -80,6 +83,9 @@ class Printer:
 
     def abandon(self) -> None:
         """Called where something went wrong between `begin` and `finish`."""
+
+    def close(self) -> None:
+        """Ends the dump."""
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""

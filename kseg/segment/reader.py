@@ -24,6 +24,8 @@ from kseg.segment.damage import compressed_bytes, continues, describe, last_offs
 from kseg.segment.items import Damage
 from kseg.segment.source import Source
 
+_FRAMES_AHEAD = 64
+
 SHORT_TAIL_BYTES = 17
 """So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
 
@@ -86,6 +88,7 @@ class SegmentReader:
         """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for."""
         self.start = position
         self._frames_first = 1
+        self.source.expect_jumps(True)
         self._last_offset = -1
         self._state[2], self._state[3], self._state[4] = -1, 0, 0
 
@@ -119,6 +122,8 @@ class SegmentReader:
         while position < self.end:
             self._state[0] = position
             rows = self._rows[: frames * FRAME_WIDTH]
+            if self._frames_first < frames == _FRAMES_AHEAD:
+                self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
             status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state)
             count, reached = self._state[1], self._state[0]
@@ -141,6 +146,7 @@ class SegmentReader:
 
     def frame_at(self, position: int) -> Run | None:
         """The intact frame that begins at ``position``, None where none does. Ends the validity of earlier runs."""
+        self.source.expect_jumps(True)
         if not 0 <= position < self.end or not self._claimed_end(position):
             return None
         self._state[0] = position

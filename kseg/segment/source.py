@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from kseg.errors import PathError
 from kseg.kernel import guard
-from kseg.limits import WINDOW_BYTES
+from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 
 STANDARD_INPUT = "-"
 
@@ -30,6 +30,7 @@ class FileBytes:
         self._size = size
         self._window = b""
         self._window_start = 0
+        self._ahead = FIRST_WINDOW_BYTES
 
     def __len__(self) -> int:
         return self._size
@@ -43,7 +44,10 @@ class FileBytes:
     def _read(self, start: int, stop: int) -> bytes:
         at = start - self._window_start
         if at < 0 or stop - self._window_start > len(self._window):
-            wanted = min(max(stop - start, WINDOW_BYTES), self._size - start)
+            # Windows grow while one leads on to the next; whoever jumps about reads little in each place.
+            leads_on = 0 <= at <= len(self._window)
+            self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
+            wanted = min(max(stop - start, self._ahead), self._size - start)
             window = bytearray()
             while len(window) < wanted and (
                 piece := os.pread(self._descriptor, wanted - len(window), start + len(window))
@@ -76,6 +80,11 @@ class Source:
     def current_size(self) -> int:
         """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
         return min(self.size, os.fstat(self._descriptor).st_size)
+
+    def expect_jumps(self, is_so: bool) -> None:
+        """Tells the system whether to read ahead in a mapped file: not while little is wanted of many places."""
+        if self._mapping is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._mapping.madvise(mmap.MADV_RANDOM if is_so else mmap.MADV_NORMAL)
 
     @property
     def has_lost_pages(self) -> bool:

@@ -1,0 +1,45 @@
+"""Keys, and formats of keys and values, on the command line."""
+
+import base64
+import binascii
+from typing import Any
+
+import click
+
+
+class KeyBytes(click.ParamType):  # type: ignore[type-arg]
+    """A key: its text, or ``base64:`` or ``hex:`` and the bytes. ``utf8:`` before a text that begins like that."""
+
+    name = "KEY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        form, colon, rest = str(value).partition(":")
+        try:
+            if colon and form == "base64":
+                return base64.b64decode(rest, validate=True)
+            if colon and form == "hex":
+                return bytes.fromhex(rest)
+        except (binascii.Error, ValueError) as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        text = rest if colon and form == "utf8" else str(value)
+        return text.encode("utf-8", "surrogateescape")
+
+
+class ContentFormat(click.ParamType):  # type: ignore[type-arg]
+    """The name of a format of keys or values, of a class of Kafka's, or ``module:callable``. Yields the name.
+
+    It is loaded at once, so that a wrong name is told before anything is printed.
+    """
+
+    name = "FORMAT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kseg.decoders.values import FormatError, load
+
+        try:
+            load(str(value))
+        except FormatError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)

@@ -1,0 +1,37 @@
+"""``kseg dump --open-transactions``: lists what no marker has ended."""
+
+import os
+
+from kseg.errors import UnsupportedError
+from kseg.formats.rows import Scratch
+from kseg.output.sink import Sink
+from kseg.output.transactions import json_line, text_line
+from kseg.segment.files import SegmentFile, list_segments
+from kseg.segment.open_transactions import find_open, newest_timestamp
+
+
+def list_open(
+    sink: Sink, path: str, files: list[SegmentFile], form: str, now: int | None, scratch: Scratch, live: bool
+) -> None:
+    """The open transactions of one path: a partition directory, or a segment, whose followers may hold the markers.
+
+    Raises PathError where a segment cannot be read, UnsupportedError for what has no transactions.
+    """
+    logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
+    if not logs:
+        raise UnsupportedError(f"{path}: no .log files, so there are no transactions")
+    if path != "-" and not os.path.isdir(path):
+        beside = list_segments(os.path.dirname(os.path.abspath(path)))
+        names = [file.name for file in beside]
+        if logs[0].name in names:
+            logs = [file for file in beside[names.index(logs[0].name) :] if file.kind == ".log"]
+    found = find_open(logs, scratch, live)
+    if found and now is None:
+        now = newest_timestamp(logs, scratch)
+    if form == "json":
+        for transaction in found:
+            sink.write(json_line(transaction, now, path, logs[0]))
+        return
+    sink.write(os.fsencode(f"Open transactions: {os.path.normpath(path)}\n"))
+    for transaction in found:
+        sink.write(text_line(transaction, now).encode() + b"\n")

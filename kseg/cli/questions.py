@@ -1,0 +1,197 @@
+"""What ``kseg dump`` is asked for: the options, where files are read from and to, and the answer to a vain question."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from kseg.cli.contents import ContentFormat, KeyBytes
+from kseg.cli.options import OffsetRange
+from kseg.cli.times import TimePoint, TimeRange, show_time
+from kseg.formats.rows import Scratch
+from kseg.output.notices import Notices
+from kseg.segment.batches import Batch
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between
+from kseg.segment.reader import SegmentReader
+from kseg.segment.seek import LAST_TIMESTAMP, Start, offset_extent, seek_offset, seek_time, time_extent
+from kseg.segment.selection import Selection
+from kseg.segment.source import open_source
+from kseg.segment.stop import OffsetStop, TimeStop
+
+STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+
+
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--offsets, --time, --key, --producer-id, --open-transactions, --now."""
+    for option in (
+        click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
+        click.option(
+            "--open-transactions",
+            is_flag=True,
+            help="List the transactions that no marker has ended, and nothing else.",
+        ),
+        click.option(
+            "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
+        ),
+        click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
+        click.option(
+            "--time", type=TimeRange(), help="Only records with timestamps in FROM..TO (ms or RFC 3339, inclusive)."
+        ),
+        click.option(
+            "--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive)."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def content_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How keys and values are shown: --key-format, --value-format, --key-decoder-class, --value-decoder-class."""
+    for part in ("value", "key"):
+        command = click.option(
+            f"--{part}-decoder-class",
+            type=ContentFormat(),
+            metavar="CLASS",
+            is_flag=False,
+            flag_value=STRING_DECODER,
+            help=f"Show {part}s as this class of Kafka's does; the same as --{part}-format.",
+        )(command)
+        command = click.option(
+            f"--{part}-format",
+            type=ContentFormat(),
+            help=f"Show {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
+        )(command)
+    return command
+
+
+def content_decoder(options: dict[str, Any]) -> Any:
+    """The decoder for the formats that are asked for; None without any. Of a format and a class the format counts."""
+    names = [options[f"{part}_format"] or options[f"{part}_decoder_class"] for part in ("key", "value")]
+    if names == [None, None]:
+        return None
+    from kseg.decoders.values import decoder
+
+    return decoder(names[0] or "utf8", names[1] or "utf8")
+
+
+class Questions:
+    """The questions of one run. ``is_asked``: whether there is any, so that not all batches and records are printed."""
+
+    def __init__(self, options: dict[str, Any], scratch: Scratch, notices: Notices) -> None:
+        self.selection = Selection(options["offsets"], options["time"], options["key"], options["producer_id"])
+        self.is_asked = not self.selection.is_empty
+        self._scratch = scratch
+        self._notices = notices
+        self._era_07 = options["era"] == "0.7"
+        self._found = 0
+        self._ended_early = 0
+        self._stops: list[OffsetStop | TimeStop] = []
+
+    def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
+        """The segments whose names let them hold what is wanted. A new place begins: nothing is found in it yet."""
+        self._found = 0
+        offsets = self.selection.offsets
+        return between(files, *offsets) if offsets is not None and len(files) > 1 else files
+
+    def restart(self) -> None:
+        """Batches of another file, or message set, are about to be shown."""
+        offsets, times = self.selection.offsets, self.selection.times
+        self._stops = []
+        if offsets is not None and offsets[1] < LAST_OFFSET:
+            self._stops.append(OffsetStop(offsets[1]))
+        if times is not None and times[1] < LAST_TIMESTAMP:
+            self._stops.append(TimeStop(times[1]))
+
+    def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
+        """Moves a reader to where what is wanted may begin, by the indexes of its segment."""
+        self.restart()
+        starts: list[Start] = []
+        if self.selection.offsets is not None:
+            starts.append(seek_offset(reader, file, self.selection.offsets[0]))
+        if self.selection.times is not None:
+            starts.append(seek_time(reader, file, self.selection.times[0]))
+        for start in starts:
+            if start.reason:
+                way = "read from its start" if start.is_scan else "read by an earlier entry"
+                self._notices.detail(f"{file.path}: {way}: {start.reason}")
+        if starts:
+            reader.begin_at(max(start.position for start in starts))
+
+    def is_behind(self, batch: Batch) -> bool:
+        """Whether nothing that is wanted is to be expected from this batch on. To be asked of every batch, in order."""
+        for stop in self._stops:
+            if stop.is_behind(batch):
+                self._ended_early += isinstance(stop, TimeStop) and batch.timestamp_type == "CreateTime"
+                return True
+        return False
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether the batch holds anything that is wanted."""
+        found = self.selection.holds(batch)
+        self._found += found
+        return found
+
+    def is_in_vain(self, files: Sequence[SegmentFile], path: str) -> bool:
+        """Tells the range that there is, if nothing was found as the offsets or times asked for lie outside of it."""
+        if self._found or not files or path == "-":
+            return False
+        is_outside = False
+        if self.selection.offsets is not None:
+            ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
+            is_outside |= self._tell(path, "offsets", self.selection.offsets, ends, str)
+        if self.selection.times is not None:
+            extents = self._extents(files, time_extent, len(files))
+            is_outside |= self._tell(
+                path, "times (of the first record, of the newest)", self.selection.times, extents, show_time
+            )
+        return is_outside
+
+    def summarize(self) -> None:
+        """Tells what a range of times cannot find."""
+        if self.selection.untimed:
+            self._notices.warning(
+                f"batches without timestamps (v0 and 0.7), which --time leaves out: {self.selection.untimed}"
+            )
+        if self._ended_early:
+            self._notices.warning(
+                f"segments read only until all was later than --time for a while: {self._ended_early}; "
+                "a record appended after that with an earlier timestamp of its producer's is not shown"
+            )
+
+    def _extents(
+        self,
+        files: Sequence[SegmentFile],
+        extent_of: Callable[[SegmentReader, SegmentFile], tuple[int, int] | None],
+        most: int,
+    ) -> list[tuple[int, int]]:
+        """The extents of the first ``most`` files that have one."""
+        found: list[tuple[int, int]] = []
+        for file in files:
+            if len(found) == most:
+                break
+            if file.kind == ".checkpoint" and len(files) > 1:
+                continue
+            with open_source(file.path) as source:
+                is_07 = self._era_07 or file.kind == ".kafka"
+                reader = SegmentReader(source, is_07, file.base_offset or 0, scratch=self._scratch)
+                extent = extent_of(reader, file)
+            if extent is not None:
+                found.append(extent)
+        return found
+
+    def _tell(
+        self,
+        path: str,
+        what: str,
+        wanted: tuple[int, int],
+        extents: list[tuple[int, int]],
+        show: Callable[[int], str],
+    ) -> bool:
+        if not extents:
+            self._notices.error(f"{path}: there are no {what.partition(' (')[0]} in it")
+            return True
+        first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)
+        if wanted[0] <= last and wanted[1] >= first:
+            return False
+        self._notices.error(f"{path}: the {what} in it are {show(first)}..{show(last)}")
+        return True

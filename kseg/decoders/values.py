@@ -1,0 +1,326 @@
+"""Keys and values of user topics as people and programs want to read them: the formats of --key-format and
+--value-format, and the names of Kafka's own classes for them.
+
+    auto       utf8 where the bytes are, else base64          utf8     text; bytes that are none keep apart in JSON
+    base64 hex                                                json     the document itself
+    short int long float double   Kafka's serializers         uuid     its text (Kafka's serializer) or its 16 bytes
+    string     as Java reads UTF-8, U+FFFD for the rest       bytes    printable ASCII and \\xHH (Kafka's Bytes)
+    boolean void                  Kafka's serializers         confluent   what a Schema Registry serializer writes
+    module:callable               a function of your own: bytes in, anything out
+
+confluent is a magic byte 0 and the schema's id (int32), or a magic byte 1 and its GUID (16 bytes), then the payload.
+Any bytes may begin like that, and a zero byte is valid UTF-8: auto never takes it for granted. It is sure only where a
+record header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them.
+
+Whatever the bytes: a text that says what is wrong, never an exception.
+"""
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kseg.decoders.decoded import Decoded, undecodable
+from kseg.formats import utf8
+from kseg.formats.java_decimal import double_text, float_text
+
+KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER = b"__key_schema_id", b"__value_schema_id"
+
+_UUID = re.compile(r"([0-9a-f]{1,8})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,12})", re.IGNORECASE)
+_SCHEMA_ID = struct.Struct(">i")
+_ID_BYTES, _GUID_BYTES = 5, 17
+
+
+class Shown(NamedTuple):
+    """One key or value: its text, and what stands for it in JSON."""
+
+    text: str
+    value: Any
+
+
+Format = Callable[[bytes], Shown]
+
+
+class FormatError(ValueError):
+    """A format or class of that name is not there; the text is a sentence for people."""
+
+
+class UnfitError(Exception):
+    """Bytes that are not what the format writes."""
+
+
+class ValuesDecoder:
+    """Shows keys and values in formats of `load`; to be used like the other decoders."""
+
+    def __init__(self, key_format: Format, value_format: Format) -> None:
+        self._key_format = key_format
+        self._value_format = value_format
+
+    def decode(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        offset: int,
+        headers: Iterable[tuple[bytes, bytes | None]] = (),
+    ) -> Decoded:
+        """One record. Its ``headers``, where they are given, tell the formats auto and confluent of a schema."""
+        schemas = {name: data for name, data in headers if name in (KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER)}
+        key_shown = _shown(self._key_format, key, schemas.get(KEY_SCHEMA_HEADER))
+        value_shown = _shown(self._value_format, value, schemas.get(VALUE_SCHEMA_HEADER))
+        return Decoded(
+            None if key_shown is None else key_shown.text,
+            None if value_shown is None else value_shown.text,
+            None if key_shown is None else key_shown.value,
+            None if value_shown is None else value_shown.value,
+        )
+
+
+def decoder(key_format: str = "utf8", value_format: str = "utf8") -> ValuesDecoder:
+    """A decoder by the names of its formats, class names of Kafka included. Raises FormatError as `load` does."""
+    return ValuesDecoder(load(key_format), load(value_format))
+
+
+def load(name: str) -> Format:
+    """The format of a name, a class name of Kafka's or a ``module:callable``. Raises FormatError for any other."""
+    if name in FORMATS:
+        return FORMATS[name]
+    if name in CLASSES:
+        return CLASSES[name]
+    if ":" in name:
+        return _foreign(name)
+    if "." in name:
+        raise FormatError(f"{name}: no class that kseg has an equivalent of; module:callable names a Python function")
+    raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
+
+
+def _shown(form: Format, data: bytes | None, schema: bytes | None) -> Shown | None:
+    if data is None:
+        return None
+    try:
+        if schema is not None and form in (_auto, _confluent):
+            return _with_schema_header(data, schema)
+        return form(data)
+    except UnfitError as error:
+        return Shown(f"<{error}: {_abridged(data)}>", undecodable(data, str(error)))
+
+
+def _abridged(data: bytes, most: int = 32) -> str:
+    shown = "0x" + data[:most].hex() if data else "nothing"
+    return shown if len(data) <= most else f"{shown}... of {len(data)} bytes"
+
+
+def _base64_object(data: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(data).decode()}
+
+
+def _utf8_or(data: bytes, text: Callable[[bytes], str]) -> Shown:
+    try:
+        decoded = data.decode()
+    except UnicodeDecodeError:
+        return Shown(text(data), _base64_object(data))
+    return Shown(decoded, decoded)
+
+
+def _auto(data: bytes) -> Shown:
+    return _utf8_or(data, lambda data: "base64:" + base64.b64encode(data).decode())
+
+
+def _utf8(data: bytes) -> Shown:
+    return _utf8_or(data, utf8.decode)
+
+
+def _base64(data: bytes) -> Shown:
+    found = _base64_object(data)
+    return Shown(found["base64"], found)
+
+
+def _hex(data: bytes) -> Shown:
+    return Shown(data.hex(), {"hex": data.hex()})
+
+
+def _string(data: bytes) -> Shown:
+    text = utf8.decode(data)
+    return Shown(text, text)
+
+
+def _bytes(data: bytes) -> Shown:
+    text = "".join(chr(b) if 32 <= b <= 126 and b != 92 else f"\\x{b:02X}" for b in data)
+    return Shown(text, _base64_object(data))
+
+
+def _json(data: bytes) -> Shown:
+    try:
+        document = json.loads(data.decode(), parse_constant=_refused, parse_float=_finite)
+        return Shown(json.dumps(document, ensure_ascii=False, separators=(",", ":")), document)
+    except UnicodeDecodeError:
+        raise UnfitError("not JSON, as it is not UTF-8") from None
+    except RecursionError:
+        raise UnfitError("JSON that is nested too deeply") from None
+    except ValueError as error:
+        raise UnfitError(f"not JSON ({error})") from None
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _number(name: str, code: str, text: Callable[[Any], str], is_exact: bool = True) -> Format:
+    """A big-endian number. Where not ``is_exact``, bytes behind it are passed over, as Kafka's Decoder classes do."""
+    layout = struct.Struct(">" + code)
+
+    def show(data: bytes) -> Shown:
+        if len(data) != layout.size and (is_exact or len(data) < layout.size):
+            raise UnfitError(f"not {name}, which has {layout.size} bytes and not {len(data)}")
+        (number,) = layout.unpack_from(data)
+        shown = text(number)
+        if isinstance(number, int):
+            return Shown(shown, number)
+        # NaN and the infinities have no numeral in JSON; a float is not to be shown as the double next to it.
+        return Shown(shown, shown if shown.endswith(("NaN", "Infinity")) else float(shown))
+
+    return show
+
+
+def _boolean(data: bytes) -> Shown:
+    if data not in (b"\0", b"\1"):
+        raise UnfitError("not a boolean, which is one byte 0 or 1")
+    return Shown("true" if data[0] else "false", bool(data[0]))
+
+
+def _void(data: bytes) -> Shown:
+    raise UnfitError("not void, which is always null")
+
+
+def _uuid(data: bytes) -> Shown:
+    """Kafka's UUIDSerializer writes the text; others write the 128 bits."""
+    found = _UUID.fullmatch(data.decode("latin-1"))
+    if found:
+        text = "-".join(part.rjust(size, "0") for part, size in zip(found.groups(), (8, 4, 4, 4, 12), strict=True))
+        return Shown(text.lower(), text.lower())
+    if len(data) != 16:
+        raise UnfitError("not a UUID, neither its text nor its 16 bytes")
+    text = str(UUID(bytes=data))
+    return Shown(text, text)
+
+
+def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
+    """Name of the field, schema and bytes taken up by them; None where no schema is named."""
+    if len(data) >= _ID_BYTES and data[0] == 0:
+        schema_id = _SCHEMA_ID.unpack_from(data, 1)[0]
+        return None if schema_id < 0 else ("schemaId", schema_id, _ID_BYTES)
+    if len(data) >= _GUID_BYTES and data[0] == 1:
+        return "schemaGuid", str(UUID(bytes=data[1:_GUID_BYTES])), _GUID_BYTES
+    return None
+
+
+def _with_schema(name: str, schema: Any, payload: bytes) -> Shown:
+    found = {name: schema, "payload": _utf8(payload).value}
+    return Shown(json.dumps(found, ensure_ascii=False, separators=(",", ":")), found)
+
+
+def _confluent(data: bytes) -> Shown:
+    found = _schema_of(data)
+    if found is None:
+        raise UnfitError("no schema id before a payload: neither 0 and an int32, nor 1 and a GUID")
+    return _with_schema(found[0], found[1], data[found[2] :])
+
+
+def _with_schema_header(data: bytes, header: bytes) -> Shown:
+    """A schema that a header of the record names: the data are all payload."""
+    found = _schema_of(header)
+    if found is None or found[2] != len(header):
+        return _auto(data)
+    return _with_schema(found[0], found[1], data)
+
+
+def _foreign(name: str) -> Format:
+    module_name, _, path = name.partition(":")
+    try:
+        function: Any = import_module(module_name)
+        for part in path.split("."):
+            function = getattr(function, part)
+    except Exception as error:  # importing runs whatever is in the module
+        raise FormatError(f"{name}: {_named(error)} (modules are looked for on PYTHONPATH)") from error
+    if not callable(function):
+        raise FormatError(f"{name}: is not callable")
+
+    def show(data: bytes) -> Shown:
+        try:
+            result = function(data)
+            return _result(result)
+        except Exception as error:  # a record that the function cannot read must not end the dump
+            raise UnfitError(f"{name}: {_named(error)}") from error
+
+    return show
+
+
+def _result(result: Any) -> Shown:
+    if isinstance(result, bytes | bytearray | memoryview):
+        return _auto(bytes(result))
+    text = result if isinstance(result, str) else str(result)
+    try:
+        json.dumps(result, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return Shown(text, text)
+    return Shown(text, result)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+FORMATS: dict[str, Format] = {
+    "auto": _auto,
+    "utf8": _utf8,
+    "base64": _base64,
+    "hex": _hex,
+    "json": _json,
+    "short": _number("a short", "h", str),
+    "int": _number("an int", "i", str),
+    "long": _number("a long", "q", str),
+    "float": _number("a float", "f", float_text),
+    "double": _number("a double", "d", double_text),
+    "boolean": _boolean,
+    "uuid": _uuid,
+    "string": _string,
+    "bytes": _bytes,
+    "void": _void,
+    "confluent": _confluent,
+}
+
+_DECODERS: dict[str, Format] = {
+    "Default": _bytes,
+    "Integer": _number("an int", "i", str, is_exact=False),
+    "Long": _number("a long", "q", str, is_exact=False),
+    "String": _string,
+}
+
+_DESERIALIZERS = {
+    "Boolean": "boolean", "ByteArray": "bytes", "ByteBuffer": "bytes", "Bytes": "bytes", "Double": "double",
+    "Float": "float", "Integer": "int", "Long": "long", "Short": "short", "String": "string", "UUID": "uuid",
+    "Void": "void",
+}  # fmt: skip
+
+CLASSES: dict[str, Format] = {
+    **{
+        f"{package}.{name}Decoder": form
+        for package in ("org.apache.kafka.tools.api", "kafka.serializer")
+        for name, form in _DECODERS.items()
+    },
+    **{
+        f"org.apache.kafka.common.serialization.{name}Deserializer": FORMATS[form]
+        for name, form in _DESERIALIZERS.items()
+    },
+}
+"""Kafka's classes for --key-decoder-class and --value-decoder-class; its tools' Decoders since 0.8."""

@@ -1,0 +1,116 @@
+"""Compresses the record area of a batch in the form that Kafka's producers and brokers give it.
+
+    gzip    one member
+    snappy  a xerial stream, a block for each 32 KiB
+    lz4     one frame of independent 64 KiB blocks; level 9, Kafka's default, stands for the fast compressor
+    zstd    one frame
+
+Sizes are those of this machine's libraries: a broker's own differ a little, by their versions and by how it feeds them.
+Levels and their defaults: Kafka's CompressionType (KIP-390).
+"""
+
+import struct
+import threading
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats.compression import CODEC_NAMES
+
+LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
+"""Least, largest and default level of the codecs that have any."""
+
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+_SNAPPY_BLOCK = 32 << 10
+_LZ4_FAST = 9
+
+_of_thread = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A codec (1 to 4, as in a batch's attributes) and its level, None where the codec has none."""
+
+    codec: int
+    level: int | None
+
+    @property
+    def name(self) -> str:
+        return CODEC_NAMES[self.codec]
+
+    def __str__(self) -> str:
+        return self.name if self.level is None else f"{self.name}:{self.level}"
+
+
+def parse_target(text: str) -> Target:
+    """A `Target` from ``zstd``, ``zstd:19``, ``gzip``, ...; without a level Kafka's default one.
+
+    Raises ValueError, with a sentence for people.
+    """
+    name, colon, level = text.partition(":")
+    if name not in CODEC_NAMES[1:]:
+        raise ValueError(f"{name!r} is no codec: gzip, snappy, lz4 or zstd")
+    codec = CODEC_NAMES.index(name)
+    if name not in LEVELS:
+        if colon:
+            raise ValueError(f"{name} has no levels")
+        return Target(codec, None)
+    least, largest, default = LEVELS[name]
+    if not colon:
+        return Target(codec, default)
+    digits = level.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 8 and least <= int(level) <= largest):
+        raise ValueError(f"{level!r} is no level of {name}: {least} to {largest}")
+    return Target(codec, int(level))
+
+
+def compress(target: Target, data: Any) -> bytes:
+    """``data`` (bytes-like) compressed as a record area. May be called from several threads at a time."""
+    if target.name == "gzip":
+        return _gzip(target.level, data)
+    if target.name == "snappy":
+        return _snappy(data)
+    if target.name == "lz4":
+        return _lz4(target.level, data)
+    return _zstd(target.level, data)
+
+
+def _gzip(level: int | None, data: Any) -> bytes:
+    deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    return deflater.compress(data) + deflater.flush()
+
+
+def _snappy(data: Any) -> bytes:
+    import snappy
+
+    view = memoryview(data)
+    pieces = [_XERIAL_HEADER]
+    for at in range(0, len(view), _SNAPPY_BLOCK):
+        block = bytes(snappy.compress(bytes(view[at : at + _SNAPPY_BLOCK])))
+        pieces += [struct.pack(">i", len(block)), block]
+    return b"".join(pieces)
+
+
+def _lz4(level: int | None, data: Any) -> bytes:
+    import lz4.frame
+
+    shown = 0 if level in (None, _LZ4_FAST) else level
+    return bytes(
+        lz4.frame.compress(
+            data,
+            compression_level=shown,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            store_size=False,
+        )
+    )
+
+
+def _zstd(level: int | None, data: Any) -> bytes:
+    import zstandard
+
+    kept = getattr(_of_thread, "zstd", None)
+    if kept is None or kept[0] != level:
+        kept = (level, zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False))
+        _of_thread.zstd = kept
+    return kept[1].compress(data)

@@ -1,0 +1,160 @@
+"""What a broker of 0.6 and 0.7 answers to a fetch, as captures hold it: message sets, each behind an error code.
+
+    MessageSetSend            MultiMessageSetSend
+    int32  bytes that follow  int32  bytes that follow
+    int16  error code         int16  error code
+    messages                  MessageSetSend ...
+
+Source: kafka.server.MessageSetSend and MultiMessageSetSend @0.7. Nothing says which of the two it is, and messages of
+0.7 begin with their length as the sets do: an intact message, read one way or the other, decides. A file may hold
+several answers, one behind the other, and the messages may be of any format.
+
+A broker cuts the last message of a set where the fetch size ends: that is no damage.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kseg.formats.rows import int64s
+from kseg.kernel import frames as kernel
+from kseg.kernel.native import FRAME_WIDTH
+
+HEADER_BYTES = 6
+ERROR_NAMES = {
+    -1: "Unknown",
+    0: "NoError",
+    1: "OffsetOutOfRange",
+    2: "InvalidMessage",
+    3: "WrongPartition",
+    4: "InvalidFetchSize",
+}
+"""kafka.common.ErrorMapping @0.7; later releases number more of them."""
+
+_HEADER = Struct(">ih")
+_ERROR_CODE_BYTES = 2
+_PREFIX_BYTES = 256
+
+
+class MessageSet(NamedTuple):
+    """Messages in bytes ``[start, end)`` of the file, which may be none; ``era_07``: they are of 0.6 or 0.7.
+
+    ``missing`` bytes that the length claims are not in the file.
+    """
+
+    start: int
+    end: int
+    error_code: int
+    era_07: bool
+    missing: int
+
+
+class Unreadable(NamedTuple):
+    """Bytes ``[start, end)`` that are no answer."""
+
+    start: int
+    end: int
+    reason: str
+
+
+class _Header(NamedTuple):
+    """A length and an error code at ``start``; ``end`` is where the length leads."""
+
+    start: int
+    end: int
+    error_code: int
+
+    @property
+    def messages(self) -> int:
+        return self.start + HEADER_BYTES
+
+
+def parse(buffer: Any, size: int) -> Iterator[MessageSet | Unreadable]:
+    """The message sets of a file of ``size`` bytes in order, and what is none. Never raises."""
+    position = 0
+    while position < size:
+        answer = _header_at(buffer, position, size)
+        if answer is None:
+            yield Unreadable(position, size, "no length and error code of an answer")
+            return
+        end = min(answer.end, size)
+        if _is_multi(buffer, answer.messages, end):
+            reached = answer.messages
+            for header in _headers(buffer, answer.messages, end):
+                yield _message_set(buffer, header, end)
+                reached = header.end
+            if reached < end:
+                yield Unreadable(reached, end, "no length and error code of a message set")
+            elif reached < answer.end:
+                yield Unreadable(end, end, f"{answer.end - end} bytes of the answer are missing at the end")
+        else:
+            yield _message_set(buffer, answer, end)
+        position = end
+
+
+def _headers(buffer: Any, position: int, end: int) -> Iterator[_Header]:
+    """The headers that lead from one to the next up to ``end``, the last one perhaps beyond."""
+    while position < end:
+        header = _header_at(buffer, position, end)
+        if header is None:
+            return
+        yield header
+        position = header.end
+
+
+def _header_at(buffer: Any, position: int, end: int) -> _Header | None:
+    if end - position < HEADER_BYTES:
+        return None
+    length, error_code = _HEADER.unpack(bytes(buffer[position : position + HEADER_BYTES]))
+    return None if length < _ERROR_CODE_BYTES else _Header(position, position + 4 + length, error_code)
+
+
+def _message_set(buffer: Any, header: _Header, end: int) -> MessageSet:
+    start, stop = header.messages, min(header.end, end)
+    era_07 = _era_of(buffer, start, stop)
+    if era_07 is None:
+        era_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
+    return MessageSet(start, stop, header.error_code, era_07, max(header.end - end, 0))
+
+
+def _is_multi(buffer: Any, position: int, end: int) -> bool:
+    """Whether sets begin at ``position``, and not messages."""
+    reached = position
+    are_codes_known = True
+    for header in _headers(buffer, position, end):
+        if _era_of(buffer, header.start, end) is not None:
+            return False
+        if _era_of(buffer, header.messages, min(header.end, end)) is not None:
+            return True
+        reached = header.end
+        are_codes_known &= header.error_code in ERROR_NAMES
+    return position < reached == end and are_codes_known
+
+
+def _era_of(buffer: Any, start: int, end: int) -> bool | None:
+    """Whether the messages at ``start`` are of 0.7 (True) or later (False); None where no intact one begins there."""
+    for era_07 in (False, True):
+        if start < end and _is_intact(buffer, start, end, era_07):
+            return era_07
+    return None
+
+
+def _is_intact(buffer: Any, start: int, end: int, era_07: bool) -> bool:
+    rows, state, table = int64s(FRAME_WIDTH), int64s(8), _table(1)
+    state[0], state[2] = start, -1
+    kernel.scan(buffer, end, rows, era_07, table, table, state)
+    return bool(state[1])
+
+
+def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
+    """Where the first intact message of an era begins behind a damaged one; ``end`` if none does."""
+    entries = (end - start) // _PREFIX_BYTES + 2
+    state = int64s(8)
+    state[2] = start
+    found = kernel.find(buffer, start, end, end, era_07, _table(entries), _table(entries), state)
+    return end if found < 0 else found
+
+
+def _table(entries: int) -> memoryview:
+    """Room for the prefix CRCs that keep a search linear (`kseg.kernel.frames`)."""
+    return memoryview(bytearray(4 * entries)).cast("I")

@@ -1,0 +1,111 @@
+"""Floating point numbers as Java prints them since JDK 19: Float.toString and Double.toString.
+
+The decimal is the shortest one that reads back as the number, and of those the nearest to it; but where a single digit
+would do, the nearest one of two digits is taken (4.9E-324, not 5E-324). From 10^-3 up to 10^7 it is written plainly,
+else in scientific notation.
+"""
+
+import struct
+from fractions import Fraction
+
+_FLOAT = struct.Struct(">f")
+_FLOAT_BITS = struct.Struct(">I")
+_MAX_DIGITS = 9
+"""So many always tell one float from every other."""
+
+
+def double_text(number: float) -> str:
+    """Double.toString."""
+    return _special(number) or _layout(*_digits_of(repr(abs(number)), abs(number)), number)
+
+
+def float_text(number: float) -> str:
+    """Float.toString; ``number`` is a value that a 32-bit float can have."""
+    return _special(number) or _layout(*_shortest_float(abs(number)), number)
+
+
+def _special(number: float) -> str:
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "-0.0" if str(number).startswith("-") else "0.0"
+    return ""
+
+
+def _digits_of(text: str, number: float) -> tuple[str, int]:
+    """Significant digits and the exponent of the first of them; ``text`` is a Python notation of ``number``."""
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    first = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len((whole + fraction).lstrip("0")))
+    digits = digits.rstrip("0")
+    if len(digits) == 1:
+        return _digits_of_two(number)
+    return digits, first
+
+
+def _digits_of_two(number: float) -> tuple[str, int]:
+    mantissa, exponent = f"{number:.1e}".split("e")
+    return _trimmed(mantissa.replace(".", ""), int(exponent))
+
+
+def _shortest_float(number: float) -> tuple[str, int]:
+    (bits,) = _FLOAT_BITS.unpack(_FLOAT.pack(number))
+    if bits & 0x7FFFFF:
+        # The gaps to both sides are alike: if any decimal of so many digits reads back, the nearest one does.
+        for count in range(2, _MAX_DIGITS):
+            text = f"{number:.{count - 1}e}"
+            if _reads_back(text, bits):
+                return _trimmed(text.split("e")[0].replace(".", ""), int(text.split("e")[1]))
+    return _shortest_float_by_bounds(number, bits)
+
+
+def _reads_back(text: str, bits: int) -> bool:
+    try:
+        return _FLOAT_BITS.unpack(_FLOAT.pack(float(text)))[0] == bits
+    except OverflowError:  # it lies above the largest float by more than half a gap
+        return False
+
+
+def _shortest_float_by_bounds(number: float, bits: int) -> tuple[str, int]:
+    value = Fraction(number)
+    below, above = (value + _float_of(bits - 1)) / 2, (value + _float_of(bits + 1)) / 2
+    is_even = bits % 2 == 0
+    for count in range(2, _MAX_DIGITS + 1):
+        mantissa, exponent = f"{number:.{count - 1}e}".split("e")
+        unit = Fraction(10) ** (int(exponent) - count + 1)
+        nearest = int(mantissa.replace(".", ""))
+        # Where the gap below is half as wide as that above, the nearest may be outside and its neighbour inside.
+        fitting = [
+            digits
+            for digits in (nearest - 1, nearest, nearest + 1)
+            if below < digits * unit < above or (is_even and digits * unit in (below, above))
+        ]
+        if fitting:
+            best = min(fitting, key=lambda digits: (abs(digits * unit - value), digits % 2))
+            return _trimmed(str(best), int(exponent) + len(str(best)) - count)
+    return _trimmed(mantissa.replace(".", ""), int(exponent))
+
+
+def _float_of(bits: int) -> Fraction:
+    """The float with these bits; what comes behind the largest is what it would be."""
+    if bits == 0x7F800000:
+        return Fraction(2) ** 128
+    return Fraction(_FLOAT.unpack(_FLOAT_BITS.pack(bits))[0])
+
+
+def _trimmed(digits: str, exponent: int) -> tuple[str, int]:
+    return digits.rstrip("0") or "0", exponent
+
+
+def _layout(digits: str, exponent: int, number: float) -> str:
+    """``digits`` with a point behind the first stand for a number times 10^exponent."""
+    sign = "-" if number < 0 else ""
+    if -3 <= exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    if 0 <= exponent < 7:
+        padded = digits.ljust(exponent + 2, "0")
+        return f"{sign}{padded[: exponent + 1]}.{padded[exponent + 1 :]}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -1,0 +1,227 @@
+"""``--hex``: the bytes of a segment, field by field, with what each of them means; damage as well.
+
+The fields are those of the formats' own tables (`kseg.formats`). Everything is read within the batch or damage it
+belongs to, whatever its lengths claim.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kseg.formats import message_set, v07
+from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
+from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.limits import MAX_NESTING
+from kseg.output.hexheaders import MAGIC_END, show_header, value_place
+from kseg.output.hexlines import HexLines
+from kseg.output.hexrecords import show_records
+from kseg.output.paint import Paint
+from kseg.output.printer import Printer, Span, Style
+from kseg.output.sink import Sink
+from kseg.segment.batches import Batch, Message07, RecordBatch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+
+DAMAGE_BYTES = 256
+"""Of a damaged range, behind the header it may begin with, where no positions were asked for."""
+
+
+class HexPrinter(Printer):
+    """Writes items as annotated bytes. `attend` must be called with the reader before its items are given.
+
+    ``positions``: first and last byte that are shown. ``unpacked``: compressed batches are opened as well.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        scratch: Scratch,
+        *,
+        paint: Paint | None = None,
+        width: int = 80,
+        positions: tuple[int, int] | None = None,
+        unpacked: bool = False,
+    ) -> None:
+        super().__init__(sink, Style(), scratch)
+        first, last = positions or (0, None)
+        self._lines = HexLines(self._write, paint or Paint(), width, first, last, is_limited=positions is not None)
+        self._unpacked = unpacked
+        self._buffer: Any = b""
+        self._era_07 = False
+
+    def begin(self, file: SegmentFile) -> None:
+        self._lines.file(file.path)
+
+    def attend(self, reader: SegmentReader) -> None:
+        """The items that come next are those of this reader."""
+        self._buffer, self._era_07 = reader.buffer, reader.era_07
+
+    def finish(self) -> None:
+        self.sink.flush()
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        self.attend(reader)
+        if not self._lines.shows(run.position, run.end):
+            return
+        for i in range(run.count):
+            self.batch(reader.batch(run, i, keep=False))
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        """The whole batch; ``spans`` are not looked at: the bytes of a batch belong together."""
+        if not self._lines.shows(batch.position, batch.end):
+            return
+        problems = batch.check()
+        self.errors += bool(problems)
+        self._lines.title(batch.position, _heading(batch))
+        for problem in problems:
+            self._lines.note(f"{problem.code}: {problem.message}", "red")
+        if isinstance(batch, RecordBatch):
+            self._record_batch(batch)
+        else:
+            era_07 = isinstance(batch, Message07)
+            budget = [self.scratch.max_batch_bytes]
+            self._entry(self._lines, batch.data, batch.position, batch.size, era_07, budget, 0)
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        lines = self._lines
+        if not lines.shows(damage.position, damage.end):
+            return
+        lines.title(
+            damage.position,
+            f"damage: {damage.code} position: {damage.position} length: {damage.length}: {damage.message}",
+            "red",
+        )
+        read = 0
+        if damage.code != "zero-block":
+            lines.note("if a header began here:")
+            head = bytes(self._buffer[damage.position : min(damage.position + HEADER_BYTES, damage.end)])
+            read = show_header(lines, head, damage.position, damage.length, self._era_07, self._damaged_bytes(damage))
+            if read < damage.length:
+                lines.note("and behind it:")
+        view = _Range(self._buffer, damage.position)
+        lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
+
+    def _damaged_bytes(self, damage: Damage) -> Any:
+        """A checksum over the bytes of the damage: (start, stop) -> bytes, None where they are too many to be held."""
+
+        def read(start: int, stop: int) -> bytes | None:
+            if stop - start > self.scratch.max_batch_bytes or stop > damage.length:
+                return None
+            return bytes(self._buffer[damage.position + start : damage.position + stop])
+
+        return read
+
+    def _record_batch(self, batch: RecordBatch) -> None:
+        lines, data = self._lines, batch.data
+        show_header(lines, bytes(data[:HEADER_BYTES]), batch.position, batch.size, False, _slices(data))
+        header = batch.header
+        if not batch.has_known_magic:
+            _show_unknown(lines, data, batch.position, MAGIC_END)
+            return
+        if header.codec == 0:
+            show_records(lines, data, HEADER_BYTES, batch.position, header)
+            return
+        at = batch.position + HEADER_BYTES
+        if batch.size > HEADER_BYTES:
+            name = f"{batch.compression} records"
+            lines.content(at, data[HEADER_BYTES:], name, is_record=False)
+        if self._unpacked and lines.shows(at, batch.end):
+            self._open_batch(batch)
+
+    def _open_batch(self, batch: RecordBatch) -> None:
+        header = parse_header(batch.data)
+        try:
+            payload, start = open_records(batch.data, header, self.scratch.max_batch_bytes)
+        except UndecodableError as error:
+            self._lines.note(f"cannot be decompressed: {error}", "red")
+            return
+        if header.record_count:
+            self._lines.note(f"decompressed: {len(payload)} bytes", "green")
+            show_records(self._lines.unpacked(), payload, start, 0, header)
+
+    def _entry(
+        self, lines: HexLines, data: Any, position: int, size: int, era_07: bool, budget: list[int], depth: int
+    ) -> None:
+        """A v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
+        read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
+        if (era_07 and read < v07.LEAST_BYTES) or (not era_07 and data[16] > 1):
+            _show_unknown(lines, data, position, read)
+            return
+        if era_07:
+            codec, value = v07.parse_header(data).codec, (read, size)
+        else:
+            codec = data[17] & 7
+            found = value_place(lines, data, read, size, position)
+            if found is None:
+                return
+            value = found
+        start, stop = value
+        if stop > start:
+            name = "payload" if era_07 else "value"
+            shown = name if codec == 0 else f"{name}, compressed"
+            lines.content(position + start, data[start:stop], shown, is_record=False)
+        if codec and self._unpacked and lines.shows(position, position + size):
+            magic = v07.FORMAT if era_07 else data[16]
+            self._open_entry(data[start:stop], codec, magic, era_07, budget, depth)
+
+    def _open_entry(self, value: Any, codec: int, magic: int, era_07: bool, budget: list[int], depth: int) -> None:
+        if depth >= MAX_NESTING:
+            self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")
+            return
+        try:
+            payload = memoryview(decompress(codec, value, magic, budget[0]))
+        except DecompressionError as error:
+            self._lines.note(f"cannot be decompressed: {error}", "red")
+            return
+        budget[0] -= len(payload)
+        lines = self._lines.unpacked()
+        lines.note(f"decompressed: {len(payload)} bytes", "green")
+        at, overhead, least = 0, 4 if era_07 else 12, v07.LEAST_BYTES if era_07 else message_set.LEAST_BYTES
+        while at < len(payload):
+            left = len(payload) - at
+            size = overhead + int.from_bytes(payload[at + overhead - 4 : at + overhead], "big", signed=True)
+            if left < least or not least <= size <= left:
+                lines.note(f"{left} bytes that are no whole message:", "yellow")
+                lines.rows(0, payload, at, len(payload), DAMAGE_BYTES)
+                return
+            lines.title(at, f"message inside, {size} bytes")
+            self._entry(lines, payload[at : at + size], at, size, era_07, budget, depth + 1)
+            at += size
+        lines.note(f"end of the {len(payload)} bytes", "green")
+
+    def _write(self, line: str) -> None:
+        self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+class _Range:
+    """A buffer from ``start`` on; slices copy what they hold and nothing else."""
+
+    def __init__(self, buffer: Any, start: int) -> None:
+        self._buffer, self._start = buffer, start
+
+    def __getitem__(self, key: slice) -> Any:
+        return self._buffer[self._start + (key.start or 0) : self._start + key.stop]
+
+
+def _slices(data: Any) -> Callable[[int, int], Any]:
+    return lambda start, stop: data[start:stop] if stop <= len(data) else None
+
+
+def _show_unknown(lines: HexLines, data: Any, position: int, start: int) -> None:
+    """What lies behind a magic that names no format."""
+    lines.note("how the rest is laid out is not known:")
+    lines.rows(position, data, start, len(data), DAMAGE_BYTES)
+
+
+def _heading(batch: Batch) -> str:
+    if isinstance(batch, Message07):
+        return f"0.7 message, {batch.size} bytes: offset {batch.base_offset}, next {batch.next_offset}"
+    if isinstance(batch, RecordBatch):
+        kind = "control batch" if batch.is_control else "batch"
+        count = batch.header.record_count
+        span = f"offsets {batch.base_offset} to {batch.last_offset}, {count} {'record' if count == 1 else 'records'}"
+        return f"v{batch.magic} {kind}, {batch.size} bytes: {span}"
+    what = "message" if batch.header.codec == 0 else f"{batch.compression} message"
+    return f"v{batch.magic} {what}, {batch.size} bytes: offset {batch.last_offset}"

@@ -1,0 +1,77 @@
+"""Colours and numbers for what a person reads."""
+
+import os
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import click
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+class Paint:
+    """Colours text or leaves it alone: ``color`` is auto, always or never; auto follows NO_COLOR and the terminal."""
+
+    def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
+        wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
+        self.is_on = color == "always" or wanted
+
+    def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
+        if not self.is_on or not text:
+            return text
+        return click.style(text, fg=color, bold=bold or None)
+
+
+def shown_bytes(count: int) -> str:
+    """``1536`` as ``1.5 KiB``."""
+    size, unit = float(count), 0
+    while abs(size) >= 1023.95 and unit < len(_UNITS) - 1:
+        size /= 1024
+        unit += 1
+    return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def shown_time(ms: int) -> str:
+    """Milliseconds since the epoch as UTC; the number itself where it lies outside the calendar."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return str(ms)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def shown_span(ms: int) -> str:
+    """A length of time in its two largest units."""
+    seconds, rest = divmod(abs(ms), 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest:03d} s"
+    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // per} {smaller}"
+    return f"{seconds} s"
+
+
+def cells(text: str) -> int:
+    """Columns that a terminal takes for printable text: two for wide characters, none for those that combine."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(char) for char in text)
+
+
+def clipped(text: str, width: int) -> str:
+    """The text if it fits into ``width`` columns, else its beginning and an ellipsis."""
+    if cells(text) <= width:
+        return text
+    taken = 0
+    for at, char in enumerate(text):
+        taken += _cells_of(char)
+        if taken > width - 1:
+            return text[:at] + "…"
+    return text
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,312 @@
+"""``--summary``: a picture of each partition (of the files of it that are given), as text or as a line of JSON."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from kseg.formats.compressing import Target
+from kseg.formats.rows import Rows, Scratch
+from kseg.output.jsonl import encode, name_value
+from kseg.output.notices import on_one_line
+from kseg.output.paint import Paint, shown_bytes, shown_span, shown_time
+from kseg.output.printer import Printer, Span, Style
+from kseg.output.sink import Sink
+from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.recompression import Recompression, Saving
+from kseg.segment.summary import Cardinality, Distribution, Form, Summary
+
+_LABEL_WIDTH = 20
+
+
+class SummaryPrinter(Printer):
+    """Counts what it is given, and writes one picture for each directory that files lie in; `close` writes the last.
+
+    ``what_if`` asks what recompression to that codec would save, ``sample`` from about so many batches.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        scratch: Scratch,
+        *,
+        as_json: bool = False,
+        paint: Paint | None = None,
+        what_if: Target | None = None,
+        sample: int | None = None,
+        jobs: int = 1,
+    ) -> None:
+        super().__init__(sink, Style(), scratch)
+        self._as_json = as_json
+        self._paint = paint or Paint()
+        self._target, self._sample, self._jobs = what_if, sample, jobs
+        self._directory: str | None = None
+        self._paths: list[str] = []
+        self._summary = Summary(scratch)
+        self._recompression: Recompression | None = None
+        self._is_first = True
+
+    def begin(self, file: SegmentFile) -> None:
+        directory = os.path.dirname(file.path)
+        if self._directory is not None and directory != self._directory:
+            self.close()
+        if self._directory is None:
+            self._directory = directory
+            self._summary = Summary(self.scratch)
+            if self._target is not None:
+                self._recompression = Recompression(
+                    self._target, self.scratch.max_batch_bytes, self._jobs, self._sample
+                )
+        self._paths.append(file.path)
+        self._summary.add_file(0)
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        problems = self._summary.problems.total()
+        self._summary.bytes += run.end - run.position
+        self._summary.add_run(reader, run)
+        if self._recompression is not None:
+            for i in range(run.count):
+                self._recompression.add(reader.batch(run, i, keep=False))
+        self.errors += self._summary.problems.total() - problems
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        """Counts the whole batch: a picture is of batches, and ``spans`` are not looked at."""
+        problems = self._summary.problems.total()
+        self._summary.bytes += batch.size
+        self._summary.add_batch(batch)
+        if self._recompression is not None:
+            self._recompression.add(batch)
+        self.errors += self._summary.problems.total() - problems
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        self._summary.bytes += damage.length
+        self._summary.add_damage(damage)
+
+    def finish(self) -> None:
+        """Nothing: a file is a part of a picture."""
+
+    def close(self) -> None:
+        """Writes the picture of what was counted since the last one."""
+        if self._directory is None:
+            return
+        saving = None
+        if self._recompression is not None:
+            with self._recompression as recompression:
+                saving = recompression.finish()
+            self._recompression = None
+        path = self._paths[0] if len(self._paths) == 1 else self._directory or "."
+        if self._as_json:
+            self.sink.write(encode(summary_object(self._summary, path, saving)) + b"\n")
+        else:
+            lines = summary_lines(self._summary, path, saving, self._paint)
+            between = "" if self._is_first else "\n"
+            self.sink.write((between + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+        self.sink.flush()
+        self._is_first = False
+        self._directory, self._paths = None, []
+
+
+def summary_object(summary: Summary, path: str, saving: Saving | None = None) -> dict[str, Any]:
+    """The picture as JSON: sizes in bytes, times in ms since the epoch, what is not there null."""
+    count = summary.counters()
+    first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)
+    has_time = count["with_timestamp"] > 0
+    found: dict[str, Any] = {
+        "type": "summary",
+        "path": name_value(path),
+        "files": summary.files,
+        "bytes": summary.bytes,
+        "batches": count["batches"],
+        "records": count["records"],
+        "controlRecords": count["control_records"],
+        "forms": [_form_object(form) for form in summary.forms()],
+        "batchSize": _distribution_object(summary.distribution("batch_sizes")),
+        "recordsPerBatch": _distribution_object(summary.distribution("record_counts")),
+        "keySize": _distribution_object(summary.distribution("key_sizes")),
+        "valueSize": _distribution_object(summary.distribution("value_sizes")),
+        "nullKeys": count["null_keys"],
+        "nullValues": count["null_values"],
+        "tombstones": count["tombstones"],
+        "distinctKeys": _cardinality_object(summary.distinct_keys()),
+        "headers": count["headers"],
+        "recordsWithHeaders": count["with_headers"],
+        "firstOffset": first,
+        "lastOffset": last,
+        "gaps": count["gaps"],
+        "missingOffsets": count["missing_offsets"],
+        "offsetsNotRising": count["steps_back"],
+        "leastTimestamp": count["least_timestamp"] if has_time else None,
+        "maxTimestamp": count["largest_timestamp"] if has_time else None,
+        "recordsWithTimestamp": count["with_timestamp"],
+        "logAppendTimeBatches": count["log_append_time"],
+        "producers": _cardinality_object(summary.distinct_producers()),
+        "batchesWithProducer": count["with_producer"],
+        "transactionalBatches": count["transactional"],
+        "commits": count["commits"],
+        "aborts": count["aborts"],
+        "controlBatches": count["control"],
+        "headerOnlyBatches": count["header_only"],
+        "deleteHorizonBatches": count["with_delete_horizon"],
+        "damagedRanges": summary.damaged_ranges,
+        "damagedBytes": summary.damaged_bytes,
+        "damage": dict(sorted(summary.damage.items())),
+        "problems": dict(sorted(summary.problems.items())),
+    }
+    if saving is not None:
+        found["whatIf"] = _saving_object(saving)
+    return found
+
+
+def _form_object(form: Form) -> dict[str, Any]:
+    ratio = None if form.ratio is None else round(form.ratio, 3)
+    return {
+        "format": form.format, "compression": form.compression, "batches": form.batches, "records": form.records,
+        "bytes": form.bytes, "recordBytes": form.packed, "uncompressedRecordBytes": form.unpacked, "ratio": ratio,
+    }  # fmt: skip
+
+
+def _distribution_object(sizes: Distribution | None) -> dict[str, Any] | None:
+    return None if sizes is None else {"total": sizes.total, **_without_total(asdict(sizes))}
+
+
+def _without_total(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in ("count", "least", "median", "largest")}
+
+
+def _cardinality_object(number: Cardinality) -> dict[str, Any]:
+    return {"count": number.count, "isExact": number.is_exact}
+
+
+def _saving_object(saving: Saving) -> dict[str, Any]:
+    return {
+        "compression": saving.target.name, "level": saving.target.level, "batches": saving.batches,
+        "sampledBatches": saving.sampled, "bytesBefore": saving.before, "bytesAfter": saving.after,
+        "bytesSaved": saving.before - saving.after, "isExact": saving.is_exact, "error": saving.error,
+        "bytesUntouched": saving.untouched,
+    }  # fmt: skip
+
+
+def summary_lines(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> list[str]:
+    """The picture for people, at most 80 columns wide but for the path."""
+    count = summary.counters()
+    files = "" if summary.files == 1 else f"{summary.files} files, "
+    lines = [f"{paint(on_one_line(path), bold=True)}: {files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"]
+    lines.append(_line("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes)))
+    per_batch = _sizes(summary.distribution("record_counts"), "{:,}".format, " a batch")
+    lines.append(_line("records", f"{count['records']:,}", per_batch))
+    if count["control_records"]:
+        lines.append(_line("control records", f"{count['control_records']:,}"))
+    lines += _form_lines(summary.forms())
+    lines += _content_lines(summary, count)
+    lines += _offset_lines(count)
+    lines += _producer_lines(summary, count)
+    for name, label in (
+        ("control", "control batches"), ("header_only", "header-only batches"),
+        ("with_delete_horizon", "with delete horizon"),
+    ):  # fmt: skip
+        if count[name]:
+            lines.append(_line(label, f"{count[name]:,}"))
+    for code, times in sorted(summary.problems.items()):
+        lines.append(paint(_line(code, f"{times:,}", "batches; not counted above but as batches"), "red"))
+    if summary.damaged_ranges:
+        shown = f"{summary.damaged_ranges:,} ranges, {shown_bytes(summary.damaged_bytes)}"
+        kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
+        lines += [paint(_line("damage", shown), "red"), paint(_line("", kinds), "red")]
+    else:
+        lines.append(_line("damage", "none"))
+    return lines + (_saving_lines(saving, paint) if saving is not None else [])
+
+
+def _line(label: str, number: str, more: str = "") -> str:
+    return f"  {label:<{_LABEL_WIDTH}}{number:<11} {more}".rstrip()
+
+
+def _sizes(sizes: Distribution | None, shown: Callable[[int], str], unit: str = "") -> str:
+    if sizes is None:
+        return ""
+    if sizes.least == sizes.largest:
+        return f"{shown(sizes.least)}{unit or ' each'}"
+    return f"{shown(sizes.least)} to {shown(sizes.largest)}, median {shown(sizes.median)}{unit}"
+
+
+def _form_lines(forms: list[Form]) -> list[str]:
+    if not forms:
+        return []
+    lines = ["", f"  {'format':<7}{'codec':<9}{'batches':>12}{'records':>14}{'bytes':>12}{'ratio':>8}"]
+    for form in forms:
+        ratio = "-" if form.ratio is None else f"{form.ratio:.2f}"
+        size = shown_bytes(form.bytes)
+        codec = form.compression
+        lines.append(f"  {form.format:<7}{codec:<9}{form.batches:>12,}{form.records:>14,}{size:>12}{ratio:>8}")
+    return [*lines, ""]
+
+
+def _content_lines(summary: Summary, count: dict[str, int]) -> list[str]:
+    if not count["records"]:
+        return []
+    keys = summary.distinct_keys()
+    lines = []
+    if keys.count:
+        number = f"{keys.count:,}" if keys.is_exact else f"~{keys.count:,}"
+        how = "" if keys.is_exact else " (an estimate, 1 % off or so)"
+        lines.append(_line("different keys", number, _sizes(summary.distribution("key_sizes"), shown_bytes) + how))
+    values = summary.distribution("value_sizes")
+    if values is not None:
+        lines.append(_line("values", f"{values.count:,}", _sizes(values, shown_bytes)))
+    for name, label in (("null_keys", "null keys"), ("tombstones", "tombstones"), ("headers", "headers")):
+        if count[name]:
+            lines.append(_line(label, f"{count[name]:,}"))
+    return lines
+
+
+def _offset_lines(count: dict[str, int]) -> list[str]:
+    lines = []
+    if count["has_offset"]:
+        lines.append(_line("offsets", f"{count['first_offset']} to {count['last_offset']}"))
+        gaps = f"in {count['gaps']:,} gaps" if count["gaps"] else ""
+        lines.append(_line("missing offsets", f"{count['missing_offsets']:,}", gaps))
+    if count["steps_back"]:
+        lines.append(_line("offsets not rising", f"{count['steps_back']:,}"))
+    if count["with_timestamp"]:
+        first, last = count["least_timestamp"], count["largest_timestamp"]
+        lines.append(_line("times", f"{shown_time(first)} to {shown_time(last)}"))
+        lines.append(_line("", shown_span(last - first)))
+    return lines
+
+
+def _producer_lines(summary: Summary, count: dict[str, int]) -> list[str]:
+    if not count["with_producer"]:
+        return []
+    producers = summary.distinct_producers()
+    number = f"{producers.count:,}" if producers.is_exact else f"~{producers.count:,}"
+    lines = [_line("producers", number, f"with ids, in {count['with_producer']:,} batches")]
+    if count["transactional"]:
+        ends = f"{count['commits']:,} commits, {count['aborts']:,} aborts"
+        lines.append(_line("transactional", f"{count['transactional']:,}", f"batches; {ends}"))
+    return lines
+
+
+def _saving_lines(saving: Saving, paint: Paint) -> list[str]:
+    lines = ["", f"  {paint(f'what if {saving.target}', bold=True)}"]
+    if not saving.batches:
+        return [*lines, "    no batch here can be compressed again"]
+    if not saving.sampled:
+        return [*lines, "    the sample holds no batch: take a larger one"]
+    saved = saving.before - saving.after
+    share = f"{abs(saved) / saving.before:.1%}" if saving.before else "0.0%"
+    after = ("" if saving.is_exact else "about ") + shown_bytes(saving.after)
+    verdict = f"{shown_bytes(abs(saved))} ({share}) {'saved' if saved >= 0 else 'more'}"
+    verdict = paint(verdict, "green" if saved > 0 else "yellow")
+    lines.append(f"    {shown_bytes(saving.before)} would become {after}: {verdict}")
+    if saving.is_exact:
+        lines.append(f"    all {saving.batches:,} batches were compressed; a broker's libraries differ a little")
+    else:
+        error = "" if saving.error is None else f", off by {shown_bytes(saving.error)} at most in 19 cases of 20"
+        lines.append(f"    from {saving.sampled:,} of {saving.batches:,} batches{error}")
+    if saving.untouched:
+        lines.append(f"    {shown_bytes(saving.untouched)} would stay as they are")
+    return lines

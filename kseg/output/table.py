@@ -1,0 +1,334 @@
+"""``--format table``: batches, and records, in columns for a person at a terminal; totals at the end.
+
+The widths of the columns come from the first rows; what is wider later pushes its line to the right, so that nothing is
+cut but keys and values and nothing more than those first rows is held.
+"""
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats.control import control_text, parse_control
+from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.native import ROW_WIDTH
+from kseg.output.notices import on_one_line
+from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_span, shown_time
+from kseg.output.printer import Printer, Span, Style
+from kseg.output.sink import Sink
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
+from kseg.segment.reader import Run, SegmentReader
+
+FIRST_ROWS = 200
+"""Rows that column widths are chosen from."""
+SLACK = 4
+"""Columns of the line that are kept free for numbers that grow."""
+WIDE = 120
+_PREVIEW_BYTES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table. Where lines are too short for all, those of the highest ``rank`` go first, 0 never."""
+
+    title: str
+    rank: int = 0
+    is_number: bool = True
+    color: str | None = None
+
+
+COLUMNS = (
+    Column("POSITION", color="bright_black"),
+    Column("SIZE", 1),
+    Column("OFFSETS", color="cyan"),
+    Column("COUNT"),
+    Column("MAX TIMESTAMP", is_number=False),
+    Column("CODEC", is_number=False),
+    Column("PRODUCER", 2),
+    Column("SEQUENCES", 3),
+    Column("LEADER EPOCH", 4),
+    Column("CRC", 5),
+    Column("KIND", is_number=False),
+)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the footer tells."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    damaged_ranges: int = 0
+    damaged_bytes: int = 0
+    problems: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    least_time: int | None = None
+    largest_time: int | None = None
+    has_all_counts: bool = True
+
+    def span(self, first: int | None, last: int) -> None:
+        """Offsets of a batch; ``first`` None where only opening it would tell."""
+        first = last if first is None else first
+        self.first_offset = first if self.first_offset is None else min(self.first_offset, first)
+        self.last_offset = last if self.last_offset is None else max(self.last_offset, last)
+
+    def time(self, ms: int) -> None:
+        if ms >= 0:
+            self.least_time = ms if self.least_time is None else min(self.least_time, ms)
+            self.largest_time = ms if self.largest_time is None else max(self.largest_time, ms)
+
+
+Row = tuple[dict[str, str] | None, str, str | None]
+"""Cells of a batch by title, or None; a whole line instead; the colour of all of it, None: each cell its own."""
+
+
+class TablePrinter(Printer):
+    """Writes a table of all files; `close` writes the rows still held and the footer."""
+
+    def __init__(
+        self, sink: Sink, style: Style, scratch: Scratch, *, paint: Paint | None = None, width: int = 80
+    ) -> None:
+        super().__init__(sink, style, scratch)
+        self._paint = paint or Paint()
+        self._width = max(width, 40)
+        self._columns: list[tuple[Column, int]] = []
+        self._rows: list[Row] = []
+        self._totals = Totals()
+        self._files = 0
+
+    def begin(self, file: SegmentFile) -> None:
+        self._files += 1
+        self._add((None, self._paint(on_one_line(file.path), bold=True), None))
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        for i in range(run.count):
+            self.batch(reader.batch(run, i, keep=False))
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        problems = batch.check() if self.style.deep else batch.problems
+        self.errors += bool(problems)
+        self._count(batch, bool(problems))
+        self._add((self._cells(batch, problems), "", "red" if problems else None))
+        for problem in problems:
+            self._add((None, f"  {problem.code}: {on_one_line(problem.message)}", "red"))
+        if self.style.deep:
+            self._records(batch, spans)
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        totals = self._totals
+        totals.damaged_ranges += 1
+        totals.damaged_bytes += damage.length
+        totals.bytes += damage.length
+        text = f"damage: {damage.code} position: {damage.position} length: {damage.length}: {damage.message}"
+        for line in textwrap.wrap(on_one_line(text), self._width, subsequent_indent="  "):
+            self._add((None, line, "red"))
+
+    def finish(self) -> None:
+        """Ends a file: on a terminal its rows are seen at once."""
+        if self.sink.is_terminal:
+            self._settle()
+        self.sink.flush()
+
+    def close(self) -> None:
+        """Ends the table."""
+        self._settle()
+        for line in self._footer():
+            self._put_line(line)
+        self.sink.flush()
+
+    def _count(self, batch: Batch, is_wrong: bool) -> None:
+        totals = self._totals
+        totals.batches += 1
+        totals.bytes += batch.size
+        if is_wrong:
+            totals.problems += 1
+        if not batch.is_valid:
+            return  # nothing that it says is to be believed
+        count = _count_of(batch, self.style.deep)
+        if count is None:
+            totals.has_all_counts = False
+        else:
+            totals.records += count
+        totals.span(batch.base_offset, batch.last_offset)
+        totals.time(batch.max_timestamp)
+        if isinstance(batch, RecordBatch) and batch.header.record_count and batch.header.delete_horizon_ms is None:
+            totals.time(batch.header.base_timestamp)
+
+    def _cells(self, batch: Batch, problems: list[Problem]) -> dict[str, str]:
+        header: Any = batch.header
+        count = _count_of(batch, self.style.deep)
+        first = batch.base_offset
+        if self.style.deep and isinstance(batch, Message):
+            first = batch.extent()[0]
+        found = {
+            "POSITION": str(batch.position),
+            "SIZE": str(batch.size),
+            "OFFSETS": _span(first, batch.last_offset),
+            "COUNT": "?" if count is None else str(count),
+            "MAX TIMESTAMP": self._time(batch.max_timestamp) if batch.max_timestamp >= 0 else "-",
+            "CODEC": batch.compression,
+            "CRC": f"{header.crc:08x}",
+            "KIND": _kind(batch, bool(problems)),
+        }
+        if isinstance(batch, RecordBatch):
+            has_producer = header.producer_id != -1
+            found["PRODUCER"] = f"{header.producer_id}/{header.producer_epoch}" if has_producer else "-"
+            has_sequence = header.base_sequence != -1
+            found["SEQUENCES"] = _span(header.base_sequence, header.last_sequence) if has_sequence else "-"
+            found["LEADER EPOCH"] = str(header.partition_leader_epoch)
+        return found
+
+    def _time(self, ms: int) -> str:
+        """To the second where there is little room."""
+        return shown_time(ms) if self._width >= WIDE else shown_time(ms)[:19]
+
+    def _records(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None) -> None:
+        kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
+        try:
+            for rows in batch.rows():
+                wanted = [(0, rows.count)] if spans is None else spans(rows)
+                for first, stop in wanted:
+                    part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
+                    for record in records_of(part, kind):
+                        self._record(batch, record)
+        except UndecodableError:
+            return  # a line of problems has told it
+
+    def _record(self, batch: Batch, record: Record) -> None:
+        time = "" if record.timestamp is None or record.timestamp < 0 else f" {shown_time(record.timestamp)}"
+        head = f"  {record.offset:>12}{time}"
+        if batch.is_control:
+            rest = control_text(parse_control(record.key, record.value)).strip()
+        elif not self.style.contents:
+            rest = f"key {_size(record.key)}, value {_size(record.value)}{_headers(record)}"
+        elif self.style.decoder is not None:
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            rest = f"{decoded.key_text or 'null'}: {decoded.payload_text or 'null'}"
+        else:
+            rest = f"{_shown(record.key)}: {_shown(record.value)}{_headers(record)}"
+        room = max(self._width - cells(head) - 2, 8)
+        color = None if record.is_valid else "red"
+        self._add(
+            (None, f"{self._paint(head, 'bright_black')}  {clipped(on_one_line(rest[:_PREVIEW_BYTES]), room)}", color)
+        )
+
+    def _add(self, row: Row) -> None:
+        if self._columns:
+            self._put_row(row)
+            return
+        self._rows.append(row)
+        if len(self._rows) >= FIRST_ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Chooses columns and widths by the rows that are held, and writes these."""
+        rows, self._rows = self._rows, []
+        held = [row[0] for row in rows if row[0]]
+        if held and not self._columns:
+            widths = {
+                column.title: max(len(column.title), *(len(found.get(column.title, "-")) for found in held))
+                for column in COLUMNS
+            }
+            left = list(COLUMNS)
+            for column in sorted((column for column in COLUMNS if column.rank), key=lambda column: -column.rank):
+                if sum(widths[kept.title] + 1 for kept in left) - 1 + SLACK > self._width:
+                    left.remove(column)
+            self._columns = [(column, widths[column.title]) for column in left]
+            titles = {column.title: column.title for column in left}
+            self._put_line(self._paint(self._aligned(titles, None), bold=True))
+        for row in rows:
+            self._put_row(row)
+
+    def _put_row(self, row: Row) -> None:
+        found, line, color = row
+        if found is None:
+            self._put_line(self._paint(line, color) if color else line)
+        else:
+            self._put_line(self._aligned(found, color or ""))
+
+    def _aligned(self, found: dict[str, str], color: str | None) -> str:
+        """Cells side by side; ``color`` of all of them, empty: each its own, None: none."""
+        shown = []
+        for column, width in self._columns:
+            text = found.get(column.title, "-")
+            padded = f"{text:>{width}}" if column.is_number else f"{text:<{width}}"
+            if column is self._columns[-1][0]:
+                padded = padded.rstrip()
+            shown.append(padded if color is None else self._paint(padded, color or column.color))
+        return " ".join(shown)
+
+    def _footer(self) -> list[str]:
+        totals = self._totals
+        records = f"{totals.records:,} records" if totals.has_all_counts else f"{totals.records:,} records or more"
+        files = f"{self._files} files, " if self._files > 1 else ""
+        size = f"{shown_bytes(totals.bytes)} ({totals.bytes:,} bytes)"
+        lines = [self._paint(f"{files}{totals.batches:,} batches, {records}, {size}", bold=True)]
+        if totals.first_offset is not None:
+            lines.append(f"offsets {totals.first_offset} to {totals.last_offset}")
+        if totals.least_time is not None and totals.largest_time is not None:
+            span = shown_span(totals.largest_time - totals.least_time)
+            lines.append(f"times {shown_time(totals.least_time)} to {shown_time(totals.largest_time)} ({span})")
+        if totals.damaged_ranges or totals.problems:
+            damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"
+            lines.append(self._paint(f"{damage}; batches with problems: {totals.problems:,}", "red"))
+        return lines
+
+    def _put_line(self, line: str) -> None:
+        self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _count_of(batch: Batch, deep: bool) -> int | None:
+    """Records of a batch; None where only opening it would tell."""
+    if isinstance(batch, RecordBatch):
+        return max(batch.header.record_count, 0)
+    if batch.header.codec == 0:
+        return 1
+    return batch.extent()[1] if deep and isinstance(batch, Message) else None
+
+
+def _span(first: int | None, last: int) -> str:
+    return f"?..{last}" if first is None else str(last) if first == last else f"{first}..{last}"
+
+
+def _kind(batch: Batch, has_problem: bool) -> str:
+    words = ["0.7" if isinstance(batch, Message07) else f"v{batch.magic}"]
+    if batch.is_control:
+        words.append("control")
+    elif batch.is_transactional:
+        words.append("txn")
+    if isinstance(batch, RecordBatch):
+        if batch.header.record_count == 0:
+            words.append("empty")
+        if batch.header.delete_horizon_ms is not None:
+            words.append("horizon")
+    if has_problem:
+        words.append("INVALID" if not batch.is_valid else "BROKEN")
+    return " ".join(words)
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} B"
+
+
+def _shown(data: bytes | None) -> str:
+    """A key or value as text, or in hex."""
+    if data is None:
+        return "null"
+    part = data[:_PREVIEW_BYTES]
+    try:
+        return part.decode()
+    except UnicodeDecodeError as error:
+        if len(part) < len(data) and error.start > len(part) - 4:
+            return part[: error.start].decode()
+        return "0x" + part.hex()
+
+
+def _headers(record: Record) -> str:
+    if not record.headers:
+        return ""
+    return f", {len(record.headers)} header{'s' if len(record.headers) > 1 else ''}"

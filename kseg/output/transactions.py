@@ -1,0 +1,37 @@
+"""A list of open transactions as text and as JSON Lines."""
+
+from typing import Any
+
+from kseg.output.jsonl import encode, name_value
+from kseg.segment.files import SegmentFile
+from kseg.segment.open_transactions import OpenTransaction
+
+
+def text_line(transaction: OpenTransaction, now: int | None) -> str:
+    """One line in the manner of kafka-dump-log's; ``now`` is in ms since the epoch, None where it is not known."""
+    fields = {
+        "producerId": transaction.producer_id,
+        "producerEpoch": transaction.producer_epoch,
+        "firstOffset": transaction.first_offset,
+        "firstTimestamp": transaction.first_timestamp,
+        "ageMs": transaction.age_ms(now),
+        "batches": transaction.batches,
+    }
+    return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
+
+
+def json_line(transaction: OpenTransaction, now: int | None, path: str, place: SegmentFile | None) -> bytes:
+    """One object; ``path`` is what was asked for, ``place`` any segment of the partition."""
+    found: dict[str, Any] = {
+        "type": "openTransaction",
+        "file": name_value(path),
+        "topic": name_value(place.topic) if place else None,
+        "partition": place.partition if place else None,
+        "producerId": transaction.producer_id,
+        "producerEpoch": transaction.producer_epoch,
+        "firstOffset": transaction.first_offset,
+        "firstTimestamp": transaction.first_timestamp,
+        "ageMs": transaction.age_ms(now),
+        "batches": transaction.batches,
+    }
+    return encode(found) + b"\n"

@@ -1,0 +1,128 @@
+"""What is asked for of a log: records by offset, time and key, batches by producer id; all that is given must hold."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.segment.batches import Batch, Message, RecordBatch
+
+Span = tuple[int, int]
+"""Rows first to stop, stop not included."""
+
+
+@dataclass(slots=True)
+class Selection:
+    """Ranges include both ends; ``times`` are ms since the epoch and not negative, as -1 stands for no timestamp.
+
+    ``untimed`` counts the batches met that a range of times cannot match because their format has no timestamps (v0).
+    Control records have keys that no user gave them: ``key`` finds none.
+    """
+
+    offsets: tuple[int, int] | None = None
+    times: tuple[int, int] | None = None
+    key: bytes | None = None
+    producer_id: int | None = None
+    untimed: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for: every batch and record is wanted."""
+        return self.offsets is None and self.times is None and self.key is None and self.producer_id is None
+
+    def may_hold(self, batch: Batch) -> bool:
+        """Whether the header lets the batch hold a record that is wanted."""
+        if self.producer_id is not None and not (
+            isinstance(batch, RecordBatch) and batch.header.producer_id == self.producer_id
+        ):
+            return False
+        if self.key is not None and batch.is_control:
+            return False
+        return self._may_be_in_time(batch) and self._may_be_in_offsets(batch)
+
+    def holds(self, batch: Batch) -> bool:
+        """Whether the batch holds a record that is wanted, its records looked at where that takes it.
+
+        Of one whose records do not decode nobody can say: it counts, so that it is not passed over in silence.
+        """
+        if not self.may_hold(batch):
+            return False
+        if self.times is None and self.key is None:
+            return True
+        try:
+            return any(self.spans(rows) for rows in batch.rows())
+        except UndecodableError:
+            return True
+
+    def spans(self, rows: Rows) -> list[Span]:
+        """The rows that are wanted, of a batch for which `may_hold` is true; in their order."""
+        wanted: list[int] | range = range(rows.count)
+        if self.key is not None:
+            wanted = list(_rows_with_key(rows, self.key))
+        if self.offsets is not None:
+            wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
+        if self.times is not None:
+            wanted = _between(rows, wanted, ROW_TIMESTAMP, *self.times)
+        return _as_spans(wanted)
+
+    def _may_be_in_time(self, batch: Batch) -> bool:
+        if self.times is None:
+            return True
+        if batch.timestamp_type == "NoTimestampType":
+            self.untimed += 1
+            return False
+        # A wrong CRC may be one of the timestamp itself.
+        return not batch.is_valid or batch.max_timestamp >= self.times[0]
+
+    def _may_be_in_offsets(self, batch: Batch) -> bool:
+        if self.offsets is None:
+            return True
+        first, last = self.offsets
+        if batch.last_offset < first:
+            return False
+        base = batch.base_offset
+        if isinstance(batch, Message) and batch.last_offset > last:
+            base = batch.extent()[0]
+        return (base or 0) <= last
+
+
+def _column(rows: Rows, column: int) -> list[int]:
+    return rows.rows[column : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
+
+
+def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high: int) -> list[int]:
+    values = _column(rows, column)
+    return [i for i in wanted if low <= values[i] <= high]
+
+
+def _rows_with_key(rows: Rows, key: bytes) -> Iterator[int]:
+    """Sizes first, and bytes only if they occur among the rows at all: both are loops in C."""
+    sizes = _column(rows, ROW_KEY_SIZE)
+    if len(key) not in sizes or (key and key not in _bytes_of(rows)):
+        return
+    i = -1
+    for _ in range(sizes.count(len(key))):
+        i = sizes.index(len(key), i + 1)
+        at = rows.rows[i * ROW_WIDTH + ROW_KEY]
+        if bytes(rows.payload[at : at + len(key)]) == key:
+            yield i
+
+
+def _bytes_of(rows: Rows) -> bytes:
+    """The part of the payload that the rows lie in, from the first key to the last value or key."""
+    last = (rows.count - 1) * ROW_WIDTH
+    end = rows.rows[last + ROW_KEY] + max(rows.rows[last + ROW_KEY_SIZE], 0)
+    end = max(end, rows.rows[last + ROW_VALUE] + max(rows.rows[last + ROW_VALUE_SIZE], 0))
+    return bytes(rows.payload[rows.rows[ROW_KEY] : end])
+
+
+def _as_spans(wanted: list[int] | range) -> list[Span]:
+    if isinstance(wanted, range):
+        return [(wanted.start, wanted.stop)]
+    spans: list[Span] = []
+    for i in wanted:
+        if spans and spans[-1][1] == i:
+            spans[-1] = (spans[-1][0], i + 1)
+        else:
+            spans.append((i, i + 1))
+    return spans

@@ -1,0 +1,209 @@
+"""A picture of segments: what they hold in numbers, gathered in one pass and in room that does not grow with them.
+
+Numbers of whole runs of batches come from the kernel (`kseg.kernel.tally`). Sizes are kept as distributions whose
+quantiles are at most 2 % off, different keys and producers as hashes up to a cap and as an estimate beyond it.
+"""
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats import v07
+from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.kernel import distinct, tally
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.limits import MAX_NESTING
+from kseg.segment.batches import Batch, Message07
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+
+KEYS_TABLE = 1 << 21
+PRODUCERS_TABLE = 1 << 17
+FORMATS = ("v0", "v1", "v2", "0.7")
+
+_FORMS, _SIZES, _SIZE_WIDTH, _TALLY_WIDTH = tally.layout()
+_REGISTERS, _TABLE = distinct.layout()
+_COUNTERS = {name: index for index, name in enumerate(tally.COUNTERS)}
+_FORM_COLUMNS = len(tally.FORM_COLUMNS)
+_BUCKETS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Sizes in bytes, or numbers of records: ``median`` is at most 2 % off, the others exact."""
+
+    count: int
+    total: int
+    least: int
+    median: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The batches of one format and codec; their records are ``packed`` bytes as they lie there, then ``unpacked``."""
+
+    format: str
+    compression: str
+    batches: int
+    records: int
+    bytes: int
+    packed: int
+    unpacked: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Bytes of records for each byte that they take; None where they are not compressed."""
+        return self.unpacked / self.packed if self.compression != "none" and self.packed and self.unpacked else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cardinality:
+    """How many different values there are; an estimate, 0.8 % off as a rule, unless ``is_exact``."""
+
+    count: int
+    is_exact: bool
+
+
+class Summary:
+    """Counts the items of any number of segments; `add_file`, then `add_run` and `add_damage` in any order.
+
+    Records of a batch whose CRC is wrong or that do not decode are not counted, nor are those behind the first that
+    does not.
+    """
+
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        self.files = self.bytes = 0
+        self.damaged_ranges = self.damaged_bytes = 0
+        self.damage: Counter[str] = Counter()
+        self.problems: Counter[str] = Counter()
+        self._scratch = scratch or Scratch()
+        self._tally = int64s(_TALLY_WIDTH)
+        self._keys = _distinct(KEYS_TABLE)
+        self._producers = _distinct(PRODUCERS_TABLE)
+
+    def add_file(self, size: int) -> None:
+        """A file of ``size`` bytes whose items will be added."""
+        self.files += 1
+        self.bytes += size
+
+    def add_damage(self, damage: Damage) -> None:
+        self.damaged_ranges += 1
+        self.damaged_bytes += damage.length
+        self.damage[damage.code] += 1
+
+    def add_run(self, reader: SegmentReader, run: Run) -> None:
+        """All batches of a run."""
+        if isinstance(reader.buffer, memoryview):
+            first = 0
+            while first < run.count:
+                first = self._add_frames(reader.buffer, run.rows, first, run.count, reader.era_07)
+                if first < run.count:
+                    self.add_batch(reader.batch(run, first, keep=False))
+                    first += 1
+            return
+        row = int64s(FRAME_WIDTH)
+        for i in range(run.count):
+            at = i * FRAME_WIDTH
+            position, row[FRAME_SIZE] = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
+            row[FRAME_MAGIC], row[FRAME_STATE] = run.rows[at + FRAME_MAGIC], run.rows[at + FRAME_STATE]
+            data = reader.buffer[position : position + row[FRAME_SIZE]]
+            if self._add_frames(data, row, 0, 1, reader.era_07) == 0:
+                self.add_batch(reader.batch(run, i, keep=False))
+
+    def _add_frames(self, buffer: Any, rows: memoryview, first: int, stop: int, era_07: bool) -> int:
+        return tally.add_frames(
+            buffer, rows, first, stop, era_07, self._tally, self._producers, self._keys,
+            self._scratch.rows, self._scratch.headers,
+        )  # fmt: skip
+
+    def add_batch(self, batch: Batch) -> None:
+        """One batch, of any kind."""
+        if batch.problems:
+            self._tally[_COUNTERS["batches"]] += 1
+            self.problems.update(problem.code for problem in batch.problems)
+            return
+        era_07 = isinstance(batch, Message07)
+        tally.add_batch(batch.data, v07.FORMAT if era_07 else batch.magic, self._tally, self._producers)
+        records = unpacked = 0
+        payloads: deque[Any] = deque(maxlen=MAX_NESTING + 1)
+        try:
+            for rows in batch.rows():
+                if not any(payload is rows.payload for payload in payloads):
+                    payloads.append(rows.payload)
+                    unpacked += len(rows.payload)
+                tally.add_rows(
+                    rows.payload, rows.rows, rows.count, self._tally, self._keys, batch.is_control, not era_07
+                )
+                records += rows.count
+        except UndecodableError as error:
+            self.problems[error.problem] += 1
+        tally.add_size(self._tally, tally.DISTRIBUTIONS.index("record_counts"), records)
+        form = 3 if era_07 else batch.magic
+        at = _FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS
+        is_compressed = batch.header.codec != 0
+        packed = batch.size - (HEADER_BYTES if form == 2 else 0)
+        self._tally[at + 1] += records
+        self._tally[at + 3] += packed
+        self._tally[at + 4] += unpacked if is_compressed else packed
+
+    def counters(self) -> dict[str, int]:
+        """`kseg.kernel.tally.COUNTERS` by name."""
+        return {name: self._tally[index] for name, index in _COUNTERS.items()}
+
+    def forms(self) -> list[Form]:
+        """What there is of each format and codec, in that order."""
+        found = []
+        for form, shown in enumerate(FORMATS):
+            for codec in range(tally.CODECS):
+                at = _FORMS + (form * tally.CODECS + codec) * _FORM_COLUMNS
+                if self._tally[at]:
+                    compression = CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
+                    found.append(Form(shown, compression, *self._tally[at : at + _FORM_COLUMNS]))
+        return found
+
+    def distribution(self, name: str) -> Distribution | None:
+        """One of `kseg.kernel.tally.DISTRIBUTIONS`; None where nothing was counted."""
+        at = _SIZES + tally.DISTRIBUTIONS.index(name) * _SIZE_WIDTH
+        count, total, least, largest = self._tally[at : at + _BUCKETS]
+        if not count:
+            return None
+        buckets = self._tally[at + _BUCKETS : at + _SIZE_WIDTH]
+        return Distribution(count, total, least, min(max(_median(buckets, count), least), largest), largest)
+
+    def distinct_keys(self) -> Cardinality:
+        return _cardinality(self._keys)
+
+    def distinct_producers(self) -> Cardinality:
+        return _cardinality(self._producers)
+
+
+def _distinct(table: int) -> memoryview:
+    buffer = int64s(_TABLE + table)
+    buffer[1], buffer[3] = table // 2, table - 1
+    return buffer
+
+
+def _median(buckets: memoryview, count: int) -> int:
+    """The lower median: the middle of the bucket that holds it."""
+    passed = bucket = 0
+    while bucket < len(buckets) - 1 and 2 * (passed + buckets[bucket]) < count:
+        passed += buckets[bucket]
+        bucket += 1
+    if bucket < 64:
+        return bucket
+    power = bucket // 32 - 1
+    return ((bucket - 32 * power) << power) + ((1 << power) - 1) // 2
+
+
+def _cardinality(buffer: memoryview) -> Cardinality:
+    if not buffer[2]:
+        return Cardinality(buffer[0], True)
+    registers = buffer[_REGISTERS:_TABLE]
+    size = len(registers)
+    harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)
+    # More than half a million values were met, so no correction for small numbers is needed, and 64 bits never fill.
+    return Cardinality(round(0.7213 / (1 + 1.079 / size) * size * size / harmonic), False)

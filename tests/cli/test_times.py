@@ -1,0 +1,95 @@
+"""Times and keys as they are given on the command line."""
+
+import click
+import pytest
+
+from kseg.cli.contents import ContentFormat, KeyBytes
+from kseg.cli.times import LAST_TIMESTAMP, TimePoint, TimeRange, parse_time, show_time
+
+NINE = 1769850000000
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("0", (0, 0)),
+        (str(NINE), (NINE, NINE)),
+        ("2026-01-31T09:00:00Z", (NINE, NINE)),
+        ("2026-01-31 09:00:00.5z", (NINE + 500, NINE + 500)),
+        ("2026-01-31T09:00:00.1239999Z", (NINE + 123, NINE + 123)),
+        ("2026-01-31T10:30:00+01:30", (NINE, NINE)),
+        ("2026-01-31T09:00:00", (NINE, NINE)),
+        ("2026-01-31", (NINE - 9 * 3600_000, NINE + 15 * 3600_000 - 1)),
+        ("2016-12-31T23:59:60Z", (1483228800000, 1483228800000)),
+        ("9" * 25, None),
+        ("1969-12-31T23:59:59Z", None),
+        ("2026-02-30", None),
+        ("2026-01-31T25:00:00Z", None),
+        ("2026-01-31T09:60:00Z", None),
+        ("2026-01-31T09:00:00+99:00", None),
+        ("-5", None),
+        ("٥", None),
+        ("now", None),
+        ("", None),
+    ],
+)
+def test_a_time(text: str, expected: tuple[int, int] | None) -> None:
+    assert parse_time(text) == expected
+
+
+def convert(kind: click.ParamType, text: str) -> object:
+    return kind.convert(text, None, None)
+
+
+def test_a_range_of_times() -> None:
+    assert convert(TimeRange(), f"{NINE}..") == (NINE, LAST_TIMESTAMP)
+    assert convert(TimeRange(), f"..{NINE}") == (0, NINE)
+    assert convert(TimeRange(), f"{NINE}") == (NINE, NINE)
+    assert convert(TimeRange(), "2026-01-31..2026-02-01") == (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)
+    assert convert(TimeRange(), "2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z") == (NINE, NINE + 500)
+
+
+@pytest.mark.parametrize("text", ["", "..", "a..b", "5..4", "1...2", "2026-01-31..yesterday"])
+def test_what_is_no_range(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        convert(TimeRange(), text)
+
+
+def test_a_point() -> None:
+    assert convert(TimePoint(), "2026-01-31T09:00:00Z") == NINE
+    with pytest.raises(click.BadParameter):
+        convert(TimePoint(), "soon")
+
+
+def test_times_are_shown() -> None:
+    assert show_time(NINE) == "2026-01-31T09:00:00.000Z"
+    assert show_time(LAST_TIMESTAMP) == str(LAST_TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    "text, key",
+    [
+        ("order-1", b"order-1"),
+        ("a:b", b"a:b"),
+        ("hex:00FF", b"\0\xff"),
+        ("base64:AP8=", b"\0\xff"),
+        ("utf8:hex:00", b"hex:00"),
+        ("é", "é".encode()),
+        ("\udcff", b"\xff"),
+        ("", b""),
+    ],
+)
+def test_a_key(text: str, key: bytes) -> None:
+    assert convert(KeyBytes(), text) == key
+
+
+@pytest.mark.parametrize("text", ["hex:0", "base64:A", "base64:?"])
+def test_what_is_no_key(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        convert(KeyBytes(), text)
+
+
+def test_a_format_is_loaded_at_once() -> None:
+    assert convert(ContentFormat(), "int") == "int"
+    with pytest.raises(click.BadParameter, match="no format"):
+        convert(ContentFormat(), "int64")

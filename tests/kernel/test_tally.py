@@ -1,0 +1,132 @@
+"""Counting by the chunk against counting one by one."""
+
+import pytest
+from rendering import batch, frames, int64s, message, record
+
+from kseg.kernel import distinct, tally
+
+FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH = tally.layout()
+REGISTERS, TABLE = distinct.layout()
+
+
+def fresh_distinct(table=1 << 12):
+    buffer = int64s(TABLE + table)
+    buffer[1], buffer[3] = table // 2, table - 1
+    return buffer
+
+
+def count(data, found=None, row_count=64, v07=False):
+    """(number of the frame it stopped at, counters by name, distribution heads by name, keys, producers)."""
+    counted, producers, keys = int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct()
+    found = frames(data) if found is None else found
+    stopped = tally.add_frames(
+        data, found, 0, len(found) // 4, v07, counted, producers, keys, int64s(10 * row_count), int64s(256)
+    )
+    sizes = {}
+    for index, name in enumerate(tally.DISTRIBUTIONS):
+        at = SIZES + index * SIZE_WIDTH
+        sizes[name] = tuple(counted[at : at + 4])
+    return stopped, dict(zip(tally.COUNTERS, counted, strict=False)), sizes, keys[0], producers[0]
+
+
+def test_records_of_plain_batches_are_counted():
+    data = batch([record(0, 5, b"a", b"xyz"), record(1, 7, None, None), record(2, 0, b"a", None)], 10, producer=4)
+    data += batch([record(0, 9, b"", b"", [(b"h", b"1"), (b"i", None)])], 20, attributes=8 | 16, producer=4)
+    stopped, counted, sizes, keys, producers = count(data)
+    assert stopped == 2
+    assert (counted["records"], counted["null_keys"], counted["null_values"], counted["tombstones"]) == (4, 1, 2, 1)
+    assert (counted["headers"], counted["with_headers"]) == (2, 1)
+    assert (keys, producers) == (2, 1)
+    assert (counted["first_offset"], counted["last_offset"]) == (10, 20)
+    assert (counted["gaps"], counted["missing_offsets"], counted["steps_back"]) == (1, 7, 0)
+    assert (counted["least_timestamp"], counted["largest_timestamp"]) == (1000, 9000)
+    assert (counted["transactional"], counted["log_append_time"], counted["with_producer"]) == (1, 1, 2)
+    assert sizes["value_sizes"] == (2, 3, 0, 3)
+    assert sizes["record_counts"] == (2, 4, 1, 3)
+    assert sizes["batch_sizes"][1] == len(data)
+
+
+def test_control_records_are_told_by_type_and_are_no_data():
+    markers = [record(0, key=b"\0\0\0" + bytes([kind]), value=b"\0" * 6) for kind in (0, 1, 2)]
+    _, counted, sizes, keys, _ = count(b"".join(batch([marker], 3, attributes=48) for marker in markers))
+    assert (counted["aborts"], counted["commits"], counted["other_control"]) == (1, 1, 1)
+    assert (counted["records"], counted["control_records"], counted["control"], keys) == (0, 3, 3, 0)
+    assert counted["steps_back"] == 2
+    assert sizes["value_sizes"] == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_are_counted(magic):
+    data = message(5, magic, b"k", None) + message(6, magic, None, b"value")
+    stopped, counted, sizes, keys, _ = count(data)
+    assert (stopped, counted["records"], counted["tombstones"], counted["null_keys"], keys) == (2, 2, 1, 1, 1)
+    assert counted["with_timestamp"] == 2 * magic
+    assert sizes["value_sizes"] == (1, 5, 5, 5)
+
+
+def test_messages_of_0_7_are_counted():
+    data = b"\0\0\0\x07\0crc_ab" + b"\0\0\0\x08\x01\0crc_ab" + b"\0\0\0\x08\x01\x01crc_ab"
+    found = int64s([0, 11, 0, 1, 11, 12, 1, 1, 23, 12, 1, 1])
+    stopped, counted, sizes, _, _ = count(data, found, v07=True)
+    assert stopped == 2
+    assert (counted["records"], counted["null_keys"], counted["has_offset"]) == (2, 2, 0)
+    assert sizes["value_sizes"] == (2, 4, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        batch([b"x" * 20], attributes=1),
+        batch([record(0), b"\xff" * 9]),
+        batch([record(i) for i in range(9)]),
+        batch([record(0)])[:-1] + b"\x7f",
+        message(0, 1, None, b"v", attributes=2),
+    ],
+    ids=["compressed", "undecodable", "more than rows", "wrong CRC", "compressed message"],
+)
+def test_what_is_not_plain_is_left_to_the_caller_uncounted(data):
+    stopped, counted, _, _, _ = count(batch([record(0)]) + data, row_count=8)
+    assert stopped == 1
+    assert (counted["batches"], counted["records"]) == (1, 1)
+
+
+def test_a_quantile_is_at_most_a_64th_off():
+    counted = int64s(TALLY_WIDTH)
+    for size in [0, 1, 63, 64, 65, 127, 128, 1000, 123456, (1 << 31) - 1, (1 << 62) + 12345]:
+        before = list(counted[SIZES + 4 : SIZES + SIZE_WIDTH])
+        tally.add_size(counted, 0, size)
+        after = list(counted[SIZES + 4 : SIZES + SIZE_WIDTH])
+        (bucket,) = [i for i in range(len(before)) if before[i] != after[i]]
+        power = max(bucket // 32 - 1, 0)
+        least = (bucket - 32 * power) << power
+        assert least <= size < least + (1 << power)
+        assert (1 << power) <= max(1, least / 32)
+    assert counted[SIZES] == 11
+
+
+def test_different_values_are_counted_exactly_up_to_the_cap():
+    found = fresh_distinct(1 << 8)
+    values = [b"", b"\0", b"\0\0", b"\0" * 8, b"\0" * 9, *(b"key-%d" % i for i in range(123))]
+    for value in values * 2:
+        distinct.add(found, value)
+    assert (found[0], found[2]) == (128, 0)
+    distinct.add(found, b"one more")
+    assert (found[0], found[2]) == (128, 1)
+
+
+@pytest.mark.skipif(not tally.COMPILED, reason="the interpreted kernel cannot write outside a buffer")
+def test_buffers_that_are_too_short_are_refused():
+    data = batch([record(0)])
+    with pytest.raises(ValueError, match="too short"):
+        tally.add_frames(
+            data, frames(data), 0, 1, False, int64s(8), fresh_distinct(), fresh_distinct(), int64s(10), int64s(4)
+        )
+    with pytest.raises(ValueError, match="not in the buffer"):
+        tally.add_frames(
+            data[:-1], frames(data), 0, 1, False, int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct(),
+            int64s(10), int64s(4),
+        )  # fmt: skip
+    full = fresh_distinct()
+    full[1] = full[3] + 1
+    with pytest.raises(ValueError, match="no room"):
+        distinct.add(full, b"x")

@@ -1,0 +1,59 @@
+"""Gives a printer what a segment holds, and takes what it writes."""
+
+from pathlib import Path
+from typing import Any
+
+from kseg.formats.rows import Scratch
+from kseg.output.printer import Printer
+from kseg.segment.files import segment_file
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+SEGMENTS = sorted(
+    path
+    for path in [*TESTDATA.glob("**/*.log"), *TESTDATA.glob("**/*.kafka")]
+    if path.is_file() and path.stat().st_size < 60_000
+)
+
+
+class MemorySink:
+    """A sink that keeps what it is given."""
+
+    def __init__(self, is_terminal: bool = False) -> None:
+        self.is_terminal = is_terminal
+        self.written = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def write_view(self, view: Any) -> None:
+        self.written += view
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+    @property
+    def lines(self) -> list[str]:
+        return self.written.decode("utf-8").splitlines()
+
+
+def feed(printer: Any, *paths: Path, scratch: Scratch | None = None) -> None:
+    """All items of files, in the manner of ``kseg dump``."""
+    assert isinstance(printer, Printer)
+    for path in paths:
+        file = segment_file(str(path))
+        with open_source(str(path)) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            printer.begin(file)
+            if hasattr(printer, "attend"):
+                printer.attend(reader)
+            for item in reader.runs():
+                if isinstance(item, Damage):
+                    printer.damage(item)
+                else:
+                    printer.run(reader, item)
+            printer.finish()
+    if hasattr(printer, "close"):
+        printer.close()

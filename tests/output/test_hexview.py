@@ -1,0 +1,146 @@
+"""The hex view: no byte is left out or shown wrong, whatever the bytes are, and fields say what they mean."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from feeding import SEGMENTS, TESTDATA, MemorySink, feed
+
+from kseg.formats.rows import Scratch
+from kseg.output.hexview import HexPrinter
+from kseg.output.paint import Paint, cells
+
+LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")
+ZEROS = re.compile(r"^ *(\d+)  \.\.\. (\d+) zero bytes$")
+EVERYTHING = (0, 1 << 62)
+TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
+GZIP_V0 = TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0/00000000000000000000.log"
+DAMAGED = TESTDATA / "damaged/4.3.1-mid-append-zeros4096"
+
+
+def view(path: Path, **options) -> list[str]:
+    sink = MemorySink()
+    scratch = Scratch(1 << 20)
+    feed(HexPrinter(sink, scratch, **options), path, scratch=scratch)
+    return sink.lines
+
+
+def bytes_shown(lines: list[str]) -> dict[int, int]:
+    """Position to byte of all lines about the file itself; a position shown twice must be shown alike."""
+    shown: dict[int, int] = {}
+    for line in lines[1:]:
+        zeros, found = ZEROS.match(line), LINE.match(line)
+        if zeros:
+            data = bytes(int(zeros[2]))
+            position = int(zeros[1])
+        elif found and line[10:12] == "  ":
+            data, position = bytes.fromhex(found[2]), int(found[1])
+        else:
+            continue
+        for at, byte in enumerate(data, position):
+            assert at not in shown, line
+            shown[at] = byte
+    return shown
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_every_byte_is_shown_once(path: Path) -> None:
+    shown = bytes_shown(view(path, positions=EVERYTHING))
+    data = path.read_bytes()
+    assert sorted(shown) == list(range(len(data)))
+    assert bytes(shown[at] for at in range(len(data))) == data
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_80_columns_are_enough(path: Path) -> None:
+    lines = view(path, unpacked=True)
+    assert [line for line in lines[1:] if cells(line) > 80] == []
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    source = chance.choice(SEGMENTS)
+    data = bytearray(source.read_bytes()[:6000])
+    for _ in range(chance.randrange(1, 8)):
+        at = chance.randrange(max(len(data), 1))
+        if chance.random() < 0.7:
+            data[at : at + 1] = bytes([chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))])
+        elif chance.random() < 0.5:
+            del data[at : at + chance.randrange(40)]
+        else:
+            data[at:at] = bytes(chance.randrange(200))
+    path = tmp_path / f"00000000000000000000{source.suffix}"
+    path.write_bytes(data)
+    shown = bytes_shown(view(path, positions=EVERYTHING, unpacked=True))
+    assert sorted(shown) == list(range(len(data)))
+    assert bytes(shown[at] for at in range(len(data))) == bytes(data)
+
+
+def test_fields_of_a_control_batch() -> None:
+    text = "\n".join(view(TRANSACTIONS)[:30])
+    assert re.search(r"^ +0  00000000 000004a3  baseOffset           1187$", text, re.M)
+    assert re.search(r"^ +17  fc770c3d           crc                  4235660349: right$", text, re.M)
+    assert "0x0030: none, CreateTime," in text
+    assert "transactional, control" in text
+    assert re.search(r"^ +61  20                   length             16: ends at 78$", text, re.M)
+    assert "control record: endTxnMarker: ABORT coordinatorEpoch: 0" in text
+
+
+def test_a_wrong_crc_is_told_with_the_right_one(tmp_path: Path) -> None:
+    data = bytearray(TRANSACTIONS.read_bytes()[:78])
+    data[70] ^= 1
+    path = tmp_path / "00000000000000001187.log"
+    path.write_bytes(data)
+    lines = view(path)
+    text = " ".join(line[52:] for line in lines[1:] if line[52:])
+    assert re.search(r"4235660349: wrong, the bytes have \d+", text)
+    assert any("crc-mismatch" in line for line in lines)
+
+
+def test_positions_limit_what_is_shown() -> None:
+    lines = view(TRANSACTIONS, positions=(78, 89))
+    assert bytes_shown(lines) == dict(enumerate(TRANSACTIONS.read_bytes()[78:90], 78))
+    assert len(lines) == 4  # the file, the batch, two fields
+    assert view(TRANSACTIONS, positions=(10**9, 10**9 + 1))[1:] == []
+
+
+def test_a_field_is_shown_if_any_byte_of_it_is_wanted() -> None:
+    lines = view(TRANSACTIONS, positions=(3, 3))
+    assert sorted(bytes_shown(lines)) == list(range(8))
+
+
+def test_a_compressed_batch_is_folded_and_opened_on_request() -> None:
+    folded, opened = view(GZIP_V0), view(GZIP_V0, unpacked=True)
+    assert any(line.strip() == "... 34 more bytes (--position 90..123)" for line in folded)
+    assert not any("decompressed" in line for line in folded)
+    assert any(line.strip() == "decompressed: 87 bytes" for line in opened)
+    assert any(re.match(r" +\+0  00000000 00000000  offset +0$", line) for line in opened)
+
+
+def test_damage_is_shown_with_the_header_it_may_be() -> None:
+    path = next((TESTDATA / "damaged/4.3.1-last-length-negative").glob("*/*.log"))
+    text = "\n".join(view(path))
+    assert "damage: bad-length position: 7129 length: 305" in text
+    assert "if a header began here:" in text
+    assert "batchLength          -5: no length" in text
+
+
+def test_zeros_are_folded() -> None:
+    path = next(DAMAGED.glob("*/*.log"))
+    assert any(re.search(r"\d+  \.\.\. 4096 zero bytes$", line) for line in view(path))
+
+
+def test_no_colour_unless_it_is_asked_for() -> None:
+    assert not any("\x1b" in line for line in view(TRANSACTIONS))
+    assert any("\x1b[36m" in line for line in view(TRANSACTIONS, paint=Paint("always")))
+    assert not any("\x1b" in line for line in view(TRANSACTIONS, paint=Paint("never", is_terminal=True)))
+
+
+def test_errors_are_counted() -> None:
+    sink = MemorySink()
+    printer = HexPrinter(sink, Scratch())
+    feed(printer, next(DAMAGED.glob("*/*.log")))
+    assert printer.errors == 1

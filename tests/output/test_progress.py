@@ -1,0 +1,148 @@
+"""Progress: only on a terminal, only after a second, and gone at the end."""
+
+import io
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from feeding import TESTDATA
+
+from kseg.output.progress import Progress, pieces, progress_text
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+SEGMENT = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def work(stream: io.StringIO, seconds: float, quiet: bool = False) -> None:
+    clock = Clock()
+    with Progress(1000, quiet, stream, clock) as progress:
+        for _ in range(10):
+            clock.now += seconds / 10
+            progress.advance(100)
+
+
+def test_a_long_pass_shows_a_line_and_takes_it_away() -> None:
+    stream = Terminal()
+    work(stream, 5.0)
+    written = stream.getvalue()
+    assert "40%" in written.replace("\x1b", "")
+    assert written.endswith("\r\x1b[2K")
+    assert "\n" not in written
+
+
+def test_a_short_pass_shows_nothing() -> None:
+    stream = Terminal()
+    work(stream, 0.9)
+    assert stream.getvalue() == ""
+
+
+def test_nothing_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, quiet, dumb = io.StringIO(), Terminal(), Terminal()
+    work(stream, 5.0)
+    work(quiet, 5.0, quiet=True)
+    monkeypatch.setenv("TERM", "dumb")
+    work(dumb, 5.0)
+    assert stream.getvalue() == quiet.getvalue() == dumb.getvalue() == ""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_the_line_goes_whatever_the_end(error: type[BaseException]) -> None:
+    stream, clock = Terminal(), Clock()
+
+    def fail() -> None:
+        with Progress(1000, False, stream, clock) as progress:
+            clock.now += 2
+            progress.advance(10)
+            assert stream.getvalue()
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert stream.getvalue().endswith("\r\x1b[2K")
+
+
+def test_it_is_drawn_a_few_times_a_second() -> None:
+    stream, clock = Terminal(), Clock()
+    with Progress(10_000, False, stream, clock) as progress:
+        for _ in range(1000):
+            clock.now += 0.01
+            progress.advance(1)
+    assert 20 < stream.getvalue().count("\r") < 60
+
+
+def test_erased_it_comes_back() -> None:
+    stream, clock = Terminal(), Clock()
+    with Progress(100, False, stream, clock) as progress:
+        clock.now += 2
+        progress.advance(10)
+        progress.erase()
+        assert stream.getvalue().endswith("\r\x1b[2K")
+        clock.now += 1
+        progress.advance(10)
+        assert "20%" in stream.getvalue()
+
+
+def test_a_closed_terminal_stops_it_alone() -> None:
+    stream, clock = Terminal(), Clock()
+    with Progress(100, False, stream, clock) as progress:
+        stream.close()
+        clock.now += 2
+        progress.advance(10)
+        progress.advance(10)
+    assert stream.closed
+
+
+@pytest.mark.parametrize(
+    "done, total, seconds, shown",
+    [
+        (1 << 20, 4 << 20, 1.0, [" 25%", "1.0 MiB of 4.0 MiB", "1.0 MiB/s", "0:03 left"]),
+        (1 << 20, None, 2.0, ["1.0 MiB", "512.0 KiB/s"]),
+        (0, 100, 2.0, ["  0%", "0 B/s"]),
+        (200, 100, 2.0, ["100%"]),
+        (1, 1 << 60, 1.0, ["99:59:59 left"]),
+    ],
+)
+def test_the_line(done: int, total: int | None, seconds: float, shown: list[str]) -> None:
+    line = progress_text(done, total, seconds)
+    assert [part for part in shown if part not in line] == []
+    assert len(line) <= 80
+
+
+@pytest.mark.parametrize("size", [1, 1000, 20_000, 1 << 30])
+def test_pieces_are_the_run(size: int) -> None:
+    with open_source(str(SEGMENT)) as source:
+        for item in SegmentReader(source).runs():
+            assert not isinstance(item, Damage)
+            found = list(pieces(item, size))
+            assert [part.count > 0 for part in found] == [True] * len(found)
+            assert sum(part.count for part in found) == item.count
+            assert found[0].position == item.position
+            assert found[-1].end == item.end
+            assert all(a.end == b.position for a, b in pairwise(found))
+            assert len(found) > 1 or size > 90_000
+            assert all(part.count == 1 or part.end - part.position <= size + 4096 for part in found)
+
+
+def test_rich_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, kseg.output.progress; p = kseg.output.progress.Progress(10); p.advance(5); print(*sys.modules)"
+    root = Path(__file__).resolve().parent.parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert "kseg.output.progress" in done.stdout
+    assert "rich" not in done.stdout.split()

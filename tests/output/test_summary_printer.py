@@ -1,0 +1,96 @@
+"""``--summary`` as text and JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+from feeding import SEGMENTS, TESTDATA, MemorySink, feed
+
+from kseg.formats.compressing import parse_target
+from kseg.formats.rows import Scratch
+from kseg.output.paint import Paint, cells, shown_bytes, shown_span, shown_time
+from kseg.output.summary import SummaryPrinter
+
+MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+TRANSACTIONS = sorted((TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0").glob("*.log"))
+ZEROS = next((TESTDATA / "damaged/4.3.1-mid-append-zeros4096").glob("*/*.log"))
+
+
+def run(*paths: Path, **options) -> tuple[SummaryPrinter, list[str]]:
+    sink = MemorySink()
+    scratch = Scratch(1 << 20)
+    printer = SummaryPrinter(sink, scratch, **options)
+    feed(printer, *paths, scratch=scratch)
+    return printer, sink.lines
+
+
+def test_one_object_for_a_partition() -> None:
+    printer, lines = run(*TRANSACTIONS, as_json=True)
+    (found,) = map(json.loads, lines)
+    assert found["type"] == "summary"
+    assert found["files"] == len(TRANSACTIONS) > 1
+    assert found["path"] == str(TRANSACTIONS[0].parent)
+    assert found["bytes"] == sum(path.stat().st_size for path in TRANSACTIONS)
+    assert found["producers"]["isExact"] is True
+    assert found["aborts"] + found["commits"] == found["controlRecords"] > 0
+    assert found["damagedRanges"] == 0
+    assert "whatIf" not in found
+    assert printer.errors == 0
+
+
+def test_another_partition_is_another_object() -> None:
+    _, lines = run(MIXED, TRANSACTIONS[0], as_json=True)
+    assert [json.loads(line)["path"] for line in lines] == [str(MIXED), str(TRANSACTIONS[0])]
+
+
+def test_formats_and_codecs_are_told_apart() -> None:
+    (found,) = map(json.loads, run(MIXED, as_json=True)[1])
+    forms = {(form["format"], form["compression"]) for form in found["forms"]}
+    assert {("v0", "gzip"), ("v1", "lz4"), ("v2", "none"), ("v2", "snappy")} <= forms
+    assert all((form["ratio"] is None) == (form["compression"] == "none") for form in found["forms"])
+
+
+def test_what_if() -> None:
+    (found,) = map(json.loads, run(MIXED, as_json=True, what_if=parse_target("zstd"), jobs=2)[1])
+    saving = found["whatIf"]
+    assert (saving["compression"], saving["level"], saving["isExact"], saving["error"]) == ("zstd", 3, True, None)
+    assert saving["bytesSaved"] == saving["bytesBefore"] - saving["bytesAfter"]
+    assert saving["bytesBefore"] + saving["bytesUntouched"] == MIXED.stat().st_size
+    text = "\n".join(run(MIXED, what_if=parse_target("zstd"))[1])
+    assert "what if zstd:3" in text
+    assert "would stay as they are" in text
+
+
+def test_damage_and_exit_status() -> None:
+    printer, lines = run(ZEROS, paint=Paint("always"))
+    assert printer.errors == 1
+    assert any("damage" in line and "\x1b[31m" in line for line in lines)
+    assert any("zero-block 1" in line for line in lines)
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_80_columns_are_enough(path: Path) -> None:
+    _, lines = run(path)
+    assert lines[0].startswith(f"{path}: ")
+    assert [line for line in lines[1:] if cells(line) > 80 or line != line.rstrip()] == []
+
+
+def test_nothing_is_written_for_nothing() -> None:
+    assert run()[1] == []
+
+
+@pytest.mark.parametrize(
+    "count, shown",
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1048575, "1.0 MiB"), (5 << 40, "5.0 TiB")],
+)
+def test_bytes(count: int, shown: str) -> None:
+    assert shown_bytes(count) == shown
+
+
+def test_times() -> None:
+    assert shown_time(1500000010810) == "2017-07-14 02:40:10.810Z"
+    assert shown_time(-1) == "1969-12-31 23:59:59.999Z"
+    assert shown_time(1 << 62) == str(1 << 62)
+    assert [shown_span(ms) for ms in (0, 1500, 61_000, 3_661_000, 90_000_000)] == [
+        "0.000 s", "1.500 s", "1 min 1 s", "1 h 1 min", "1 d 1 h",
+    ]  # fmt: skip

@@ -1,0 +1,109 @@
+"""The table: aligned, bounded, and right in its footer."""
+
+import re
+from pathlib import Path
+
+import pytest
+from feeding import SEGMENTS, TESTDATA, MemorySink, feed
+
+from kseg.formats.rows import Scratch
+from kseg.output import table
+from kseg.output.paint import Paint, cells
+from kseg.output.printer import Style
+from kseg.output.table import TablePrinter
+from kseg.segment.items import Damage
+from kseg.segment.log import Log
+
+MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
+ZEROS = next((TESTDATA / "damaged/4.3.1-mid-append-zeros4096").glob("*/*.log"))
+
+
+def show(*paths: Path, style: Style | None = None, terminal: bool = False, **options) -> list[str]:
+    sink = MemorySink(terminal)
+    scratch = Scratch(1 << 20)
+    feed(TablePrinter(sink, style or Style(), scratch, **options), *paths, scratch=scratch)
+    return sink.lines
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_columns_are_aligned(width: int) -> None:
+    title, _, *rows = show(TRANSACTIONS, width=width)
+    batches = [row for row in rows if re.match(r" *\d+ +\d", row)]
+    assert len(batches) > 5
+    for column, is_number in (("POSITION", True), ("OFFSETS", True), ("CODEC", False), ("KIND", False)):
+        at = title.index(column)
+        edge = at + len(column) if is_number else at
+        assert all(row[edge - 1 : edge + 1].strip() for row in batches)
+        assert all(row[edge if is_number else edge - 1] == " " for row in batches)
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_80_columns_are_enough(path: Path) -> None:
+    lines = show(path, style=Style(deep=True, contents=True))
+    assert [line for line in lines if cells(line) > 80 and line != str(path)] == []
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_the_footer_adds_up(path: Path) -> None:
+    items = list(Log(path))
+    batches = [item for item in items if not isinstance(item, Damage)]
+    records = sum(len(list(batch)) for batch in batches if batch.is_valid and not batch.check())
+    text = "\n".join(show(path, style=Style(deep=True)))
+    assert f"{len(batches):,} batches, " in text
+    assert f"({path.stat().st_size:,} bytes)" in text
+    damaged = [item.length for item in items if isinstance(item, Damage)]
+    wrong = sum(bool(batch.check()) for batch in batches)
+    if damaged or wrong:
+        assert f"damage: {len(damaged)} ranges, {sum(damaged):,} bytes; batches with problems: {wrong}" in text
+    elif path.suffix == ".log":
+        assert f", {records:,} records, " in text
+
+
+def test_wide_lines_have_more_columns() -> None:
+    assert "LEADER EPOCH" not in show(TRANSACTIONS, width=80)[0]
+    assert "LEADER EPOCH" in show(TRANSACTIONS, width=160)[0]
+
+
+def test_records_are_clipped_and_control_records_told() -> None:
+    lines = show(TRANSACTIONS, style=Style(deep=True, contents=True))
+    assert any(line.endswith("endTxnMarker: ABORT coordinatorEpoch: 0") for line in lines)
+    assert any("key-3: value-1081-ebxqbplbcui" in line for line in lines)
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    for path in SEGMENTS[:40]:
+        lines = show(path, style=Style(deep=True, contents=True))
+        assert all(line.isprintable() for line in lines)
+
+
+def test_damage_is_red_and_in_its_place() -> None:
+    lines = show(ZEROS, paint=Paint("always"))
+    (at,) = [i for i, line in enumerate(lines) if "damage: zero-block" in line]
+    assert lines[at].startswith("\x1b[31m")
+    assert not any("\x1b" in line for line in show(ZEROS, terminal=True))
+
+
+def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not Paint("auto", is_terminal=True).is_on
+    monkeypatch.delenv("NO_COLOR")
+    assert Paint("auto", is_terminal=True).is_on
+    assert not Paint("auto", is_terminal=False).is_on
+
+
+def test_only_the_first_rows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "FIRST_ROWS", 5)
+    sink = MemorySink()
+    printer = TablePrinter(sink, Style(), Scratch())
+    held = []
+    monkeypatch.setattr(printer, "_put_line", lambda _line: held.append(len(printer._rows)))
+    feed(printer, MIXED)
+    assert len(held) > 100
+    assert max(held) == 0
+
+
+def test_several_files_are_one_table() -> None:
+    lines = show(TRANSACTIONS, MIXED)
+    assert sum("POSITION" in line for line in lines) == 1
+    assert any(line.startswith("2 files, ") for line in lines)

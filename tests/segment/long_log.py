@@ -1,0 +1,51 @@
+"""A long log out of one real batch: its base offset and timestamps moved on, its CRC made anew, with indexes."""
+
+import struct
+from pathlib import Path
+
+from crc32c import crc32c
+
+from kseg.segment.files import SegmentFile, segment_file
+
+from .segments import TESTDATA, entries
+
+BASE_OFFSET = 7_000
+FIRST_TIMESTAMP = 1_700_000_000_000
+STEP_MS = 3_600_000
+_SOURCE = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
+
+
+def batch_at(index: int, template: bytes) -> bytes:
+    """The template as batch number ``index``; its newest record lies STEP_MS behind that of the batch before."""
+    count = struct.unpack_from(">i", template, 23)[0] + 1
+    base_timestamp, max_timestamp = struct.unpack_from(">qq", template, 27)
+    moved = FIRST_TIMESTAMP + index * STEP_MS - max_timestamp
+    body = bytearray(template)
+    struct.pack_into(">q", body, 0, BASE_OFFSET + index * count)
+    struct.pack_into(">qq", body, 27, base_timestamp + moved, max_timestamp + moved)
+    struct.pack_into(">I", body, 17, crc32c(bytes(body[21:])))
+    return bytes(body)
+
+
+def template() -> bytes:
+    """The largest uncompressed batch there is."""
+    return max((part for part in entries(_SOURCE.read_bytes()) if not part[22] & 7), key=len)
+
+
+def write_long_log(directory: Path, size: int, by_first_offset: bool = False, with_indexes: bool = True) -> SegmentFile:
+    """A segment of at least ``size`` bytes. ``by_first_offset``: index entries as brokers up to 1.1 wrote them."""
+    part = template()
+    count = struct.unpack_from(">i", part, 23)[0] + 1
+    path = directory / f"{BASE_OFFSET:020}.log"
+    index, times = bytearray(), bytearray()
+    with path.open("wb") as file:
+        for i in range(-(-size // len(part))):
+            file.write(batch_at(i, part))
+            if i:
+                relative = i * count + (0 if by_first_offset else count - 1)
+                index += struct.pack(">ii", relative, i * len(part))
+                times += struct.pack(">qi", FIRST_TIMESTAMP + i * STEP_MS, i * count + count - 1)
+    if with_indexes:
+        path.with_suffix(".index").write_bytes(index + bytes(8000))
+        path.with_suffix(".timeindex").write_bytes(times + bytes(12000))
+    return segment_file(str(path))

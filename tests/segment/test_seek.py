@@ -1,0 +1,217 @@
+"""Seeking never skips what is wanted, whatever the indexes hold, and with right ones touches little of the file."""
+
+import os
+import shutil
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kseg.segment.source
+from kseg.kernel import COMPILED
+from kseg.segment import reader as reader_module
+from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.reader import SegmentReader
+from kseg.segment.seek import index_path, offset_extent, seek_offset, seek_time, time_extent
+from kseg.segment.source import open_source
+
+from .long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
+from .segments import TESTDATA
+
+LOGS = [
+    path
+    for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log"))
+    if path.stat().st_size and path.with_suffix(".index").exists()
+]
+NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
+LONG_BYTES = 64 << 20
+TOUCHED_BYTES_MAX = 1 << 20
+
+
+def opened(file: SegmentFile) -> SegmentReader:
+    return SegmentReader(open_source(file.path), base_offset=file.base_offset or 0)
+
+
+def batches(file: SegmentFile) -> list[Batch]:
+    with open_source(file.path) as source:
+        return [item for item in SegmentReader(source, base_offset=file.base_offset or 0) if isinstance(item, Batch)]
+
+
+def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int) -> int:
+    """Seeks ``offset``; the position is that of a batch, and all before it are below."""
+    reader = opened(file)
+    with reader.source:
+        start = seek_offset(reader, file, offset)
+    assert start.position in {0, *(batch.position for batch in found)}
+    assert all(batch.last_offset < offset for batch in found if batch.position < start.position)
+    assert not start.is_scan or start.position == 0
+    return start.position
+
+
+def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: int) -> int:
+    reader = opened(file)
+    with reader.source:
+        start = seek_time(reader, file, timestamp)
+    assert start.position in {0, *(batch.end for batch in found)}
+    early = [record.timestamp for batch in found if batch.position < start.position for record in batch]
+    assert all(stamp is None or stamp < timestamp for stamp in early)
+    return start.position
+
+
+@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+def test_real_indexes_lead_to_the_batch(path: Path) -> None:
+    file = segment_file(str(path))
+    found = batches(file)
+    wanted = sorted({offset + d for batch in found[:60] for offset in (batch.last_offset,) for d in (-1, 0, 1)})
+    positions = [assert_nothing_is_skipped(file, found, offset) for offset in wanted]
+    stamps = sorted({record.timestamp or 0 for batch in found[:30] for record in batch})
+    positions += [assert_no_time_is_skipped(file, found, stamp + d) for stamp in stamps for d in (0, 1)]
+    if index_entries(path) > 1:
+        assert max(positions) > 0, "no entry was ever used"
+
+
+def index_entries(path: Path) -> int:
+    return sum(any(entry) for entry in struct.iter_unpack(">ii", path.with_suffix(".index").read_bytes()))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+def test_the_extent_is_that_of_a_scan(path: Path) -> None:
+    file = segment_file(str(path))
+    found = batches(file)
+    stamps = [stamp for batch in found for _, stamp, *_ in batch if stamp is not None and stamp >= 0]
+    reader = opened(file)
+    with reader.source:
+        first = next(iter(found[0])).offset if found[0].base_offset is None else found[0].base_offset
+        assert offset_extent(reader, file) == (first, found[-1].last_offset)
+        assert time_extent(reader, file) == (
+            (stamps[0], max(batch.max_timestamp for batch in found)) if stamps else None
+        )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("small")
+
+
+mutations = st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), max_size=6)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mutations, mutations, st.binary(max_size=60), st.booleans(), st.integers(0, 90), st.data())
+def test_wrong_indexes_cost_time_and_nothing_else(
+    small: Path, offsets: list, times: list, noise: bytes, is_noise: bool, cut: int, data: st.DataObject
+) -> None:
+    source = LOGS[NAMES.index("kafka-4.3.1/codecs/codec-mix-0/000000")]
+    path = small / source.name
+    if not path.exists():
+        shutil.copy(source, path)
+    for suffix, changes in ((".index", offsets), (".timeindex", times)):
+        content = bytearray(source.with_suffix(suffix).read_bytes())
+        for at, byte in changes:
+            content[at % len(content)] = byte
+        path.with_suffix(suffix).write_bytes(noise if is_noise else content[: len(content) - cut])
+    file = segment_file(str(path))
+    found = batches(file)
+    assert_nothing_is_skipped(file, found, data.draw(st.integers(-5, found[-1].last_offset + 5)))
+    assert_no_time_is_skipped(file, found, data.draw(st.integers(1_789_999_000_000, 1_790_001_000_000)))
+
+
+@pytest.mark.parametrize("state", ["missing", "empty", "zeros", "of another segment", "a FIFO", "a directory"])
+def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> None:
+    file = write_long_log(tmp_path, 1 << 16, with_indexes=False)
+    for suffix in (".index", ".timeindex"):
+        path = Path(index_path(file, suffix))
+        if state == "empty":
+            path.write_bytes(b"")
+        elif state == "zeros":
+            path.write_bytes(bytes(1 << 16))
+        elif state == "of another segment":
+            path.write_bytes(struct.pack(">ii", 1, 99) if suffix == ".index" else struct.pack(">qi", 5, 1))
+        elif state == "a FIFO":
+            os.mkfifo(path)
+        elif state == "a directory":
+            path.mkdir()
+    reader = opened(file)
+    with reader.source:
+        for start in (seek_offset(reader, file, 1 << 40), seek_time(reader, file, 1 << 50)):
+            assert (start.position, start.is_scan) == (0, True)
+            assert start.reason
+
+
+def test_an_entry_that_is_wrong_gives_way_to_an_earlier_one(tmp_path: Path) -> None:
+    file = write_long_log(tmp_path, 1 << 18)
+    found = batches(file)
+    index = Path(index_path(file, ".index"))
+    content = bytearray(index.read_bytes())
+    struct.pack_into(">i", content, 8 * 9 + 4, found[10].position + 1)
+    index.write_bytes(content)
+    reader = opened(file)
+    with reader.source:
+        start = seek_offset(reader, file, found[10].last_offset)
+    assert start.position == found[9].position
+    assert not start.is_scan
+    assert start.reason
+
+
+@pytest.mark.parametrize("leftover", [".deleted", ".swap", ".cleaned"])
+def test_leftovers_have_indexes_of_their_own(leftover: str) -> None:
+    file = segment_file(f"t-0/00000000000000000005.log{leftover}")
+    assert index_path(file, ".timeindex") == f"t-0/00000000000000000005.timeindex{leftover}"
+
+
+class Touched:
+    """Counts bytes of segments that are read: by pread where they are not mapped, and those the kernel goes through."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read = self.followed = 0
+        pread, scan = os.pread, reader_module.kernel.scan
+
+        def counting_pread(descriptor: int, size: int, position: int) -> bytes:
+            self.read += size
+            return pread(descriptor, size, position)
+
+        def counting_scan(*arguments: Any) -> int:
+            state = arguments[-1]
+            start = state[0]
+            status = scan(*arguments)
+            self.followed += state[0] - start
+            return status
+
+        kernel = SimpleNamespace(**vars(reader_module.kernel) | {"scan": counting_scan, "find": None})
+        monkeypatch.setattr(reader_module, "kernel", kernel)
+        monkeypatch.setattr(kseg.segment.source.os, "pread", counting_pread)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["last offsets", "first offsets"])
+def long_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SegmentFile:
+    return write_long_log(tmp_path_factory.mktemp("long"), LONG_BYTES, by_first_offset=request.param)
+
+
+def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    touched = Touched(monkeypatch)
+    count = os.path.getsize(index_path(long_log, ".index")) // 8 - 1000
+    reader = opened(long_log)
+    with reader.source:
+        first, last = offset_extent(reader, long_log) or (0, 0)
+        stamps = time_extent(reader, long_log)
+        for fraction in (0.25, 0.5, 0.9):
+            wanted = first + int((last - first) * fraction)
+            reader.begin_at(seek_offset(reader, long_log, wanted).position)
+            seen = next(batch for batch in reader if isinstance(batch, Batch) and batch.last_offset >= wanted)
+            assert seen.base_offset <= wanted
+            moment = FIRST_TIMESTAMP + int(count * fraction) * STEP_MS
+            reader.begin_at(seek_time(reader, long_log, moment).position)
+            late = next(batch for batch in reader if isinstance(batch, Batch) and batch.max_timestamp >= moment)
+            assert late.max_timestamp == moment
+    assert first == BASE_OFFSET
+    assert stamps is not None
+    assert stamps[1] == FIRST_TIMESTAMP + count * STEP_MS
+    assert 0 < touched.followed < TOUCHED_BYTES_MAX
+    # Index entries are read by pread too, in either case.
+    assert touched.read < TOUCHED_BYTES_MAX
+    assert COMPILED or touched.read > touched.followed // 2

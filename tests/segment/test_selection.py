@@ -1,0 +1,98 @@
+"""A selection finds what going through every record finds."""
+
+from pathlib import Path
+
+import pytest
+
+import kseg
+from kseg.formats.rows import UndecodableError
+from kseg.segment.batches import Batch, RecordBatch
+from kseg.segment.items import Record
+from kseg.segment.selection import Selection
+
+from .segments import TESTDATA
+
+LOGS = [path for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) if path.stat().st_size]
+NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
+
+
+def read(path: Path) -> list[Batch]:
+    return [item for item in kseg.open(path) if isinstance(item, Batch)]
+
+
+def selected(selection: Selection, batches: list[Batch]) -> list[Record]:
+    """What a printer would print: the spans of the batches that hold something."""
+    found = []
+    for batch in batches:
+        if not selection.holds(batch):
+            continue
+        records = list(batch)
+        at = 0
+        for rows in batch.rows():
+            for first, stop in selection.spans(rows):
+                found += records[at + first : at + stop]
+            at += rows.count
+    return found
+
+
+@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+def test_each_question_against_every_record(path: Path) -> None:
+    batches = read(path)
+    users = [(batch, record) for batch in batches for record in batch]
+    offsets = sorted(record.offset for _, record in users)
+    low, high = offsets[len(offsets) // 3], offsets[len(offsets) // 2]
+    expected = [record for _, record in users if low <= record.offset <= high]
+    assert selected(Selection(offsets=(low, high)), batches) == expected
+
+    stamps = sorted(record.timestamp or -1 for _, record in users)
+    early, late = max(stamps[len(stamps) // 4], 0), max(stamps[len(stamps) // 2], 0)
+    expected = [
+        record for _, record in users if early <= (-1 if record.timestamp is None else record.timestamp) <= late
+    ]
+    assert selected(Selection(times=(early, late)), batches) == expected
+
+    keys = {record.key for batch, record in users if record.key is not None and not batch.is_control}
+    for key in [*sorted(keys)[:5], b"no such key", b"\0\0\0\1", b""]:
+        expected = [record for batch, record in users if record.key == key and not batch.is_control]
+        assert selected(Selection(key=key), batches) == expected
+
+    for producer_id in {batch.header.producer_id for batch in batches if isinstance(batch, RecordBatch)} - {-1}:
+        own = [batch for batch in batches if isinstance(batch, RecordBatch) and batch.header.producer_id == producer_id]
+        expected = [record for batch in own for record in batch]
+        assert selected(Selection(producer_id=producer_id), batches) == expected
+
+    if keys:
+        key = sorted(keys)[0]
+        both = Selection(offsets=(low, high), times=(early, 1 << 62), key=key)
+        expected = [
+            record
+            for batch, record in users
+            if low <= record.offset <= high and (record.timestamp or -1) >= early and record.key == key
+            and not batch.is_control
+        ]  # fmt: skip
+        assert selected(both, batches) == expected
+
+
+def test_batches_without_timestamps_are_counted() -> None:
+    batches = read(TESTDATA / "kafka-0.8.2.2/codecs/compact-0/00000000000000000351.log")
+    selection = Selection(times=(0, 1 << 62))
+    assert selected(selection, batches) == []
+    assert selection.untimed == len(batches) > 0
+
+
+def test_what_does_not_decode_is_not_passed_over() -> None:
+    (path,) = (TESTDATA / "damaged/4.3.1-crcok-gzip-payload-garbage").rglob("*.log")
+    undecodable = []
+    for batch in read(path):
+        try:
+            list(batch.rows())
+        except UndecodableError:
+            undecodable.append(batch)
+    assert undecodable
+    assert all(Selection(key=b"no such key").holds(batch) for batch in undecodable)
+
+
+def test_an_empty_selection_wants_everything() -> None:
+    batches = read(LOGS[0])
+    assert Selection().is_empty
+    assert selected(Selection(), batches) == [record for batch in batches for record in batch]

@@ -18,6 +18,9 @@ HEADERS_PER_CALL = 16384
 MAX_HEADERS = 1 << 20
 """Headers of one record."""
 
+MAX_MESSAGE_BYTES = 5 << 20
+"""How far from an index entry's position its batch may reach: kafka-dump-log's --max-message-size."""
+
 FRAMES_PER_CALL = 8192
 """Frames that one call of the kernel hands over (32 bytes each)."""
 

@@ -23,10 +23,11 @@ from kseg.segment.files import SegmentFile, expand_path, list_segments, segment_
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import Source, open_source
-from kseg.sidefiles.kinds import SideFile, list_side_files, side_file
 
 if TYPE_CHECKING:
+    from kseg.output.side_printer import SidePrinter
     from kseg.segment.isolation import Transactions
+    from kseg.sidefiles.kinds import SideFile
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
 
@@ -123,7 +124,7 @@ class Dump:
         self.paths = all_paths(options["paths"], options["files"])
         self.progress = progress_of(options, self.paths, sink)
         self.notices.before = self.progress.erase
-        self.side = side_printer(options, sink, self.scratch, self.notices.warning)
+        self._side: SidePrinter | None = None
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = 0
@@ -159,9 +160,12 @@ class Dump:
             self.progress.erase()
             self.printer.close()
         self._summarize()
-        for line in self.side.report():
-            click.echo(on_one_line(line), err=True)
-        return max(self.status, int(self.printer.errors + self.side.errors > 0))
+        errors = self.printer.errors
+        if self._side is not None:
+            errors += self._side.errors
+            for line in self._side.report():
+                click.echo(on_one_line(line), err=True)
+        return max(self.status, int(errors > 0))
 
     def _summarize(self) -> None:
         self.questions.summarize()
@@ -195,6 +199,8 @@ class Dump:
 
     def _side_files(self, directory: str) -> None:
         """With --all: what lies beside the segments of a partition, or beside the partitions of a log directory."""
+        from kseg.sidefiles.kinds import list_side_files
+
         try:
             for file in list_side_files(directory):
                 self._file(segment_file(file.path), live=False)
@@ -239,15 +245,17 @@ class Dump:
         options = self.options
         list_open(self.sink, path, files, options["form"], options["now"], self.scratch, options["live"])
 
-    def _side_file(self, file: SideFile) -> None:
-        errors = self.side.errors
-        self.side.dump(file)
-        if self.options["stop_on_damage"] and self.side.errors > errors:
+    def _side_file(self, file: "SideFile") -> None:
+        if self._side is None:
+            self._side = side_printer(self.options, self.sink, self.scratch, self.notices.warning)
+        errors = self._side.errors
+        self._side.dump(file)
+        if self.options["stop_on_damage"] and self._side.errors > errors:
             raise EndOfDumpError
 
     def _file(self, file: SegmentFile, live: bool) -> None:
         self._refuse(file)
-        if side := side_file(file.path):
+        if side := _side_file_at(file):
             self._side_file(side)
             return
         with open_source(file.path) as source:
@@ -278,7 +286,7 @@ class Dump:
     def _refuse(self, file: SegmentFile) -> None:
         if file.is_packed:
             raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
-        if file.kind and not file.is_segment and not side_file(file.path):
+        if file.kind and not file.is_segment and not _side_file_at(file):
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options["output"]
         if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
@@ -375,6 +383,15 @@ class Dump:
                 kept.append((first, stop))
                 self.left -= stop - first
         return kept
+
+
+def _side_file_at(file: SegmentFile) -> "SideFile | None":
+    """The side file that a name which is no segment's stands for."""
+    if file.is_segment:
+        return None
+    from kseg.sidefiles.kinds import side_file
+
+    return side_file(file.path)
 
 
 def _decoder(options: dict[str, Any]) -> Any:

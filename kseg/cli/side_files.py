@@ -1,15 +1,17 @@
 """What ``kseg dump`` has for side files: kafka-dump-log's options of indexes, and the printer of each form."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.cli.options import ByteCount
 from kseg.formats.rows import Scratch
-from kseg.output.side_printer import SidePrinter, SideStyle
+from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
-from kseg.sidefiles.index_checks import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from kseg.output.side_printer import SidePrinter
 
 
 def side_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,8 +30,10 @@ def side_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def side_printer(options: dict[str, Any], sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> SidePrinter:
+def side_printer(options: dict[str, Any], sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
     """The printer of the form that is asked for; ``warn`` is given lines for standard error."""
+    from kseg.output.side_printer import SideStyle
+
     style = SideStyle(
         options["verify_index_only"], options["index_sanity_check"], options["max_message_size"], sink.is_terminal
     )

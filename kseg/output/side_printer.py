@@ -13,16 +13,10 @@ from typing import Any, TypeVar
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
+from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.source import open_source
-from kseg.sidefiles.index_checks import (
-    MAX_MESSAGE_BYTES,
-    IndexedLog,
-    OffsetMismatch,
-    TimeMismatch,
-    check_offset_index,
-    check_time_index,
-)
+from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.problems import SideFileProblem

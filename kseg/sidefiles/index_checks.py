@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.native import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
+from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
-
-MAX_MESSAGE_BYTES = 5 * 1024 * 1024
-"""kafka-dump-log's default of --max-message-size."""
 
 NONE_FOUND = -1
 _HEADER_V2, _HEADER_V1, _HEADER_V0 = 61, 34, 26

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ def pytest_report_header() -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """KSEG_EXPECT_KERNEL=compiled|interpreted stops a run that would test the other one."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A run in the background ignores interrupts, and so would the programs that tests interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     expected = os.environ.get("KSEG_EXPECT_KERNEL")
     if expected not in (None, kernel.description()):
         raise pytest.UsageError(f"KSEG_EXPECT_KERNEL={expected}, but the {kernel.description()} kernel is running")

@@ -122,7 +122,7 @@ def test_nothing_names_a_machine() -> None:
     assert [place for path in TEXTS if path != own for place, line in numbered(path) if MACHINE_PATH.search(line)] == []
 
 
-@pytest.mark.parametrize("line", ["see /work/main", "'/tmp/x'", "/home/me", "/root"])
+@pytest.mark.parametrize("line", ["see /work/project", "'/tmp/x'", "/home/me", "/root"])
 def test_a_machine_path_is_noticed(line: str) -> None:
     assert MACHINE_PATH.search(line)
 

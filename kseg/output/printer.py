@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.native import (
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_WIDTH,
-    ROW_OFFSET,
-    ROW_WIDTH,
-)
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
@@ -187,15 +178,3 @@ def frame_row(batch: Batch) -> memoryview:
     row = int64s(FRAME_WIDTH)
     row[FRAME_SIZE], row[FRAME_MAGIC], row[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
     return row
-
-
-def offsets_between(rows: Rows, first: int, last: int) -> list[Span]:
-    """Spans of rows with first <= offset <= last, in the order of the rows."""
-    spans: list[Span] = []
-    for i in range(rows.count):
-        if first <= rows.rows[i * ROW_WIDTH + ROW_OFFSET] <= last:
-            if spans and spans[-1][1] == i:
-                spans[-1] = (spans[-1][0], i + 1)
-            else:
-                spans.append((i, i + 1))
-    return spans

@@ -16,6 +16,7 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
+    "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
 }
 
 

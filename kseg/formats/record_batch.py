@@ -125,9 +125,14 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
 
 def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
     """What is wrong with the records of a batch, as (problem code, sentence); walks all of them and keeps none."""
+    return survey_records(payload, start, header)[0]
+
+
+def survey_records(payload: Any, start: int, header: RecordBatchHeader) -> tuple[list[tuple[str, str]], memoryview]:
+    """As `check_records`, with the cursor that the walk left (`kseg.kernel.records`)."""
+    problems: list[tuple[str, str]] = []
     if header.record_count == 0:
-        return []
-    problems = []
+        return problems, _fresh_cursor(start)
     if header.record_count > header.last_offset_delta + 1:
         problems.append(("count-mismatch", f"{header.record_count} records in {header.last_offset_delta + 1} offsets"))
     cursor = _fresh_cursor(start)
@@ -138,7 +143,7 @@ def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[t
         problems.append(("offsets-not-rising", "offset deltas do not rise"))
     if cursor[4] & kernel.FLAG_OUT_OF_RANGE:
         problems.append(("offset-out-of-range", f"an offset delta is not in 0..{header.last_offset_delta}"))
-    return problems
+    return problems, cursor
 
 
 def _fresh_cursor(start: int) -> memoryview:

@@ -11,6 +11,8 @@ where every byte opens a header that claims the rest of it.
 
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
     3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
+    5 BUDGET of bytes a call, compressed ones eightfold         6 WALK the records (1), believe checksums (2)
+    7 RECORDS walked
 """
 
 try:
@@ -58,9 +60,9 @@ else:
 COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
-CRC_RIGHT, RECORDS_RIGHT = 1, 2
+CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 """Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is compressed and nothing wrong with any record; a
-frame without it has to be opened to know."""
+frame without it has to be opened to know. NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
@@ -201,7 +203,7 @@ def walk_frame(
         if not is_legacy_plain(p, i, size, p[i + 16]):
             return 0
         state[7] += 1
-        return 2
+        return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
     if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
         return 0
     if not cython.compiled:
@@ -211,11 +213,14 @@ def walk_frame(
     cursor[1] = i + 61
     cursor[4] = 0
     cursor[5] = -1
-    cursor[6] = 0
-    if batch[0] and (read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0) != 0 or cursor[4] & 3):
-        return 0
+    cursor[6] = -1
+    if batch[0]:
+        if read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0) != 0 or cursor[4] & 7:
+            return 0
+        if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
+            return 0
     state[7] += batch[0]
-    return 2
+    return 6 if cursor[4] & 8 else 2
 
 
 @cython.cfunc
@@ -243,7 +248,11 @@ def scan_frames(
             status = 1
             break
         size = frame_bytes(p, i, end, v07)
-        if size == 0 or not crc_is_right(p, i, i + size, v07, table_c, table_ieee, state):
+        if size == 0 or not (
+            could_be_frame(p, i, size, v07)
+            if state[6] & 2
+            else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
+        ):
             status = 2
             break
         row = n * FRAME_WIDTH
@@ -251,7 +260,7 @@ def scan_frames(
         rows[row + FRAME_SIZE] = size
         rows[row + FRAME_MAGIC] = p[i + 4] if v07 else p[i + 16]
         rows[row + FRAME_STATE] = 1
-        if state[6] and not v07:
+        if state[6] & 1 and not v07:
             rows[row + FRAME_STATE] += walk_frame(p, i, size, state)
         n += 1
         weight += size if v07 or not is_compressed(p, i) else size * COMPRESSED_WEIGHT

@@ -38,6 +38,26 @@ enum {
     HEADER_WIDTH = 4
 };
 
+enum {
+    BATCH_POSITION = 0,
+    BATCH_SIZE = 1,
+    BATCH_MAGIC = 2,
+    BATCH_STATE = 3,
+    BATCH_FIRST_OFFSET = 4,
+    BATCH_LAST_OFFSET = 5,
+    BATCH_ATTRIBUTES = 6,
+    BATCH_LEADER_EPOCH = 7,
+    BATCH_BASE_TIMESTAMP = 8,
+    BATCH_MAX_TIMESTAMP = 9,
+    BATCH_PRODUCER_ID = 10,
+    BATCH_PRODUCER_EPOCH = 11,
+    BATCH_BASE_SEQUENCE = 12,
+    BATCH_COUNT = 13,
+    BATCH_MARKER = 14,
+    BATCH_COORDINATOR_EPOCH = 15,
+    BATCH_WIDTH = 16
+};
+
 /* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and
  * gcc and clang make one load of them. */
 static inline int16_t kseg_be16(const unsigned char *p, ptrdiff_t i) {

@@ -23,6 +23,23 @@ cdef extern from "native.h" nogil:
         HEADER_KEY_SIZE
         HEADER_VALUE
         HEADER_VALUE_SIZE
+        BATCH_WIDTH
+        BATCH_POSITION
+        BATCH_SIZE
+        BATCH_MAGIC
+        BATCH_STATE
+        BATCH_FIRST_OFFSET
+        BATCH_LAST_OFFSET
+        BATCH_ATTRIBUTES
+        BATCH_LEADER_EPOCH
+        BATCH_BASE_TIMESTAMP
+        BATCH_MAX_TIMESTAMP
+        BATCH_PRODUCER_ID
+        BATCH_PRODUCER_EPOCH
+        BATCH_BASE_SEQUENCE
+        BATCH_COUNT
+        BATCH_MARKER
+        BATCH_COORDINATOR_EPOCH
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     int be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)

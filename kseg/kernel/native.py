@@ -16,6 +16,15 @@ Records (what `kseg.kernel.records` finds in a batch), ROW_*; positions count fr
                                                                   (kind 0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
 
 Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
+
+Batches (what `kseg.kernel.headers` reads off their headers), BATCH_*; -1 is what a format lacks or a field is unset to:
+
+    POSITION, SIZE, MAGIC, STATE   as FRAME_*       FIRST_OFFSET   of a compressed v0 or v1 message -1: open it
+    LAST_OFFSET                                     ATTRIBUTES     int16 (v2) or int8, unsigned
+    LEADER_EPOCH                                    BASE_TIMESTAMP, MAX_TIMESTAMP   ms
+    PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE      COUNT          records; of a compressed v0 or v1 message -1
+    MARKER     control type of a control batch's    COORDINATOR_EPOCH   of such a marker
+               first record, -1 where there is none
 """
 
 from zlib import crc32 as _zlib_crc32
@@ -25,6 +34,11 @@ ROW_WIDTH = 10
 ROW_OFFSET, ROW_TIMESTAMP, ROW_SEQUENCE, ROW_KEY, ROW_KEY_SIZE = 0, 1, 2, 3, 4
 ROW_VALUE, ROW_VALUE_SIZE, ROW_HEADERS, ROW_HEADER_COUNT, ROW_CHECK = 5, 6, 7, 8, 9
 HEADER_WIDTH, HEADER_KEY, HEADER_KEY_SIZE, HEADER_VALUE, HEADER_VALUE_SIZE = 4, 0, 1, 2, 3
+BATCH_WIDTH = 16
+BATCH_POSITION, BATCH_SIZE, BATCH_MAGIC, BATCH_STATE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET = 0, 1, 2, 3, 4, 5
+BATCH_ATTRIBUTES, BATCH_LEADER_EPOCH, BATCH_BASE_TIMESTAMP, BATCH_MAX_TIMESTAMP = 6, 7, 8, 9
+BATCH_PRODUCER_ID, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE, BATCH_COUNT = 10, 11, 12, 13
+BATCH_MARKER, BATCH_COORDINATOR_EPOCH = 14, 15
 
 # A slice of a file that is not mapped is a copy, and a length that a frame claims must not decide on its size.
 SLICE_BYTES = 1 << 20

@@ -84,7 +84,7 @@ REASONS = {
     13: "the record count is negative",
     14: "a record has more headers than there is room for",
 }
-FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES = 1, 2, 4
+FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES, FLAG_NULL_KEY = 1, 2, 4, 8
 
 
 @cython.cfunc
@@ -337,6 +337,8 @@ def read_records(
             flags |= 2
         if p[attributes]:
             flags |= 4
+        if key_size < 0:
+            flags |= 8
         last_delta = delta
         if timestamp > largest:
             largest = timestamp

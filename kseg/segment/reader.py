@@ -26,6 +26,9 @@ from kseg.segment.source import Source
 
 _FRAMES_AHEAD = 64
 
+WALK_RECORDS, BELIEVE_CHECKSUMS = 1, 2
+"""Look at the records of what is not compressed (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
+
 SHORT_TAIL_BYTES = 17
 """So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
 
@@ -54,6 +57,7 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
+    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither.
     ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
     it.
     """
@@ -66,6 +70,7 @@ class SegmentReader:
         live: bool = False,
         max_bytes: int | None = None,
         scratch: Scratch | None = None,
+        manner: int = 0,
     ) -> None:
         self.source = source
         self.buffer: Any = source.buffer
@@ -81,6 +86,7 @@ class SegmentReader:
         self._state = int64s(8)
         self._state[2] = -1
         self._state[5] = RUN_BYTES
+        self._state[6] = manner
         self._tables = (_table(1), _table(1))
         self._last_offset = -1
 

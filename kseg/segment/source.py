@@ -77,6 +77,11 @@ class Source:
         elif self.size:
             self.buffer = FileBytes(descriptor, self.size)
 
+    @property
+    def descriptor(self) -> int:
+        """The open file, to be read with pread; the source closes it."""
+        return self._descriptor
+
     def current_size(self) -> int:
         """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
         return min(self.size, os.fstat(self._descriptor).st_size)

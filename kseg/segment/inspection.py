@@ -1,0 +1,54 @@
+"""Everything that only the records of a batch tell to those who judge it, in one walk."""
+
+from dataclasses import dataclass
+
+from kseg.formats import record_batch
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel import records as kernel
+from kseg.kernel.native import ROW_KEY_SIZE, ROW_WIDTH
+from kseg.segment.batches import Batch, Message, RecordBatch, Survey
+from kseg.segment.items import Problem
+
+
+@dataclass(slots=True)
+class Inspection:
+    """``problems`` of the records; ``first_offset`` (None: none decodes) and ``count`` of those that decode."""
+
+    problems: list[Problem]
+    first_offset: int | None
+    count: int
+    has_null_key: bool
+
+
+def inspect(batch: Batch, scratch: Scratch) -> Inspection:
+    """Opens a batch whose checksum is right and walks all its records. Never raises for what they are."""
+    batch.scratch = scratch
+    if isinstance(batch, RecordBatch):
+        return _inspect_v2(batch)
+    survey, has_null_key, problems = Survey(), False, []
+    try:
+        for rows in batch.rows():
+            survey.add(rows)
+            has_null_key = has_null_key or min(rows.rows[ROW_KEY_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH]) < 0
+    except UndecodableError as error:
+        problems.append(Problem(error.problem, str(error)))
+    found = survey.problems(bool(batch.header.codec))
+    # The offsets inside a set of 0.7 are all that of the set.
+    problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
+    return Inspection(problems, survey.first_offset, survey.count, has_null_key)
+
+
+def _inspect_v2(batch: RecordBatch) -> Inspection:
+    header = batch.header
+    try:
+        payload, start = record_batch.open_records(batch.data, header, batch.scratch.max_batch_bytes)
+    except UndecodableError as error:
+        return Inspection([Problem(error.problem, str(error))], None, 0, False)
+    found, cursor = record_batch.survey_records(payload, start, header)
+    problems = [Problem(*problem) for problem in found]
+    if cursor[4] & kernel.FLAG_ATTRIBUTES:
+        problems.append(Problem("record-attributes", "a record has attributes, which no release sets"))
+    if not problems and header.record_count and cursor[6] != header.max_timestamp:
+        text = f"the largest timestamp of the records is {cursor[6]}, the header says {header.max_timestamp}"
+        problems.append(Problem("max-timestamp-mismatch", text))
+    return Inspection(problems, header.base_offset, cursor[0], bool(cursor[4] & kernel.FLAG_NULL_KEY))

@@ -1,0 +1,233 @@
+"""One pass over a segment for those who judge it: headers as rows, damage and problems, in the order of the file.
+
+Intact batches are read in windows, on several threads where a file is large: it is cut at places where an intact batch
+seems to begin, and a part is only used if the part before it ends there. From the first place on where something is
+not intact, `SegmentReader` follows the rest.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import COMPILED, frames, headers
+from kseg.kernel.native import (
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+)
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch
+from kseg.segment.inspection import inspect
+from kseg.segment.items import Damage
+from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
+from kseg.segment.source import Source
+from kseg.segment.windows import Windows
+
+QUICK, FULL, DEEP = 0, 1, 2
+"""Levels: headers alone; checksums; every record, decompressed."""
+
+PART_BYTES = 4 << 20
+PARTS_AHEAD = 2
+_SEARCH_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Headers:
+    """``count`` batches, end to end, as rows of BATCH_* columns (`kseg.kernel.native`)."""
+
+    rows: memoryview
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProblem:
+    """Something wrong with the records of the batch at ``position`` whose checksum is right; ``code`` as in Problem."""
+
+    code: str
+    position: int
+    size: int
+    offset: int
+    message: str
+
+
+Item = Headers | Damage | BatchProblem
+
+
+class SegmentSurvey:
+    """A pass at one of the levels. ``position`` after it is where the items end."""
+
+    def __init__(self, reader: SegmentReader, level: int, jobs: int = 1) -> None:
+        self.reader = reader
+        self.source: Source = reader.source
+        self.level = level
+        self.jobs = jobs if COMPILED else 1
+        self.position = 0
+
+    @staticmethod
+    def manner(level: int) -> int:
+        """How a reader for such a pass has to read."""
+        return (BELIEVE_CHECKSUMS, 0, WALK_RECORDS)[level]
+
+    def __iter__(self) -> Iterator[Item]:
+        """Items that tile the file, with the problems of batches behind their headers. Rows are the receiver's."""
+        if self.level != QUICK and not self.reader.era_07 and self.source.size and not self.reader.is_cut:
+            descriptor = self.source.descriptor
+            if self.jobs > 1 and self.source.size > 2 * PART_BYTES:
+                yield from self._parts(descriptor)
+            else:
+                part = _Part(descriptor, 0, self.source.size, self.level, self.reader.scratch.max_batch_bytes)
+                for items in part:
+                    yield from items
+                self.position = part.position
+        if self.position < self.reader.end:
+            yield from self._rest()
+
+    def _parts(self, descriptor: int) -> Iterator[Item]:
+        """Parts on threads of their own, given out in their order, as long as each ends where the next begins."""
+        pending: deque[tuple[int, Future[tuple[int, list[Item]]]]] = deque()
+        starts = self._starts()
+        with ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                for start, end in starts:
+                    part = _Part(descriptor, start, end, self.level, self.reader.scratch.max_batch_bytes)
+                    pending.append((start, pool.submit(part.whole)))
+                    if len(pending) >= self.jobs * PARTS_AHEAD:
+                        yield from self._first_of(pending)
+                    if pending and pending[0][0] != self.position:
+                        return
+                while pending and pending[0][0] == self.position:
+                    yield from self._first_of(pending)
+            finally:
+                for _, future in pending:
+                    future.cancel()
+
+    def _first_of(self, pending: "deque[tuple[int, Future[tuple[int, list[Item]]]]]") -> Iterator[Item]:
+        _, future = pending.popleft()
+        reached, items = future.result()
+        self.position = reached
+        yield from items
+
+    def _starts(self) -> Iterator[tuple[int, int]]:
+        """Ranges that begin where an intact batch seems to; the last one ends with the file."""
+        state, table = int64s(8), memoryview(bytearray(4)).cast("I")
+        state[2] = -1
+        size, start = self.source.size, 0
+        while size - start > 2 * PART_BYTES:
+            at = start + PART_BYTES
+            stop = min(at + _SEARCH_BYTES, size)
+            found = frames.find(self.source.buffer, at, stop, size, False, table, table, state)
+            if found < 0:
+                break
+            yield start, found
+            start = found
+        yield start, size
+
+    def _rest(self) -> Iterator[Item]:
+        """What `SegmentReader` makes of the file from the position on."""
+        reader = self.reader
+        if self.position:
+            reader.begin_at(self.position)
+            self.source.expect_jumps(False)
+        opener = Opener(self.level, reader.scratch)
+        for item in reader.runs():
+            if isinstance(item, Damage):
+                yield item
+                continue
+            rows = int64s(item.count * BATCH_WIDTH)
+            if isinstance(reader.buffer, memoryview):
+                headers.read(reader.buffer, item.rows, item.count, reader.era_07, 0, rows)
+            else:
+                self._read_apart(item.rows, item.count, rows)
+            found = opener.open(rows, item.count, lambda i, run=item: reader.batch(run, i, keep=False))
+            yield Headers(rows, item.count)
+            yield from found
+        self.position = reader.end
+
+    def _read_apart(self, frame_rows: memoryview, count: int, rows: memoryview) -> None:
+        """The headers of frames of a file that is not mapped: each from its own bytes."""
+        one = int64s(FRAME_WIDTH)
+        for i in range(count):
+            at = i * FRAME_WIDTH
+            position, size = frame_rows[at + FRAME_POSITION], frame_rows[at + FRAME_SIZE]
+            one[FRAME_SIZE], one[FRAME_MAGIC] = size, frame_rows[at + FRAME_MAGIC]
+            one[FRAME_STATE] = frame_rows[at + FRAME_STATE]
+            data = self.reader.buffer[position : position + size]
+            headers.read(data, one, 1, self.reader.era_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
+
+
+class Opener:
+    """Opens what the kernel's walk left: compressed batches, and those with something wrong."""
+
+    def __init__(self, level: int, scratch: Scratch) -> None:
+        self._is_deep = level == DEEP
+        self._scratch = scratch
+
+    def open(self, rows: memoryview, count: int, batch: Any) -> list[BatchProblem]:
+        """Problems of the valid batches among ``rows`` whose records are not known to be right.
+
+        ``batch(i)`` makes the batch of row i. What only opening tells (first offset and count of a compressed message,
+        whether keys are missing) is filled in.
+        """
+        if not self._is_deep:
+            return []
+        found: list[BatchProblem] = []
+        states = rows[BATCH_STATE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        if not any(state & 3 == frames.CRC_RIGHT for state in states):
+            return found
+        for i, state in enumerate(states):
+            if state & 3 == frames.CRC_RIGHT:
+                found += self._open(rows, i * BATCH_WIDTH, batch(i))
+        return found
+
+    def _open(self, rows: memoryview, at: int, batch: Batch) -> list[BatchProblem]:
+        seen = inspect(batch, self._scratch)
+        if isinstance(batch, Message | Message07) and rows[at + BATCH_COUNT] < 0:
+            rows[at + BATCH_COUNT] = seen.count
+            if isinstance(batch, Message) and seen.first_offset is not None:
+                rows[at + BATCH_FIRST_OFFSET] = seen.first_offset
+        if not seen.problems:
+            rows[at + BATCH_STATE] |= frames.RECORDS_RIGHT
+        if seen.has_null_key:
+            rows[at + BATCH_STATE] |= frames.NULL_KEYS
+        offset = batch.last_offset if batch.base_offset is None else batch.base_offset
+        return [BatchProblem(code, batch.position, batch.size, offset, text) for code, text in seen.problems]
+
+
+class _Part:
+    """A range of a file read in windows: lists of items, each rows of headers and the problems behind them."""
+
+    def __init__(self, descriptor: int, start: int, end: int, level: int, max_batch_bytes: int) -> None:
+        self._windows = Windows(descriptor, start, end, level == DEEP)
+        self._opener = Opener(level, Scratch(max_batch_bytes))
+
+    @property
+    def position(self) -> int:
+        return self._windows.position
+
+    def __iter__(self) -> Iterator[list[Item]]:
+        for window, frame_rows, count, origin in self._windows:
+            rows = int64s(count * BATCH_WIDTH)
+            headers.read(window, frame_rows, count, False, origin, rows)
+            found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
+            yield [Headers(rows, count), *found]
+
+    def whole(self) -> tuple[int, list[Item]]:
+        """Where the part ended, and its items."""
+        items = [item for some in self for item in some]
+        return self.position, items
+
+
+def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batch:
+    at = i * FRAME_WIDTH
+    position, size, magic = rows[at + FRAME_POSITION], rows[at + FRAME_SIZE], rows[at + FRAME_MAGIC]
+    data = window[position : position + size]
+    kind = RecordBatch if magic >= 2 else Message
+    return kind(data, origin + position, size, magic, True)

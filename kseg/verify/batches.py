@@ -1,0 +1,237 @@
+"""The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.formats.control import ABORT
+from kseg.formats.rows import int64s
+from kseg.kernel import chain
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+)
+from kseg.segment.items import Damage
+from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.verify.report import SHOWN_PER_FILE
+from kseg.verify.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verify.partition import Partition, Segment
+
+EVENT_ROOM = 4096
+FUTURE_MS = 24 * 3600 * 1000
+"""So far ahead a clock may be without being told."""
+
+_TRANSACTIONAL = 16
+_CODES = {
+    chain.INVALID: "crc-mismatch",
+    chain.NOT_RISING: "batch-out-of-order",
+    chain.WRONG_OFFSET: "wrong-base-offset",
+    chain.OUTSIDE: "offset-outside-segment",
+    chain.ATTRIBUTES: "unused-attributes",
+    chain.COUNT: "count-mismatch",
+    chain.EPOCH_FALLS: "leader-epoch-falls",
+    chain.LATE: "future-timestamp",
+}
+
+
+class _Found(NamedTuple):
+    """A finding that waits for the end of its segment; ``valid``: intact batches seen before it, -1 not to be told."""
+
+    position: int
+    length: int
+    code: str
+    offset: int | None
+    message: str
+    valid: int = -1
+
+
+class _Gap(NamedTuple):
+    """Offsets ``first`` to ``last`` that are missing before the batch at ``position``; ``code`` if it has a reason."""
+
+    file: str
+    position: int
+    first: int
+    last: int
+    code: str | None
+
+    @property
+    def missing(self) -> int:
+        return self.last - self.first + 1
+
+
+class BatchRule(Rule):
+    """Follows the batches of a partition from its first segment to its last."""
+
+    def __init__(self, partition: "Partition") -> None:
+        super().__init__(partition)
+        self._state = int64s(chain.STATE_WIDTH)
+        self._events = int64s(EVENT_ROOM * chain.EVENT_WIDTH)
+        self._last_offset = self._last_epoch = -1
+        self._was_damaged = False
+        self._found: list[_Found] = []
+        self._shown = [0] * chain.KINDS
+        self._gaps: list[_Gap] = []
+        self._uncounted_gaps = 0
+        self._old_messages = [0, 0]
+
+    def begin(self, segment: "Segment") -> None:
+        state, base = self._state, segment.base_offset
+        state[:] = int64s(chain.STATE_WIDTH)
+        for column in (
+            chain.LAST_OFFSET, chain.LARGEST_TIMESTAMP, chain.LARGEST_TIMESTAMP_OFFSET, chain.FIRST_OFFSET,
+            chain.LEAST_TIMESTAMP,
+        ):  # fmt: skip
+            state[column] = -1
+        is_07 = segment.file.kind == ".kafka"
+        state[chain.LAST_EPOCH] = self._last_epoch
+        state[chain.BASE] = -1 if base is None or is_07 else base
+        state[chain.LATEST] = self.partition.now_ms + FUTURE_MS
+        state[chain.LIMIT] = SHOWN_PER_FILE
+        self._shown = [0] * chain.KINDS
+        if base is not None and self._last_offset >= 0:
+            self._step(segment, base)
+        self._was_damaged = False
+
+    def _step(self, segment: "Segment", base: int) -> None:
+        """From the segment before to this one."""
+        if base <= self._last_offset:
+            text = f"the segment before it reaches offset {self._last_offset}"
+            self.report.add("segments-overlap", segment.path, text, offset=base)
+        elif base > self._last_offset + 1:
+            code = "gap-truncated" if self._was_damaged else None
+            self._gaps.append(_Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
+
+    def headers(self, segment: "Segment", headers: Headers) -> None:
+        count = chain.follow(headers.rows, headers.count, self._state, self._events)
+        for i in range(count):
+            at = i * chain.EVENT_WIDTH
+            self._event(segment, headers, *self._events[at : at + chain.EVENT_WIDTH].tolist())
+        last = (headers.count - 1) * BATCH_WIDTH
+        segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
+        if self._state[chain.HOLED]:
+            self.partition.holds_gaps = True
+
+    def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
+        self._shown[kind] += 1
+        rows, at = headers.rows, row * BATCH_WIDTH
+        position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+        if kind == chain.GAP:
+            self._gaps.append(_Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
+            return
+        if kind == chain.COUNT and self.partition.level == DEEP:
+            return  # opening the batch tells it
+        code, offset, valid = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1
+        if kind == chain.INVALID:
+            valid = self._valid
+            segment.is_damaged = True
+            text = "the stored checksum is not that of the bytes"
+            if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
+                code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
+        elif kind == chain.NOT_RISING:
+            text = f"offset {b} follows {a}"
+        elif kind == chain.WRONG_OFFSET:
+            text = f"its base offset is {b}, between its neighbours it should be {a}"
+        elif kind == chain.OUTSIDE:
+            text, offset = f"offset {a} does not fit in a segment that begins at {segment.base_offset}", a
+        elif kind == chain.ATTRIBUTES:
+            text = f"attributes {a:#06x}"
+        elif kind == chain.COUNT:
+            text = f"{a} records in {b} offsets"
+        elif kind == chain.EPOCH_FALLS:
+            text = f"leader epoch {b} follows {a}"
+        else:
+            text = f"timestamp {a}"
+        known = offset if offset >= 0 else rows[at + BATCH_LAST_OFFSET]
+        self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid))
+
+    @property
+    def _valid(self) -> int:
+        """Intact batches of the segment so far."""
+        return int(self._state[chain.V0] + self._state[chain.V1] + self._state[chain.V2])
+
+    def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
+        """What a gap is if the log is compacted, or gap-truncated whatever it is."""
+        if is_after_damage:
+            return "gap-truncated"
+        rows, at = headers.rows, row * BATCH_WIDTH
+        if rows[at + BATCH_MARKER] == ABORT:
+            return "gap-aborted"
+        before = at - BATCH_WIDTH
+        if (
+            missing == 1
+            and row
+            and rows[before + BATCH_MAGIC] == 2
+            and rows[before + BATCH_ATTRIBUTES] & _TRANSACTIONAL
+        ):
+            return "gap-control"
+        return None
+
+    def damage(self, segment: "Segment", damage: Damage) -> None:
+        self._state[chain.IS_AFTER_DAMAGE] = 1
+        self._was_damaged = True
+        if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
+            self.report.more(damage.code, segment.path, 1)
+            return
+        text = damage.message.removesuffix("; no intact batch follows")
+        self._found.append(_Found(damage.position, damage.length, damage.code, None, text, self._valid))
+
+    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+        if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
+            self.report.more(problem.code, segment.path, 1)
+            return
+        self._found.append(_Found(problem.position, problem.size, problem.code, problem.offset, problem.message))
+
+    def end(self, segment: "Segment") -> None:
+        state, total = self._state, self._valid
+        for found in sorted(self._found, key=lambda found: found.position):
+            text = found.message
+            if found.valid >= 0:
+                following = total - found.valid
+                text += f"; {following} intact batch{'es' * (following != 1)} follow{'s' * (following == 1)} in this segment"
+            self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
+        for kind, code in _CODES.items():
+            if not (kind == chain.COUNT and self.partition.level == DEEP):
+                self.report.more(code, segment.path, state[chain.COUNTS + kind] - self._shown[kind])
+        self._uncounted_gaps += state[chain.COUNTS + chain.GAP] - self._shown[chain.GAP]
+        self._found.clear()
+        segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
+        segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])
+        segment.first_offset, segment.last_offset = state[chain.FIRST_OFFSET], state[chain.LAST_OFFSET]
+        segment.largest_timestamp = state[chain.LARGEST_TIMESTAMP]
+        segment.largest_timestamp_offset = state[chain.LARGEST_TIMESTAMP_OFFSET]
+        if segment.file.kind == ".kafka":
+            segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1
+        else:
+            self._old_messages[0] += state[chain.V0]
+            self._old_messages[1] += state[chain.V1]
+        self._last_offset = max(self._last_offset, segment.last_offset, (segment.base_offset or 0) - 1)
+        self._last_epoch = state[chain.LAST_EPOCH]
+        self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
+
+    def finish(self) -> None:
+        thinned: dict[tuple[str, str], list[_Gap]] = defaultdict(list)
+        for gap in self._gaps:
+            code = gap.code
+            if code != "gap-truncated":
+                code = (code or "gap-compacted") if self.partition.is_compacted else "gap-unexplained"
+            if code in ("gap-truncated", "gap-unexplained"):
+                text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
+                self.report.add(code, gap.file, text, gap.position, offset=gap.first)
+            else:
+                thinned[gap.file, code].append(gap)
+        for (file, code), gaps in thinned.items():
+            text = f"gaps: {len(gaps)}, offsets missing in them: {sum(gap.missing for gap in gaps)}"
+            self.report.add(code, file, text, gaps[0].position, offset=gaps[0].first)
+        if self._uncounted_gaps and not self.partition.is_compacted:
+            self.report.more("gap-unexplained", self.partition.name, self._uncounted_gaps)
+        old, newer = self._old_messages
+        if old or newer:
+            text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"
+            self.report.add("old-message-format", self.partition.name, text)

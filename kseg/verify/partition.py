@@ -1,0 +1,146 @@
+"""Judges one partition, or a few of its files: every segment is read once and shown to each rule.
+
+`Partition` and `Segment` are what the rules know of where they are.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kseg.formats.rows import Scratch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import Source, open_source
+from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
+from kseg.verify.broker_state import BrokerState
+from kseg.verify.report import Report
+from kseg.verify.rule import Rule
+
+
+@dataclass(slots=True)
+class Segment:
+    """A .log or .kafka file that is being judged. Totals are those of the items seen so far; offsets -1: none yet.
+
+    ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it.
+    """
+
+    file: SegmentFile
+    size: int
+    is_last: bool
+    source: Source | None = None
+    batches: int = 0
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    largest_timestamp: int = -1
+    largest_timestamp_offset: int = -1
+    magics: tuple[int, int, int] = (0, 0, 0)
+    end: int = 0
+    is_damaged: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def base_offset(self) -> int | None:
+        return self.file.base_offset
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the segment ends in offsets: behind its last batch, at its base without one."""
+        return self.last_offset + 1 if self.last_offset >= 0 else self.base_offset
+
+    def beside(self, suffix: str) -> str:
+        """Path of the file of another kind that belongs to this segment (its leftover suffix kept)."""
+        stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)
+        return stem + suffix + self.file.leftover
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is judged together. ``directory`` is None for a stream; ``is_whole`` unless only some files were named.
+
+    ``broker`` is what the log directory around it says of it; all unknown where there is none.
+    """
+
+    directory: str | None
+    topic: str | None
+    number: int | None
+    is_whole: bool
+    level: int
+    now_ms: int
+    report: Report
+    broker: BrokerState = field(default_factory=BrokerState)
+    scratch: Scratch = field(default_factory=Scratch)
+    jobs: int = 1
+    is_live: bool = False
+    segments: list[Segment] = field(default_factory=list)
+    holds_gaps: bool = False
+    """Whether batches were met that a cleaner has thinned out."""
+
+    @property
+    def name(self) -> str:
+        return self.directory or "-"
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether gaps are what a cleaner leaves: by policy, by the cleaner's checkpoint, or by what batches show."""
+        return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
+
+
+def judge_segments(
+    partition: Partition,
+    files: Iterable[SegmentFile],
+    rules: list[Rule],
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Shows the segments to the rules. Raises PathError where one cannot be opened."""
+    files = list(files)
+    for file in files:
+        with open_source(file.path) as source:
+            segment = Segment(file, source.size, file is files[-1], source)
+            partition.segments.append(segment)
+            _judge(partition, segment, source, rules, progress)
+            segment.source = None
+    for rule in rules:
+        rule.finish()
+
+
+def _judge(
+    partition: Partition, segment: Segment, source: Source, rules: list[Rule], progress: Callable[[int], None]
+) -> None:
+    is_live = partition.is_live and segment.is_last
+    reader = SegmentReader(
+        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.scratch,
+        SegmentSurvey.manner(partition.level),
+    )  # fmt: skip
+    survey = SegmentSurvey(reader, partition.level, partition.jobs)
+    for rule in rules:
+        rule.begin(segment)
+    told = 0
+    for item in survey:
+        if isinstance(item, Headers):
+            for rule in rules:
+                rule.headers(segment, item)
+        elif isinstance(item, Damage):
+            segment.is_damaged = True
+            for rule in rules:
+                rule.damage(segment, item)
+        elif isinstance(item, BatchProblem):
+            for rule in rules:
+                rule.problem(segment, item)
+        progress(segment.end - told)
+        told = segment.end
+    for rule in rules:
+        rule.end(segment)
+    progress(segment.size - told)
+    totals = partition.report.totals
+    totals.files += 1
+    totals.bytes += segment.size
+    totals.batches += segment.batches
+    totals.records += segment.records
+    if source.current_size() < source.size:
+        partition.report.add("file-shrank", segment.path, f"it had {source.size} bytes, now {source.current_size()}")
+    elif source.has_lost_pages:
+        partition.report.add("unreadable-bytes", segment.path, "parts of the file could not be read")

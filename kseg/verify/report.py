@@ -1,0 +1,108 @@
+"""Collects findings: shown up to a bound for each file and code, counted without one."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
+
+SHOWN_PER_FILE = 100
+"""Findings of one code that are shown for one file; all are counted."""
+
+
+class Finding(NamedTuple):
+    """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None where none is meant.
+
+    ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
+    """
+
+    code: str
+    severity: str
+    file: str
+    position: int | None
+    length: int | None
+    offset: int | None
+    message: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was looked at, and how many findings there are of each severity, ignored ones not among them."""
+
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    severities: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def errors(self) -> int:
+        return self.severities[ERROR]
+
+    @property
+    def warnings(self) -> int:
+        return self.severities[WARNING]
+
+    @property
+    def infos(self) -> int:
+        return self.severities[INFO]
+
+    def add(self, other: "Totals") -> None:
+        """Adds what another part of the same check found."""
+        self.files += other.files
+        self.bytes += other.bytes
+        self.batches += other.batches
+        self.records += other.records
+        self.severities.update(other.severities)
+        self.codes.update(other.codes)
+
+
+class Report:
+    """Takes findings from rules and hands those to be shown to ``show``, in the order they come."""
+
+    def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
+        self.totals = Totals()
+        self._show = show
+        self._ignored = frozenset(ignored)
+        self._of_file: Counter[tuple[str, str]] = Counter()
+
+    def add(
+        self,
+        code: str,
+        file: str,
+        message: str,
+        position: int | None = None,
+        length: int | None = None,
+        offset: int | None = None,
+        severity: str | None = None,
+        count: int = 1,
+    ) -> None:
+        """A finding; ``count`` above 1: it stands for so many alike, of which this one is shown."""
+        if code in self._ignored:
+            return
+        severity = severity or severity_of(code)
+        self.totals.severities[severity] += count
+        self.totals.codes[code] += count
+        self._of_file[file, code] += count
+        if self._of_file[file, code] - count < SHOWN_PER_FILE:
+            self._show(Finding(code, severity, file, position, length, offset, message))
+
+    def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
+        """``count`` more findings of a code that the kernel only counted."""
+        if count <= 0 or code in self._ignored:
+            return
+        self.totals.severities[severity or severity_of(code)] += count
+        self.totals.codes[code] += count
+        self._of_file[file, code] += count
+
+    def unshown(self) -> list[tuple[str, str, int]]:
+        """(file, code, how many) of findings that were counted and not shown; forgets them."""
+        left = [
+            (file, code, count - SHOWN_PER_FILE)
+            for (file, code), count in self._of_file.items()
+            if count > SHOWN_PER_FILE
+        ]
+        self._of_file.clear()
+        return left

@@ -267,7 +267,7 @@ def follow(
     state: cython.longlong[::1],
     events: cython.longlong[::1],
 ) -> int:
-    """Follows the first ``count`` rows; the number of events written. Those beyond the room of ``events`` are counted only."""
+    """Follows the first ``count`` rows; the number of events written. Those that ``events`` has no room for are counted."""
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5:

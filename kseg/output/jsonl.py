@@ -162,7 +162,7 @@ class JsonLinesPrinter(Printer):
             from kseg.formats.control import control_object, parse_control  # with its schemas it takes 6 ms
 
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
-        decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+        decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
         return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
 
     def _take_back(self, count: int) -> None:

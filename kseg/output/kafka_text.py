@@ -126,7 +126,7 @@ class KafkaTextPrinter(Printer):
 
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
         else:
-            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
             parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
             parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
             shown = "".join(f" {part}" for part in parts)

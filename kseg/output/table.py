@@ -207,7 +207,7 @@ class TablePrinter(Printer):
         elif not self.style.contents:
             rest = f"key {_size(record.key)}, value {_size(record.value)}{_headers(record)}"
         elif self.style.decoder is not None:
-            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
             rest = f"{decoded.key_text or 'null'}: {decoded.payload_text or 'null'}"
         else:
             rest = f"{_shown(record.key)}: {_shown(record.value)}{_headers(record)}"

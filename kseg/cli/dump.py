@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.cli.decoding import asked_decoder, decoder_options, topic_decoder
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
-from kseg.cli.questions import Questions, content_decoder, content_options, question_options
+from kseg.cli.questions import Questions, content_options, question_options
 from kseg.cli.side_files import side_file_options, side_printer
 from kseg.cli.views import progress_of, view_options, view_printer
 from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
@@ -65,14 +66,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
 )
 @click.option("--era", type=click.Choice(["0.7"]), help="Read files as those of 0.6 and 0.7 whatever their suffix.")
-@click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
-@click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
-@click.option(
-    "--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata and its snapshots."
-)
-@click.option("--remote-log-metadata-decoder", is_flag=True, help="Decode the records of __remote_log_metadata.")
-@click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
-@click.option("--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata.")
+@decoder_options
 @click.option(
     "--fetch-response", is_flag=True, help="The files are captured answers to fetch requests, of 0.6 and 0.7."
 )
@@ -113,10 +107,11 @@ class Dump:
         self.options = options
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.scratch = Scratch(options["max_batch_bytes"])
-        decoder = _decoder(options)
+        decoder = asked_decoder(options)
         contents = options["print_data_log"] or decoder is not None
         deep = options["deep_iteration"] or contents
-        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
+        choose = topic_decoder(options)
+        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder, choose)
         self.questions = Questions(options, self.scratch, self.notices)
         self.is_selective = self.questions.is_asked or options["limit"] is not None or self._reads_committed
         self.sink = sink
@@ -392,13 +387,3 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
     from kseg.sidefiles.kinds import side_file
 
     return side_file(file.path)
-
-
-def _decoder(options: dict[str, Any]) -> Any:
-    """The first decoder that is asked for, in kafka-dump-log's order, else formats; None without any."""
-    for name in ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state"):
-        if options[name.replace("-", "_") + "_decoder"]:
-            from kseg.decoders import decoder
-
-            return decoder(name, options["redact"])
-    return content_decoder(options)

@@ -32,8 +32,11 @@ from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 class KafkaTextPrinter(Printer):
     """Writes a dump as text."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    _flags: int
+
+    def enter(self, file: SegmentFile) -> None:
+        super().enter(file)
+        self._file = file
         style = self.style
         self._flags = (
             kernel.DEEP * style.deep
@@ -41,9 +44,6 @@ class KafkaTextPrinter(Printer):
             | kernel.SKIP_METADATA * style.skip_metadata
             | kernel.ESCAPE * style.escape
         )
-
-    def enter(self, file: SegmentFile) -> None:
-        self._file = file
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)

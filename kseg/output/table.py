@@ -101,6 +101,7 @@ class TablePrinter(Printer):
         self._files = 0
 
     def begin(self, file: SegmentFile) -> None:
+        self.enter(file)
         self._files += 1
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 

@@ -1,5 +1,6 @@
 """What ``kseg dump`` decodes records with: kafka-dump-log's decoders of internal topics, or each topic's own."""
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 
 from kseg.cli.questions import content_decoder
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, expand_path, parse_partition_name
 
 NAMES = ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state")
 """In kafka-dump-log's order, of which the first that is asked for counts."""
@@ -22,10 +23,15 @@ _HELP = {
 
 
 def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--offsets-decoder and its like, --decode, --redact."""
+    """--offsets-decoder and its like, --decode, --committed-offsets, --redact."""
     for option in (
         click.option(
             "--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata."
+        ),
+        click.option(
+            "--committed-offsets",
+            is_flag=True,
+            help="List what consumer groups have committed, with lags; also --offsets-decoder --format table.",
         ),
         click.option(
             "--decode",
@@ -51,6 +57,18 @@ def asked_decoder(options: dict[str, Any]) -> Any:
     from kseg.decoders import decoder
 
     return decoder(name, options["redact"])
+
+
+def offsets_parts(path: str) -> list[str]:
+    """Of a PATH, what committed offsets are read from: of a log directory its partitions of __consumer_offsets.
+
+    Raises PathError as `expand_path` does.
+    """
+    parts = expand_path(path)
+    if parts == [path]:
+        return parts
+    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+    return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
 
 
 def topic_decoder(options: dict[str, Any]) -> Callable[[SegmentFile], Any] | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.cli.decoding import asked_decoder, decoder_options, topic_decoder
+from kseg.cli.decoding import asked_decoder, decoder_options, offsets_parts, topic_decoder
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
 from kseg.cli.questions import Questions, content_options, question_options
 from kseg.cli.side_files import side_file_options, side_printer
@@ -91,6 +91,7 @@ def command(**options: Any) -> int:
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
     options["summary"] = options["summary"] or options["what_if"] is not None
+    options["committed_offsets"] |= options["offsets_decoder"] and options["form"] == "table"
     keep_freed_memory()
     with open_sink(options["output"]) as sink:
         return Dump(sink, options).run()
@@ -108,7 +109,7 @@ class Dump:
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.scratch = Scratch(options["max_batch_bytes"])
         decoder = asked_decoder(options)
-        contents = options["print_data_log"] or decoder is not None
+        contents = options["print_data_log"] or options["committed_offsets"] or decoder is not None
         deep = options["deep_iteration"] or contents
         choose = topic_decoder(options)
         style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder, choose)
@@ -117,7 +118,8 @@ class Dump:
         self.sink = sink
         self.printer = self._make_printer(sink, style)
         self.paths = all_paths(options["paths"], options["files"])
-        self.progress = progress_of(options, self.paths, sink)
+        self.parts_of = offsets_parts if options["committed_offsets"] else expand_path
+        self.progress = progress_of(options, self.paths, sink, self.parts_of)
         self.notices.before = self.progress.erase
         self._side: SidePrinter | None = None
         self.left: int | None = options["limit"]
@@ -131,7 +133,7 @@ class Dump:
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
         """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
-        if view := view_printer(self.options, sink, style, self.scratch):
+        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
             return view
         if self.options["form"] == "json":
             from kseg.output.jsonl import JsonLinesPrinter as Form
@@ -153,6 +155,8 @@ class Dump:
             except EndOfDumpError:
                 self.printer.finish()
             self.progress.erase()
+            if self.options["committed_offsets"] and not self.printer.files and not self.status:
+                self._failed("no partition of __consumer_offsets is in any PATH", 3)
             self.printer.close()
         self._summarize()
         errors = self.printer.errors
@@ -178,10 +182,12 @@ class Dump:
 
     def _path(self, path: str) -> None:
         try:
-            parts = expand_path(path)
+            parts = self.parts_of(path)
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
+        if self.options["committed_offsets"] and parts != [path]:
+            self.printer.add_directory(path)
         for part in parts:
             try:
                 self._part(part)

@@ -134,6 +134,18 @@ def test_every_example_can_be_typed(
     assert context.params["paths"] or context.params["files"]
 
 
+@pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
+def test_every_option_is_in_a_test(page: str, command: click.Command) -> None:
+    """Of the command line's own tests, so that an option which is wired to nothing is noticed."""
+    told = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests/cli").glob("*.py")))
+    missing = [
+        parameter.opts
+        for parameter in options_of(command)
+        if not any(mentions(told, option) for option in (*parameter.opts, *parameter.secondary_opts))
+    ]
+    assert (page, missing) == (page, [])
+
+
 def test_every_command_is_in_the_readme_and_the_main_page() -> None:
     page = manual("kseg.1")
     names = [name for name, _ in commands()]

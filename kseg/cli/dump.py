@@ -92,6 +92,8 @@ def command(**options: Any) -> int:
     """
     options["summary"] = options["summary"] or options["what_if"] is not None
     options["committed_offsets"] |= options["offsets_decoder"] and options["form"] == "table"
+    if options["committed_offsets"] and options["form"] == "text":
+        options["form"] = "table"
     keep_freed_memory()
     with open_sink(options["output"]) as sink:
         return Dump(sink, options).run()

@@ -30,7 +30,8 @@ class TopicTables:
         return self._batches.errors + self._committed.errors
 
     def begin(self, file: SegmentFile) -> None:
-        is_committed = file.topic == OFFSETS_TOPIC
+        # Leftovers repeat what the segments hold, in an order of their own.
+        is_committed = file.topic == OFFSETS_TOPIC and not file.leftover
         self._of_file = self._committed if is_committed else self._batches
         self._has_batches |= not is_committed
         self._of_file.begin(file)

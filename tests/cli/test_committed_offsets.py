@@ -179,6 +179,34 @@ def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:
     assert kseg("dump", "--committed-offsets", tmp_path / "none").status == 3
 
 
-@pytest.mark.parametrize("more", [["--hex"], ["--summary"], ["--open-transactions"]], ids=" ".join)
+def test_leftovers_of_the_cleaner_set_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    folder = tmp_path / OFFSETS.name
+    shutil.copytree(OFFSETS, folder)
+    shutil.copy(LOG, folder / f"{LOG.name}.deleted")
+    (folder / f"{LOG.name}.swap").write_bytes(LOG.read_bytes()[:500])
+    expected = kseg("dump", "--committed-offsets", folder).out
+    assert kseg("dump", "--decode", "auto", "--format", "table", folder).out == expected
+    done = kseg("dump", "--decode", "auto", "--format", "table", "--all", folder)
+    assert done.out.endswith(b"\n\n" + expected)
+    assert f"{LOG.name}.deleted" in done.out.decode()
+
+
+@pytest.mark.parametrize("version", ["0.6", "0.7.2"])
+def test_what_has_no_keys_has_no_commits(version: str, kseg: Kseg) -> None:
+    old = next(TESTDATA.glob(f"kafka-{version}/*/*-0"))
+    assert kseg("dump", "--committed-offsets", old).lines[-1] == "0 committed offsets: 0 groups, 0 partitions"
+
+
+def test_standard_input_has_no_log_directory(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(OFFSETS)
+    with LOG.open() as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        found = committed(kseg, "-")
+    assert short(found, *FIELDS[:-1]) == short(committed(kseg, LOG.name), *FIELDS[:-1])
+    assert {offset["lag"] for offset in found} == {None}
+    assert {offset["lag"] for offset in committed(kseg, LOG.name)} >= {-78, 7}
+
+
+@pytest.mark.parametrize("more", [["--hex"], ["--summary"], ["--open-transactions"], ["--all"]], ids=" ".join)
 def test_one_view_at_a_time(more: list[str], kseg: Kseg) -> None:
     assert kseg("dump", "--committed-offsets", *more, COMMITTED).status == 2

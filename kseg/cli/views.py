@@ -88,13 +88,13 @@ def view_printer(
     Raises UsageError for what excludes itself.
     """
     form, summary = options["form"], options["summary"]
+    others = options["as_hex"] or summary or options["open_transactions"] or options["everything"]
+    if options["committed_offsets"] and others:
+        raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
     if options["as_hex"] and (summary or form != "text"):
         raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
     if summary and form == "table":
         raise click.UsageError("--summary has --format text and json")
-    others = options["as_hex"] or summary or options["open_transactions"] or options["everything"]
-    if options["committed_offsets"] and others:
-        raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
     if options["position"] and not options["as_hex"]:
         raise click.UsageError("--position is for --hex")
     if options["sample"] and options["what_if"] is None:

@@ -6,6 +6,7 @@ No method syncs unless its name says so: what has to be lasting, and when, is de
 import errno
 import os
 import stat
+from contextlib import suppress
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -103,6 +104,15 @@ class Disk:
         if stat.S_ISDIR(status.st_mode) and not as_directory:
             mode &= 0o666
         os.chmod(path, mode & 0o777)
+
+    def restore(self, path: str, uid: int, gid: int, mode: int, mtime_ns: int) -> None:
+        """Gives a file of ours the owner, mode and time that another had, the owner as far as this user may."""
+        own = os.stat(path)
+        if (own.st_uid, own.st_gid) != (uid, gid):
+            with suppress(PermissionError):
+                os.chown(path, uid, gid, follow_symlinks=False)
+        os.chmod(path, mode)
+        os.utime(path, ns=(mtime_ns, mtime_ns), follow_symlinks=False)
 
     def copy_attributes(self, path: str, target: str) -> None:
         """Extended attributes (access control lists are some), as far as the system allows it."""

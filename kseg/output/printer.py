@@ -87,8 +87,7 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
-        is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
-        if is_irregular or reader.era_07 or self.style.decoder is not None:
+        if reader.era_07 or self.style.decoder is not None:
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
             return

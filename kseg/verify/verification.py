@@ -10,11 +10,12 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name, segment_file
 from kseg.verify.batches import BatchRule
 from kseg.verify.broker_state import BrokerState
+from kseg.verify.indexes import IndexRule
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
 
-RULES: tuple[type[Rule], ...] = (BatchRule,)
+RULES: tuple[type[Rule], ...] = (BatchRule, IndexRule)
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
 
 

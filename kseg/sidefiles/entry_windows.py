@@ -6,7 +6,11 @@ import stat
 from typing import Final
 
 WINDOW_BYTES: Final = 1 << 20
+FIRST_BYTES: Final = 16 << 10
+"""Read at first: the index of a closed segment of 8 MiB has 16 KiB."""
 _ZEROS = bytes(WINDOW_BYTES)
+# Without O_NONBLOCK a pipe of that name would never be opened.
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class EntryWindows:
@@ -17,15 +21,17 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        # Without O_NONBLOCK a pipe of that name would never be opened.
-        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        self._descriptor = os.open(path, flags)
+        self._descriptor = os.open(path, _FLAGS)
         try:
-            state = os.fstat(self._descriptor)
-            if not stat.S_ISREG(state.st_mode):
-                raise OSError(0, "not a regular file")
-            self.size = state.st_size
-            self._first = os.pread(self._descriptor, WINDOW_BYTES, 0) if self.size else b""
+            self._first = os.pread(self._descriptor, FIRST_BYTES, 0)
+            self.size = len(self._first)
+            if self.size == FIRST_BYTES:
+                state = os.fstat(self._descriptor)
+                if not stat.S_ISREG(state.st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file")
+                self.size = state.st_size
+            if self.size <= FIRST_BYTES:
+                self.close()
             self.used_bytes = self._end_of_use()
         except BaseException:
             self.close()
@@ -41,11 +47,11 @@ class EntryWindows:
         return min(-(-self.used_bytes // self.width), room)
 
     def window(self, entry: int) -> bytes:
-        """Whole entries from number ``entry`` on: at least one unless the file has become shorter since."""
-        start = entry * self.width
+        """Entries from number ``entry`` on, and what may be behind; less than one if the file has become shorter."""
+        if not entry and self.used_bytes <= len(self._first):
+            return self._first
         wanted = min(WINDOW_BYTES // self.width, self.used - entry) * self.width
-        data = self._first[:wanted] if not entry else os.pread(self._descriptor, wanted, start)
-        return data[: len(data) - len(data) % self.width]
+        return os.pread(self._descriptor, wanted, entry * self.width)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -53,18 +59,20 @@ class EntryWindows:
             self._descriptor = -1
 
     def _end_of_use(self) -> int:
-        start, end = len(self._first), self._end_of_data(len(self._first))
-        while end > start:
-            block = os.pread(self._descriptor, min(WINDOW_BYTES, end - start), max(start, end - WINDOW_BYTES))
+        first = len(self._first)
+        end = self._end_of_data(first) if self.size > first else first
+        while end > first:
+            start = max(first, end - WINDOW_BYTES)
+            block = os.pread(self._descriptor, end - start, start)
             if block != _ZEROS[: len(block)]:
-                return max(start, end - WINDOW_BYTES) + len(block.rstrip(b"\0"))
-            end = max(start, end - WINDOW_BYTES)
+                return start + len(block.rstrip(b"\0"))
+            end = start
         return len(self._first.rstrip(b"\0"))
 
     def _end_of_data(self, low: int) -> int:
         """Where the hole at the end begins, or somewhat behind it; not below ``low``."""
         high = self.size
-        if high > low and self._is_hole(low):
+        if self._is_hole(low):
             return low
         while high - low > WINDOW_BYTES:
             middle = (low + high) // 2

@@ -305,6 +305,59 @@ KINDS: dict[str, Kind] = {
         "An index has no .log beside it.",
         "A broker deletes it when it starts. If the .log was there once, its records are gone.",
     ),
+    # Other side files
+    "transaction-index-damaged": Kind(
+        ERROR,
+        "A .txnindex cannot be read in full, or an entry of it cannot be true.",
+        "A broker rebuilds it at its start from the segment, or does not start where it holds an unknown version.",
+        _REINDEX,
+    ),
+    "producer-snapshot-damaged": Kind(
+        WARNING,
+        "A .snapshot cannot be read.",
+        "A broker deletes it, takes the one before and replays the log from there on.",
+        "kseg reindex --snapshots",
+    ),
+    "leader-epochs-damaged": Kind(
+        ERROR,
+        "leader-epoch-checkpoint cannot be read.",
+        "A broker does not start with this log directory.",
+        _RECOVER,
+    ),
+    "leader-epochs-unsorted": Kind(
+        WARNING,
+        "Epochs or start offsets of leader-epoch-checkpoint do not rise.",
+        "A broker drops entries at its start until they do; followers may truncate too much.",
+        _RECOVER,
+    ),
+    "unreadable-checkpoint": Kind(
+        ERROR,
+        "A checkpoint file of the log directory is not what a broker can read.",
+        "A broker takes all its offsets as 0 and then the whole log directory offline. Removed, it is written anew: "
+        "an unclean start then scans all segments.",
+        _RECOVER,
+    ),
+    "bad-meta-properties": Kind(
+        ERROR,
+        "meta.properties, which tells cluster and node of a log directory, is missing or cannot be read.",
+        "The broker does not start with this directory. Copy the line of the cluster's id from another node.",
+    ),
+    "bad-quorum-state": Kind(
+        ERROR,
+        "quorum-state, which holds the vote of a KRaft node, cannot be read.",
+        "The node does not start. Without the file it does, but may vote twice in one epoch.",
+    ),
+    "bad-partition-metadata": Kind(
+        ERROR,
+        "partition.metadata cannot be read.",
+        "A broker takes the whole log directory offline.",
+        "kseg recover --topic-id UUID",
+    ),
+    "bad-clean-shutdown": Kind(
+        INFO,
+        "The content of .kafka_cleanshutdown is not what brokers since 3.7 write.",
+        "That the file is there is all that counts; the controller is told no broker epoch.",
+    ),
     # Reading
     "file-shrank": Kind(WARNING, "A file became shorter while it was read.", "Someone is writing here: try --live."),
     "unreadable-bytes": Kind(

@@ -7,11 +7,11 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 import os
 from typing import TYPE_CHECKING
 
-from kseg.kernel import indexed
+from kseg.kernel import index_entries as kernel
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
-from kseg.verify.index_walk import NO_ENTRY, IndexEvent, IndexWalk
+from kseg.verify.index_walk import NO_ENTRY, SPARSE_BYTES, IndexEvent, IndexWalk
 from kseg.verify.rule import Rule
 
 if TYPE_CHECKING:
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
 
 SHOWN_EACH = 8
 """So many wrong entries of one kind are told one by one, more as one range."""
-SPARSE_BYTES = 16 << 20
-"""A follower of 3.9 or older writes an entry for each fetch, which brings up to 10 MiB (replica.fetch.response.max.bytes)."""
-
-SUFFIXES = {".index": indexed.OFFSETS, ".timeindex": indexed.TIMES}
+SUFFIXES = {".index": kernel.OFFSETS, ".timeindex": kernel.TIMES}
 _PREFIX = {".index": "index", ".timeindex": "time-index"}
 _CODES = {
-    indexed.BELOW_BASE: "below-base",
-    indexed.NEGATIVE: "misleads",
-    indexed.UNSORTED: "unsorted",
-    indexed.NO_BATCH: "misleads",
-    indexed.TOO_LOW: "misleads",
-    indexed.IMPRECISE: "imprecise",
-    indexed.BEYOND: "beyond-log",
-    indexed.TOO_OLD: "mismatch",
-    indexed.TOO_NEW: "mismatch",
+    kernel.BELOW_BASE: "below-base",
+    kernel.NEGATIVE: "misleads",
+    kernel.UNSORTED: "unsorted",
+    kernel.NO_BATCH: "misleads",
+    kernel.TOO_LOW: "misleads",
+    kernel.IMPRECISE: "imprecise",
+    kernel.BEYOND: "beyond-log",
+    kernel.TOO_OLD: "mismatch",
+    kernel.TOO_NEW: "mismatch",
 }
 
 
@@ -56,8 +53,7 @@ class IndexRule(Rule):
         for suffix, walk in self._walks.items():
             if self._paths is not None and suffix not in self._paths:
                 continue
-            path = self._paths[suffix] if self._paths else segment.beside(suffix)
-            if walk.open(path, segment.base_offset):
+            if walk.open(self._path(segment, suffix), segment.base_offset):
                 self._found.add(suffix)
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
@@ -68,7 +64,7 @@ class IndexRule(Rule):
                 walk.show(headers.rows, headers.count)
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
-        self._walks[".timeindex"].state[indexed.HAS_UNSEEN] = 1
+        self._walks[".timeindex"].state[kernel.HAS_UNSEEN] = 1
 
     def end(self, segment: "Segment") -> None:
         if segment.file.kind != ".log" or segment.base_offset is None:
@@ -85,16 +81,18 @@ class IndexRule(Rule):
         self._has_times = self._has_times or ".timeindex" in self._found or segment.magics[2] > 0
 
     def _end(self, segment: "Segment", suffix: str, walk: IndexWalk) -> None:
-        path = self._paths[suffix] if self._paths else segment.beside(suffix)
-        report = _IndexReport(self, segment, suffix, path, walk)
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # That entries have no batch behind damage at the end of a log is no fault of theirs.
-        is_open_ended = is_live or walk.state[indexed.END] < segment.size or bool(walk.state[indexed.IS_DOUBTED])
+        is_open_ended = is_live or walk.state[kernel.END] < segment.size or bool(walk.state[kernel.IS_DOUBTED])
         is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
-        report.tell(is_compared, is_open_ended)
+        if not walk.is_as_it_should_be:
+            _IndexReport(self, segment, suffix, self._path(segment, suffix), walk).tell(is_compared, is_open_ended)
+
+    def _path(self, segment: "Segment", suffix: str) -> str:
+        return self._paths[suffix] if self._paths else segment.beside(suffix)
 
     def is_closed(self, segment: "Segment") -> bool:
         """Whether a broker has rolled on from the segment."""
@@ -171,11 +169,11 @@ class _IndexReport:
             text = walk.error.strerror or str(walk.error)
             self._rule.report.add("unreadable-bytes", self._path, text)
             return
-        pending = state[indexed.PENDING]
+        pending = state[kernel.PENDING]
         if is_compared and pending >= 0 and not may_go_on:
-            last, entry = state[indexed.LAST_OFFSET], state[indexed.PENDING_AT]
-            self._events("beyond-log", [IndexEvent(indexed.BEYOND, entry, pending, -1, last)])
-        wrong = {kind: walk.count(kind) for kind in _CODES if kind != indexed.IMPRECISE and walk.count(kind)}
+            last, entry = state[kernel.LAST_OFFSET], state[kernel.PENDING_AT]
+            self._events("beyond-log", [IndexEvent(kernel.BEYOND, entry, pending, -1, last)])
+        wrong = {kind: walk.count(kind) for kind in _CODES if kind != kernel.IMPRECISE and walk.count(kind)}
         if len(wrong) > 1 and 2 * sum(wrong.values()) > walk.used:
             self._all_wrong(list(wrong), sum(wrong.values()))
         else:
@@ -202,7 +200,7 @@ class _IndexReport:
         kinds = {event.kind for event in events}
         count = max(len(events), sum(self._walk.count(kind) for kind in kinds))
         severity = None
-        if code == "beyond-log" and width == indexed.TIMES and self._rule.is_closed(self._segment):
+        if code == "beyond-log" and width == kernel.TIMES and self._rule.is_closed(self._segment):
             severity = WARNING
         if count <= SHOWN_EACH:
             for event in events:
@@ -215,22 +213,22 @@ class _IndexReport:
 
     def _text(self, event: IndexEvent) -> str:
         kind, a = event.kind, event.a
-        if kind == indexed.BELOW_BASE:
+        if kind == kernel.BELOW_BASE:
             return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
-        if kind == indexed.UNSORTED:
+        if kind == kernel.UNSORTED:
             return "it is the same or less than the entry before" if a != NO_ENTRY else "it is above those behind it"
-        if kind == indexed.NEGATIVE:
+        if kind == kernel.NEGATIVE:
             return f"position {event.value} is negative"
-        if kind == indexed.NO_BATCH:
+        if kind == kernel.NO_BATCH:
             return f"no batch begins at position {event.value}, the next one does at {a}"
-        if kind == indexed.TOO_LOW:
+        if kind == kernel.TOO_LOW:
             return f"the batch at position {event.value} begins behind offset {event.offset}, at {a}"
-        if kind == indexed.IMPRECISE:
+        if kind == kernel.IMPRECISE:
             return f"no batch ends at offset {event.offset}"
-        if kind == indexed.BEYOND:
-            at = "" if self._walk.width == indexed.TIMES or event.value < 0 else f" at position {event.value}"
+        if kind == kernel.BEYOND:
+            at = "" if self._walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
             return f"offset {event.offset}{at} is behind the end of the log, whose last offset is {a}"
-        than = "later" if kind == indexed.TOO_OLD else "no later"
+        than = "later" if kind == kernel.TOO_OLD else "no later"
         return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
 
     def _sizes(self) -> bool:
@@ -247,14 +245,17 @@ class _IndexReport:
         return used < room
 
     def _density(self) -> None:
-        farthest = self._walk.state[indexed.FARTHEST]
+        farthest = self._walk.state[kernel.FARTHEST]
         if farthest > SPARSE_BYTES:
-            text = f"no entry leads to any batch in the {farthest} bytes behind {self._walk.state[indexed.FARTHEST_AT]}"
+            start = self._walk.state[kernel.FARTHEST_AT]
+            text = f"no entry leads to any batch in the {farthest} bytes behind position {start}"
             self._add("sparse", text, severity=WARNING if not self._walk.used else None)
 
     def _last_timestamp(self) -> None:
-        largest, last = self._walk.state[indexed.LARGEST], self._walk.state[indexed.BEFORE_VALUE]
+        largest, last = self._walk.state[kernel.LARGEST], self._walk.state[kernel.BEFORE_VALUE]
         if largest > max(last, -1):
             text = "it has no entry" if last == NO_ENTRY else f"its last timestamp is {last}"
-            old = last == NO_ENTRY and not self._segment.magics[2] and self._segment.magics[1]
-            self._add("incomplete", f"{text}, the largest of the segment is {largest}", severity=INFO if old else None)
+            is_old = last == NO_ENTRY and not self._walk.state[kernel.HAS_V2]
+            self._add(
+                "incomplete", f"{text}, the largest of the segment is {largest}", severity=INFO if is_old else None
+            )

@@ -16,6 +16,7 @@ Entries are sorted as batches are, so one is held until its batch comes by. ``da
     21 FARTHEST   bytes between a batch and the last one before it that an entry leads to; 22 FARTHEST_AT, the latter
     23 CERTAIN    LARGEST of the batches whose offsets are believed
     24 IS_DOUBTED whether the offsets of the last batch are not believed
+    25 HAS_V2     whether there are batches of v2 (time index only)
     32.. counts of each kind of event, exact where LIMIT cuts the rows off; 48.. number of the last entry of each kind
 
 ``events``: KIND, AT, OFFSET, VALUE, A each.
@@ -60,7 +61,8 @@ COMPILED = cython.compiled
 STATE_WIDTH, EVENT_WIDTH = 64, 5
 NEXT, TOTAL, FIRST, LOADED, BASE, IS_SHORT, HELD, AT, OFFSET, VALUE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 BEFORE_OFFSET, BEFORE_VALUE, EVENTS, LIMIT, END, LAST_OFFSET, LARGEST, HAS_UNSEEN = 10, 11, 12, 13, 14, 15, 16, 17
-PENDING, PENDING_AT, INDEXED, FARTHEST, FARTHEST_AT, CERTAIN, IS_DOUBTED, COUNTS, LAST_AT = 18, 19, 20, 21, 22, 23, 24, 32, 48
+PENDING, PENDING_AT, INDEXED, FARTHEST, FARTHEST_AT, CERTAIN, IS_DOUBTED, HAS_V2 = 18, 19, 20, 21, 22, 23, 24, 25
+COUNTS, LAST_AT = 32, 48
 
 OFFSETS, TIMES = 8, 12
 """The two kinds of index, by the bytes of an entry."""
@@ -168,7 +170,7 @@ def is_out_of_line(
     offset: cython.longlong,
     value: cython.longlong,
 ) -> cython.bint:
-    """Whether the two entries behind the one just taken off the window go on from what is before it, and not from it."""
+    """Whether the two entries behind the one just taken go on from what is before it, and not from it."""
     k: cython.longlong
     at: cython.Py_ssize_t
     next_offset: cython.longlong
@@ -363,6 +365,8 @@ def times_row(
     state[24] = not believed
     if believed:
         state[15] = last
+    if rows[at + BATCH_MAGIC] >= 2:
+        state[25] = 1
     if not is_counted:
         state[17] = 1
     else:
@@ -408,9 +412,10 @@ def follow(
 ) -> int:
     """Shows rows ``start`` to ``count`` to the index of the kind ``width``; the row to go on with once the window was
     moved, ``count`` where none is left."""
-    if start >= count:
-        return count
     check(width, data, state, events)
+    if start >= count:
+        state[EVENTS] = 0
+        return count
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     if cython.compiled:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from index_cases import (
     BASE_46,
     DAMAGED,
+    NOW_MS,
     STEM,
     TESTDATA,
     closed,
@@ -24,6 +25,8 @@ from index_cases import (
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.findings import ERROR, INFO, KINDS, WARNING
+from kseg.verify.report import Finding, Report
+from kseg.verify.verification import Settings, judge_path
 
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"
@@ -178,6 +181,18 @@ def test_a_live_segment_may_lag_behind_its_index(tmp_path: Path) -> None:
     partition = copy_of(MIX, tmp_path)
     os.truncate(partition / f"{STEM}.log", entries(partition / f"{STEM}.index")[-1][1])
     assert findings(partition, live=True) == []
+
+
+def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    log = partition / f"{STEM}.log"
+    os.truncate(log, entries(partition / f"{STEM}.index")[-1][1])
+    told: list[Finding] = []
+    report = Report(told.append, ("gap-truncated",))
+    whole = (MIX / log.name).read_bytes()
+    judge_path(str(partition), Settings(FULL, NOW_MS), report, lambda _: log.write_bytes(whole) and None)
+    assert [finding for finding in told if "beyond" in finding.code] == []
+    assert log.read_bytes() == whole
 
 
 def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ class KafkaTextPrinter(Printer):
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
     def _render_run(self, buffer: object, rows: memoryview, first: int, stop: int) -> int:
+        if self._program is not None:
+            from kseg.kernel import decoded
+
+            return decoded.batches(
+                buffer, rows, first, stop, self._flags, None, self._program, self.scratch.rows, self.scratch.headers,
+                self._out, self._state,
+            )  # fmt: skip
         return kernel.text_batches(
             buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state
         )
@@ -106,10 +113,22 @@ class KafkaTextPrinter(Printer):
         if not batch.is_control and self.style.decoder is None:
             self._render_rows(render, first, stop)
             return
+        if not batch.is_control and self._program is not None:
+            self._render_rows(self._decoding(batch, rows, magic), first, stop, rows)
+            return
         for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
                 self._metadata(render, i)
                 self._put(self._rest_of_record(batch, record) + b"\n")
+
+    def _decoding(self, batch: Batch, rows: Rows, magic: int) -> Callable[[int, int], int]:
+        from kseg.kernel import decoded
+
+        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
+        return lambda start, end: decoded.records(
+            rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, None, batch.position,
+            self._program, self._out, self._state,
+        )  # fmt: skip
 
     def _metadata(self, render: Callable[[int, int], int], i: int) -> None:
         """The line of row i up to where contents begin."""
@@ -125,13 +144,16 @@ class KafkaTextPrinter(Printer):
             from kseg.formats.control import control_text, parse_control  # with its schemas it takes 6 ms
 
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
-        else:
-            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
-            parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
-            parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
-            shown = "".join(f" {part}" for part in parts)
-            if self.style.skip_metadata and parts:
-                shown = "|" + shown
+            return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
+        return self._decoded(record)
+
+    def _decoded(self, record: Record) -> bytes:
+        decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+        parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
+        parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
+        shown = "".join(f" {part}" for part in parts)
+        if self.style.skip_metadata and parts:
+            shown = "|" + shown
         return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
 
     def damage(self, damage: Damage) -> None:

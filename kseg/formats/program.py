@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kseg.formats.schema import Field, Message
+from kseg.formats.schema import Field, Message, json_text
 from kseg.kernel.schema import layout
 
 COORDINATOR, FRAMED = 1, 2
@@ -39,7 +39,7 @@ class Switch(NamedTuple):
 
 
 class UnfitError(Exception):
-    """Raised for a message that the kernel has no means to show: floats, tagged structs that may not be null."""
+    """Raised for a message that the kernel has no means to show: floats, and tags of large numbers."""
 
 
 def coordinator_program(
@@ -124,10 +124,7 @@ class _Maker:
             kind, struct, default = "switch", self._text(switch.text), len(switch.text.encode())
         elif switch and each.name in switch.messages:
             kind, struct = "protocol", self._versions_of(switch.messages[each.name])
-        is_strange = each.tag is not None and (
-            each.tag >= _LAYOUT["TAGS"] or (kind == "struct" and not each.is_array and each.default is not None)
-        )
-        if kind not in _LAYOUT or is_strange:
+        if kind not in _LAYOUT or (each.tag or 0) >= _LAYOUT["TAGS"]:
             raise UnfitError(each.name)
         flags = (
             _LAYOUT["IS_ARRAY"] * each.is_array
@@ -137,6 +134,8 @@ class _Maker:
         name = f',"{each.name}":'
         tag = -1 if each.tag is None else each.tag
         weight = 1 + len(each.fields)
+        if kind == "struct" and tag >= 0 and not each.is_array:
+            default, weight = self._text(json_text(each.default)), len(json_text(each.default))
         return [_LAYOUT[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
 
     def _versions_of(self, message: Message) -> int:

@@ -4,7 +4,8 @@ The lines are those of `kseg.kernel.text` and `kseg.kernel.jsonl` up to a record
 `kseg.decoders` makes of it. ``program`` is that of `kseg.formats.program`; ``context`` that of the JSON lines, None for
 text. Flags: SKIP_METADATA, of text; all others are passed over.
 
-``state`` (int64[10]) begins as that of `kseg.kernel.text`; 8 is the row of a record that is the caller's to finish.
+``state`` (int64[10]) begins as that of `kseg.kernel.text`; 8 is the row of a record that is the caller's to
+finish, 9 whether it is of a control batch.
 """
 
 try:
@@ -14,42 +15,22 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.batch_lines import put_json_batch
-    from cython.cimports.kseg.kernel.escape import F_SKIP_METADATA, Context, Counters, forget, put, put_int
+    from cython.cimports.kseg.kernel.escape import F_CONTENTS, F_SKIP_METADATA, Context, Counters, forget, put, put_int
+    from cython.cimports.kseg.kernel.framings import put_contents
     from cython.cimports.kseg.kernel.jsonl import put_fields, take_context
-    from cython.cimports.kseg.kernel.native import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_WIDTH,
-        HEADER_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be16,
-    )
-    from cython.cimports.kseg.kernel.plain import enter, has_plain_header, leave, room_for
-    from cython.cimports.kseg.kernel.schema import NO_ROOM, NOT_PLAIN, Job, put_name, put_struct, uvarint
+    from cython.cimports.kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+    from cython.cimports.kseg.kernel.plain import enter_any, has_plain_header, leave, room_for
+    from cython.cimports.kseg.kernel.schema import NO_ROOM, Job
     from cython.cimports.kseg.kernel.text import put_frame_line, put_metadata
 else:
     from kseg.kernel.batch_lines import put_json_batch
-    from kseg.kernel.escape import F_SKIP_METADATA, put
+    from kseg.kernel.escape import F_CONTENTS, F_SKIP_METADATA, put
+    from kseg.kernel.framings import put_contents
     from kseg.kernel.job import Job
     from kseg.kernel.jsonl import record_line as json_record_line
-    from kseg.kernel.native import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_WIDTH,
-        HEADER_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be16,
-    )
-    from kseg.kernel.plain import enter, has_plain_header, leave, room_for
-    from kseg.kernel.schema import NO_ROOM, NOT_PLAIN, put_name, put_struct, uvarint
+    from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+    from kseg.kernel.plain import enter_any, has_plain_header, leave, room_for
+    from kseg.kernel.schema import NO_ROOM
     from kseg.kernel.text import KINDS, put_frame_line
     from kseg.kernel.text import record_line as text_record_line
 
@@ -63,111 +44,10 @@ DONE, FULL, NOT_PLAIN_FRAME, TOO_SMALL, TOO_MANY_HEADERS, YOURS = 0, 1, 2, 3, 4,
 
 MARGIN = cython.declare(cython.Py_ssize_t, 2048)
 TAIL = cython.declare(cython.Py_ssize_t, 1024)
-COORDINATOR = cython.declare(cython.longlong, 1)
-TABLES = cython.declare(cython.Py_ssize_t, 3)
 ROW_LEFT = cython.declare(cython.Py_ssize_t, 8)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_message(job: cython.pointer[Job], place: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The message whose description stands at a place of the code's tables, from where the job stands."""
-    entry: cython.Py_ssize_t = job.code[place]
-    if entry == 0:
-        return NOT_PLAIN
-    job.items = 0
-    job.is_switched = False
-    job.is_flexible = job.code[entry + 3] != 0
-    o = put_name(job, o, job.code[entry], job.code[entry + 1])
-    o = put_struct(job, job.code[entry + 2], o)
-    return put(job.out, o, b"}", 1) if o >= 0 else o
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_prefixed(job: cython.pointer[Job], record_type: cython.longlong, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The value of a coordinator's record: an int16 version, then the message."""
-    types: cython.longlong = job.code[1]
-    version: cython.longlong
-    if job.end - job.at < 2:
-        return NOT_PLAIN
-    version = be16(job.p, job.at)
-    job.at += 2
-    if version < 0 or version >= job.code[2]:
-        return NOT_PLAIN
-    return put_message(job, TABLES + types + record_type * job.code[2] + version, o)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_framed(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """A framed value: as uvarints frame version 1, type and version, then the message, and nothing behind it."""
-    types: cython.longlong = job.code[1]
-    record_type: cython.longlong
-    version: cython.longlong
-    if uvarint(job) != 1:
-        return NOT_PLAIN
-    record_type = uvarint(job)
-    version = uvarint(job)
-    if record_type < 0 or record_type >= types or version < 0 or version >= job.code[2]:
-        return NOT_PLAIN
-    o = put_message(job, TABLES + types + record_type * job.code[2] + version, o)
-    return NOT_PLAIN if o >= 0 and job.at != job.end else o
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_lead(
-    job: cython.pointer[Job], o: cython.Py_ssize_t, is_value: cython.bint, is_bare: cython.bint
-) -> cython.Py_ssize_t:
-    """What stands before a key or value; ``is_bare``: in text, nothing stands before it in its line."""
-    if not job.as_jackson:
-        return put(job.out, o, b',"value":', 9) if is_value else put(job.out, o, b',"key":', 7)
-    if is_bare:
-        o = put(job.out, o, b"|", 1)
-    return put(job.out, o, b" payload: ", 10) if is_value else put(job.out, o, b" key: ", 6)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_contents(
-    job: cython.pointer[Job],
-    row: cython.pointer[cython.const[cython.longlong]],
-    is_bare: cython.bint,
-    o: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Key and value of a record, decoded; NO_ROOM or NOT_PLAIN as `kseg.kernel.schema`."""
-    record_type: cython.longlong
-    if job.code[0] != COORDINATOR:
-        if row[ROW_VALUE_SIZE] < 0:
-            return NOT_PLAIN
-        if not job.as_jackson:
-            o = put(job.out, o, b',"key":null', 11)
-        job.at = row[ROW_VALUE]
-        job.end = job.at + row[ROW_VALUE_SIZE]
-        return put_framed(job, put_lead(job, o, True, is_bare))
-    if row[ROW_KEY_SIZE] < 2:
-        return NOT_PLAIN
-    record_type = be16(job.p, row[ROW_KEY])
-    if record_type < 0 or record_type >= job.code[1]:
-        return NOT_PLAIN
-    job.at = row[ROW_KEY] + 2
-    job.end = row[ROW_KEY] + row[ROW_KEY_SIZE]
-    o = put_message(job, TABLES + record_type, put_lead(job, o, False, is_bare))
-    if o < 0:
-        return o
-    o = put_lead(job, o, True, False)
-    if row[ROW_VALUE_SIZE] < 0:
-        return put(job.out, o, b"<DELETE>", 8) if job.as_jackson else put(job.out, o, b"null", 4)
-    job.at = row[ROW_VALUE]
-    job.end = job.at + row[ROW_VALUE_SIZE]
-    return put_prefixed(job, record_type, o)
+OF_CONTROL_BATCH = cython.declare(cython.Py_ssize_t, 9)
+CODEC = cython.declare(cython.int, 7)
+CONTROL = cython.declare(cython.int, 0x20)
 
 
 @cython.cfunc
@@ -186,12 +66,13 @@ def put_beginning(
     o: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """The line of a record up to its key; NO_ROOM where there is less than TAIL behind it."""
+    contents: cython.int = F_CONTENTS if job.is_control else 0
     if cython.compiled:
         if not job.as_jackson:
             o = put(job.out, o, context.record, context.record_size)
             o = put_int(job.out, o, position)
             o = put(job.out, o, context.partition, context.partition_size)
-            o = put_fields(job.out, o, job.limit, job.p, row, headers, magic, kind, 0, counters)
+            o = put_fields(job.out, o, job.limit, job.p, row, headers, magic, kind, contents, counters)
             return o - 2 if o >= 0 else NO_ROOM
         if flags & F_SKIP_METADATA:
             return o
@@ -199,7 +80,7 @@ def put_beginning(
         return o if o >= 0 else NO_ROOM
     else:
         if not job.as_jackson:
-            line = json_record_line(job.p, row, headers, magic, kind, 0, context, position)[:-2]
+            line = json_record_line(job.p, row, headers, magic, kind, contents, context, position)[:-2]
         else:
             line = text_record_line(job.p, row, headers, magic, KINDS[kind], flags & F_SKIP_METADATA)[:-1]
         if o + len(line) > job.limit:
@@ -251,6 +132,7 @@ def put_rows(
         if after < 0:
             state[3] = begun
             state[ROW_LEFT] = at
+            state[OF_CONTROL_BATCH] = job.is_control
             return at
         o = put(job.out, after, b"\n", 1) if job.as_jackson else put(job.out, after, b"}\n", 2)
         at += 1
@@ -290,13 +172,14 @@ def write_batches(
         frame = frames + at if cython.compiled else frames[at : at + FRAME_WIDTH]
         if not has_plain_header(job.p, frame):
             return 2
-        status = enter(
-            job.p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3]
+        status = enter_any(
+            job.p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3], CODEC
         )
         if status > 1:
             state[6] = 2 * header_capacity + 8
             return 4 if status == 14 else 2
         at = frame[FRAME_POSITION]
+        job.is_control = frame[FRAME_MAGIC] == 2 and job.p[at + 22] & CONTROL
         if state[2] == 0:
             if state[3] + margin > capacity:
                 state[6] = 2 * capacity
@@ -443,6 +326,7 @@ def records(
         if context is not None:
             take_context(cython.address(pieces), context)
         job.p = cython.address(buf[0])
+        job.is_control = False
         with cython.nogil:
             reached = put_rows(
                 cython.address(job),
@@ -465,6 +349,7 @@ def records(
         job = Job()
         take_program(job, program, out, context)
         job.p = buf
+        job.is_control = False
         capacity = len(out)
         reached = put_rows(
             job, capacity, rows, headers, first, stop, magic, kind, flags, context, margin, position, state

@@ -6,9 +6,10 @@ class Job:
 
     NO_ROOM follows where a position in ``out`` passes ``limit``, behind which there must be 512 bytes. So many
     ``items`` of arrays were met; ``is_switched``: the last SWITCH was what it looks for; ``as_jackson``: texts are
-    as Jackson writes them, which differs in some control characters.
+    as Jackson writes them, which differs in some control characters; ``is_control``: of a control batch.
     """
 
     __slots__ = (
-        "as_jackson", "at", "code", "end", "is_flexible", "is_switched", "items", "limit", "names", "out", "p",
+        "as_jackson", "at", "code", "end", "is_control", "is_flexible", "is_switched", "items", "limit", "names", "out",
+        "p",
     )  # fmt: skip

@@ -66,6 +66,7 @@ else:
 
 COMPILED = cython.compiled
 
+CODEC_OR_CONTROL = cython.declare(cython.int, 0x27)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
@@ -239,8 +240,12 @@ def open_frame(
     row_capacity: cython.Py_ssize_t,
     headers: cython.pointer[cython.longlong],
     header_capacity: cython.Py_ssize_t,
+    refused: cython.int,
 ) -> cython.int:
-    """Checks the whole frame and reads its first rows: 0 or 1 as `next_rows`, 14 too many headers, other: not plain."""
+    """Checks the whole frame and reads its first rows: 0 or 1 as `next_rows`, 14 too many headers, other: not plain.
+
+    ``refused``: the attributes of a v2 batch that isn't plain.
+    """
     position: cython.Py_ssize_t = frame[FRAME_POSITION]
     size: cython.Py_ssize_t = frame[FRAME_SIZE]
     status: cython.int
@@ -248,7 +253,7 @@ def open_frame(
         return 2
     cursor[0] = 0
     if frame[FRAME_MAGIC] == 2:
-        if size < 61 or p[position + 22] & 0x27:
+        if size < 61 or p[position + 22] & refused:
             return 2
         read_header(p, position, batch)
         cursor[1] = position + 61
@@ -303,9 +308,31 @@ def enter(
 
     ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
     """
+    return enter_any(
+        p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, room, CODEC_OR_CONTROL
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def enter_any(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frame: cython.pointer[cython.const[cython.longlong]],
+    state: cython.pointer[cython.const[cython.longlong]],
+    batch: cython.pointer[cython.longlong],
+    cursor: cython.pointer[cython.longlong],
+    rows: cython.pointer[cython.longlong],
+    row_capacity: cython.Py_ssize_t,
+    headers: cython.pointer[cython.longlong],
+    header_capacity: cython.Py_ssize_t,
+    room: cython.Py_ssize_t,
+    refused: cython.int,
+) -> cython.int:
+    """As `enter`, with the attributes that `open_frame` refuses."""
     fitting: cython.Py_ssize_t
     if state[2] == 0:
-        return open_frame(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
+        return open_frame(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity, refused)
     batch[0] = 1
     if frame[FRAME_MAGIC] >= 2:
         read_header(p, frame[FRAME_POSITION], batch)

@@ -43,6 +43,7 @@ cdef struct Job:
     bint is_flexible
     bint is_switched
     bint as_jackson
+    bint is_control
 
 cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
                          long long size) noexcept nogil

@@ -13,6 +13,8 @@ Code holds, at any index, a struct in one version:
     TAG      the tag's number, -1: in line     DEFAULT  of a tagged number
     STRUCT   index of a NESTED struct          WEIGHT   what an element of an array counts for, against MAX_ITEMS
 
+The default of a tagged struct is the text at DEFAULT, of WEIGHT bytes, as it would be shown.
+
 SWITCH is a str that decides about the PROTOCOL fields behind it: it does if it is the text at STRUCT, of DEFAULT bytes.
 Those are bytes that clients wrote: an int16 version, then a message that is not flexible; at their STRUCT stands the
 number of versions, followed by the index of each.
@@ -341,8 +343,10 @@ def is_default(job: cython.pointer[Job], field: cython.Py_ssize_t) -> cython.bin
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
     is_it: cython.bint
-    if flags & IS_ARRAY or kind > UUID:
+    if flags & IS_ARRAY or kind == STR or kind == BYTES:
         is_it = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
+    elif kind > UUID:
+        is_it = False  # see put_tagged
     elif job.end - at < width_of(kind):
         is_it = False
     elif kind == UUID:
@@ -355,6 +359,25 @@ def is_default(job: cython.pointer[Job], field: cython.Py_ssize_t) -> cython.bin
     if not is_it:
         job.at = at
     return is_it
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_default_struct(
+    job: cython.pointer[Job], field: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether what has been shown of a tagged field is a struct that has its default."""
+    default: cython.longlong = job.code[field + DEFAULT]
+    k: cython.Py_ssize_t
+    if job.code[field + KIND] != NESTED or job.code[field + FLAGS] & IS_ARRAY:
+        return False
+    if end - start != job.code[field + WEIGHT]:
+        return False
+    for k in range(end - start):
+        if job.out[start + k] != job.names[default + k]:
+            return False
+    return True
 
 
 @cython.cfunc
@@ -409,6 +432,8 @@ def put_tagged(
     """
     places: cython.Py_ssize_t[32]
     behind: cython.Py_ssize_t
+    shown: cython.Py_ssize_t
+    after: cython.Py_ssize_t
     field: cython.Py_ssize_t = struct + STRUCT_HEAD
     tag: cython.longlong
     _: cython.longlong
@@ -429,7 +454,9 @@ def put_tagged(
         elif tag >= 0 and places[2 * tag] >= 0:
             job.at = places[2 * tag]
             if not is_default(job, field):
-                o = put_field(job, field, o)
+                shown = o + job.code[field + NAME_SIZE] - (job.out[o - 1] == 123)
+                after = put_field(job, field, o)
+                o = o if after > o and is_default_struct(job, field, shown, after) else after
             if o >= 0 and job.at != places[2 * tag + 1]:
                 return NOT_PLAIN
         if o < 0:

@@ -164,7 +164,7 @@ class JsonLinesPrinter(Printer):
             if first <= i < stop:
                 self._render_rows(render, i, i + 1)
                 self._take_back(2)
-                self._put(self._rest_of_record(batch, record) + b"}\n")
+                self._put(self._rest_of_record(batch.is_control, record) + b"}\n")
         self._flags = flags
 
     def _decoding(self, batch: Batch, rows: Rows, magic: int, kind: int) -> Callable[[int, int], int]:
@@ -175,15 +175,11 @@ class JsonLinesPrinter(Printer):
             self._program, self._out, self._state,
         )  # fmt: skip
 
-    def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
-        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
-        if batch.is_control:
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        if is_control:
             from kseg.formats.control import control_object, parse_control  # with its schemas it takes 6 ms
 
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
-        return self._decoded(record)
-
-    def _decoded(self, record: Record) -> bytes:
         decoded = self.style.decoder.decode(record.key, record.value, record.offset)
         return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
 

@@ -119,7 +119,7 @@ class KafkaTextPrinter(Printer):
         for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
                 self._metadata(render, i)
-                self._put(self._rest_of_record(batch, record) + b"\n")
+                self._put(self._rest_of_record(batch.is_control, record) + b"\n")
 
     def _decoding(self, batch: Batch, rows: Rows, magic: int) -> Callable[[int, int], int]:
         from kseg.kernel import decoded
@@ -138,22 +138,18 @@ class KafkaTextPrinter(Printer):
             self._flags = flags
             self._state[STATE_OUT] -= 1  # its line end, which is still in the output
 
-    def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
-        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
-        if batch.is_control:
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        if is_control:
             from kseg.formats.control import control_text, parse_control  # with its schemas it takes 6 ms
 
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
-            return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
-        return self._decoded(record)
-
-    def _decoded(self, record: Record) -> bytes:
-        decoded = self.style.decoder.decode(record.key, record.value, record.offset)
-        parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
-        parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
-        shown = "".join(f" {part}" for part in parts)
-        if self.style.skip_metadata and parts:
-            shown = "|" + shown
+        else:
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
+            parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
+            shown = "".join(f" {part}" for part in parts)
+            if self.style.skip_metadata and parts:
+                shown = "|" + shown
         return printable(shown) if self.style.escape else shown.encode("utf-8", "replace")
 
     def damage(self, damage: Damage) -> None:

@@ -24,7 +24,7 @@ from kseg.segment.reader import Run, SegmentReader
 
 DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS, YOURS = 0, 1, 2, 3, 4, 5
 STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
-STATE_ROW = 8
+STATE_ROW, STATE_CONTROL = 8, 9
 
 Span = tuple[int, int]
 
@@ -154,13 +154,13 @@ class Printer:
         raise NotImplementedError
 
     def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
-        """The key and value of a record whose line the kernel has begun but whose bytes it leaves to the decoder."""
+        """Ends the line of a record that the kernel has begun but whose key and value it leaves to the decoder."""
         at = self._state[STATE_ROW]
         (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
-        self._put(self._decoded(record) + self._line_end)
+        self._put(self._rest_of_record(bool(self._state[STATE_CONTROL]), record) + self._line_end)
 
-    def _decoded(self, record: Record) -> bytes:
-        """What the decoder makes of a key and value, as it stands in a line."""
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
         raise NotImplementedError
 
     def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int, rows: Rows | None = None) -> None:

@@ -179,7 +179,7 @@ def write_batches(
             state[6] = 2 * header_capacity + 8
             return 4 if status == 14 else 2
         at = frame[FRAME_POSITION]
-        job.is_control = frame[FRAME_MAGIC] == 2 and job.p[at + 22] & CONTROL
+        job.is_control = frame[FRAME_MAGIC] == 2 and (job.p[at + 22] & CONTROL) != 0
         if state[2] == 0:
             if state[3] + margin > capacity:
                 state[6] = 2 * capacity

@@ -1,7 +1,8 @@
 """Which frames the renderers print without help, and the walk through their records.
 
-A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, and every record decodes:
-all that is left to do is to print. Whatever isn't plain goes back to the caller, with nothing of it printed.
+A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, every record decodes, and
+their offsets are as they should be: all that is left to do is to print. Whatever isn't plain goes back to the caller,
+with nothing of it printed.
 
 A renderer may have to stop at any record, because its output is full; `leave` notes where, `enter` goes on there.
 """
@@ -67,6 +68,7 @@ else:
 COMPILED = cython.compiled
 
 CODEC_OR_CONTROL = cython.declare(cython.int, 0x27)
+WRONG_OFFSETS = cython.declare(cython.longlong, 3)  # FLAG_NOT_RISING and FLAG_OUT_OF_RANGE of kseg.kernel.records
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
@@ -256,6 +258,8 @@ def open_frame(
         if size < 61 or p[position + 22] & refused:
             return 2
         read_header(p, position, batch)
+        if batch[0] > batch[6] + 1 and batch[0] > 0:
+            return 2
         cursor[1] = position + 61
     elif frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
         if not is_legacy_plain(p, position, size, cython.cast(cython.int, frame[FRAME_MAGIC])):
@@ -267,7 +271,7 @@ def open_frame(
     status = next_rows(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
     if status == 1 and check_rest(p, position + size, batch, cursor) != 0:
         return 2
-    return status
+    return 2 if cursor[4] & WRONG_OFFSETS else status
 
 
 @cython.cfunc
@@ -279,14 +283,17 @@ def check_rest(
     batch: cython.pointer[cython.const[cython.longlong]],
     cursor: cython.pointer[cython.longlong],
 ) -> cython.int:
-    """Whether the records behind the cursor decode, up to the end of the batch; the cursor stays."""
+    """Reads the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
     ahead: cython.longlong[8]
     k: cython.Py_ssize_t
+    status: cython.int
     if not cython.compiled:
         ahead = [0] * 8
     for k in range(8):
         ahead[k] = cursor[k]
-    return read_records(p, end, ahead, batch, cython.NULL, 0, cython.NULL, 0)
+    status = read_records(p, end, ahead, batch, cython.NULL, 0, cython.NULL, 0)
+    cursor[4] = ahead[4]
+    return status
 
 
 @cython.cfunc

@@ -90,7 +90,7 @@ KINDS = (b"NoTimestampType", b"CreateTime", b"LogAppendTime")
 
 if not cython.compiled:
 
-    def _record_line(p, row, headers, magic, kind, flags):
+    def record_line(p, row, headers, magic, kind, flags):
         """One record line; row is the ten columns of `kseg.kernel.native`."""
         offset, timestamp, sequence, key, key_size, value, value_size, first, header_count, check = row
         text = visible if flags & F_ESCAPE else java
@@ -271,7 +271,7 @@ def put_rows(
     else:
         name = KINDS[kind]
         while row < stop:
-            line = _record_line(p, rows[row * ROW_WIDTH : row * ROW_WIDTH + ROW_WIDTH], headers, magic, name, flags)
+            line = record_line(p, rows[row * ROW_WIDTH : row * ROW_WIDTH + ROW_WIDTH], headers, magic, name, flags)
             after = o + len(line)
             if after > capacity:
                 break

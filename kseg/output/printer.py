@@ -5,16 +5,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.native import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_WIDTH,
+)
 from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
 
-DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS = 0, 1, 2, 3, 4
+DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS, YOURS = 0, 1, 2, 3, 4, 5
 STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
+STATE_ROW, STATE_CONTROL = 8, 9
 
 Span = tuple[int, int]
 
@@ -46,17 +55,22 @@ class Printer:
     ``errors`` counts damage and batches that are not right.
     """
 
+    _line_end = b"\n"
+
     def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
         self.sink = sink
         self.style = self._style = style
         self.scratch = scratch
         self.errors = 0
         self._out = bytearray(OUTPUT_BYTES)
-        self._state = int64s(8)
+        self._state = int64s(10)
+        self._program: Any = None
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
         self.style = self._style.of(file)
+        # What the kernel decodes records with; None where it cannot: it knows no text for terminals.
+        self._program = None if self.style.escape else getattr(self.style.decoder, "program", None)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -87,7 +101,7 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
-        if reader.era_07 or self.style.decoder is not None:
+        if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
             return
@@ -127,6 +141,8 @@ class Printer:
                 self._flush()
             elif status == GROW:
                 self._grow(state[STATE_NEEDED])
+            elif status == YOURS:
+                self._finish_row(buffer, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and state[STATE_NEEDED] <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
@@ -139,8 +155,21 @@ class Printer:
     def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
         raise NotImplementedError
 
-    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int) -> None:
-        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for."""
+    def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
+        """Ends the line of a record that the kernel has begun but whose key and value it leaves to the decoder."""
+        at = self._state[STATE_ROW]
+        (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
+        self._put(self._rest_of_record(bool(self._state[STATE_CONTROL]), record) + self._line_end)
+
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
+        raise NotImplementedError
+
+    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int, rows: Rows | None = None) -> None:
+        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for.
+
+        ``rows``: those that it renders, where it decodes them.
+        """
         state = self._state
         state[STATE_RECORD] = first
         while True:
@@ -149,6 +178,8 @@ class Printer:
                 return
             if status == FLUSH:
                 self._flush()
+            elif status == YOURS and rows is not None:
+                self._finish_row(rows.payload, rows.rows, rows.headers)
             else:
                 self._grow(state[STATE_NEEDED])
 

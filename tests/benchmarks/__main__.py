@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.peers import PeerError, Peers
 from tests.benchmarks.process import printed, timed
-from tests.benchmarks.segments import KINDS, SEEDS, grown
+from tests.benchmarks.segments import FLAGS, KINDS, SEEDS, grown
 from tests.benchmarks.wreckage import WRECKS, wrecked
 
 KSEG = [sys.executable, "-m", "kseg"]
@@ -84,11 +84,11 @@ def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
 
 
 def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
-    """Whole processes that print all records to nowhere."""
+    """Whole processes that print all records to nowhere, those of internal topics decoded."""
     print("\ndump --deep-iteration --print-data-log, whole process (kafka-dump-log's class : kseg)")
     head("input", "text, s", "JSON, s", "Kafka, s", "Kafka : text", "Kafka : JSON", "anonymous MiB")
     for kind, path in files.items():
-        peaks = [0]
+        peaks, flags = [0], FLAGS.get(kind, [])
 
         def seconds(command: list[str], peaks: list[int] = peaks) -> float:
             taken, peak = timed(command)
@@ -96,11 +96,11 @@ def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
             return taken
 
         measures: dict[str, Measure] = {
-            "text": lambda path=path: seconds([*DUMP, str(path)]),
-            "json": lambda path=path: seconds([*DUMP, "--format", "json", str(path)]),
+            "text": lambda path=path, flags=flags: seconds([*DUMP, *flags, str(path)]),
+            "json": lambda path=path, flags=flags: seconds([*DUMP, *flags, "--format", "json", str(path)]),
         }
         if peers:
-            measures["java"] = lambda path=path: timed(peers.dump(path))[0]
+            measures["java"] = lambda path=path, flags=flags: timed(peers.dump(path, *flags))[0]
         found = best(measures, rounds)
         java = found.get("java", float("nan"))
         row(kind, found["text"], found["json"], java, java / found["text"], java / found["json"], max(peaks) >> 20)

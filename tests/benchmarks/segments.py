@@ -1,9 +1,14 @@
-"""Segments of any size, grown from the real batches of testdata/speed."""
+"""Segments of any size, grown from the real batches of testdata/speed and, where those are more telling, others."""
 
 from pathlib import Path
 
-KINDS = ("1k", "100b", "tiny", "lz4", "zstd")
-SEEDS = Path(__file__).resolve().parent.parent.parent / "testdata" / "speed"
+KINDS = ("1k", "100b", "tiny", "lz4", "zstd", "offsets")
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+SEEDS = TESTDATA / "speed"
+SEGMENTS = {"offsets": sorted(TESTDATA.glob("kafka-4.3.1/internal/__consumer_offsets-*/*.log"))}
+"""Kinds that are grown from whole segments."""
+FLAGS = {"offsets": ["--offsets-decoder"]}
+"""What a dump of the kind is asked for besides keys and values; kafka-dump-log knows it by the same name."""
 
 
 def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
@@ -12,7 +17,7 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
     if path.exists() and path.stat().st_size >= mib << 20:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    seed = bytearray((seeds / f"{kind}.log").read_bytes())
+    seed = bytearray(b"".join(part.read_bytes() for part in SEGMENTS.get(kind, [seeds / f"{kind}.log"])))
     places = batches(seed)
     next_offset = 0
     with path.open("wb") as out:

@@ -78,7 +78,7 @@ class _Maker:
         self._structs: dict[tuple[object, ...], int] = {}
 
     def program(self) -> Program:
-        return Program(memoryview(array("q", self.code)), bytes(self._names))
+        return Program(memoryview(array("q", self.code)), bytes(self._names) + bytes(_LAYOUT["PADDING"]))
 
     def key_place(self, record_type: int) -> int:
         return 3 + record_type
@@ -111,7 +111,8 @@ class _Maker:
             here = [each for each in fields if each.is_in(version) and (is_flexible or each.tag is None)]
             rows = [self._field(each, version, is_flexible, switch) for each in here]
             tagged = [each.tag is not None for each in here]
-            head = [len(here), tagged != sorted(tagged)]
+            known = sum(1 << each.tag for each in here if each.tag is not None)
+            head = [len(here), tagged != sorted(tagged), known]
             self._structs[key] = self._append(head + [column for row in rows for column in row])
         return self._structs[key]
 

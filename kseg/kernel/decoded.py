@@ -228,6 +228,7 @@ def take_program(job: cython.pointer[Job], program: object, out: cython.uchar[::
     job.limit = len(out) - TAIL
     job.as_jackson = context is None
     if cython.compiled:
+        job.times.base = -1
         job.code = cython.address(code[0])
         job.names = names
         job.out = cython.address(out[0])

@@ -1,8 +1,11 @@
 # For the renderer of decoded records, and the layout that schema.py tells about.
+from kseg.kernel.escape cimport Near
+
 cdef enum:
     COUNT = 0
     MIXED = 1
-    STRUCT_HEAD = 2
+    KNOWN = 2
+    STRUCT_HEAD = 3
     KIND = 0
     FLAGS = 1
     NAME = 2
@@ -28,6 +31,7 @@ cdef enum:
     IS_NULLABLE = 2
     IS_DEFAULT_NULL = 4
     TAGS = 16
+    PADDING = 32
     NO_ROOM = -1
     NOT_PLAIN = -3
 
@@ -44,6 +48,7 @@ cdef struct Job:
     bint is_switched
     bint as_jackson
     bint is_control
+    Near times
 
 cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
                          long long size) noexcept nogil

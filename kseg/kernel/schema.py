@@ -1,12 +1,13 @@
 """Kafka's generated messages (KIP-482) to JSON, as `kseg.formats.schema` shows them, by a program made of its tables.
 
 Only what is as it should be is written: whatever the tables' job would refuse, or show in a way of its own (text
-that is not UTF-8, tags that the schema does not know), is NOT_PLAIN, and the caller has that job do it.
+that is not UTF-8, tags that the schema does not know), is NOT_PLAIN, and the caller has that reader do it.
 
-A program (`kseg.formats.program` makes it) is ``code`` (int64) and ``names``, the bytes that its texts are taken from.
-Code holds, at any index, a struct in one version:
+A program (`kseg.formats.program` makes it) is ``code`` (int64) and ``names``, the bytes that its texts are taken from
+and PADDING bytes more. Code holds, at any index, a struct in one version:
 
     COUNT    its fields                        MIXED    whether a tagged one comes before one that is in line
+    KNOWN    a bit for each tag
     then FIELD_WIDTH columns a field, in the order in which they are shown:
     KIND     one of the constants              FLAGS    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL (of a tagged one)
     NAME     where ``,"name":`` begins         NAME_SIZE
@@ -27,9 +28,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel import escape
-    from cython.cimports.kseg.kernel.escape import put, put_base64, put_int, put_json
+    from cython.cimports.kseg.kernel.escape import put, put_base64, put_int, put_json, put_near
     from cython.cimports.kseg.kernel.native import be16, be32, be64
-    from cython.cimports.libc.string import memcmp
 
     escape.shuffle_setup()
 else:
@@ -44,13 +44,14 @@ COMPILED = cython.compiled
 
 # Compiled, these are an enum and a struct of schema.pxd.
 if not cython.compiled:
-    COUNT, MIXED, STRUCT_HEAD = 0, 1, 2
+    COUNT, MIXED, KNOWN, STRUCT_HEAD = 0, 1, 2, 3
     KIND, FLAGS, NAME, NAME_SIZE, TAG, DEFAULT, STRUCT, WEIGHT, FIELD_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7, 8
     I8, I16, U16, I32, I64, BOOL, UUID, STR, BYTES, NESTED, SWITCH, PROTOCOL = range(1, 13)
-    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL, TAGS = 1, 2, 4, 16
+    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL, TAGS, PADDING = 1, 2, 4, 16, 32
     NO_ROOM, NOT_PLAIN = -1, -3
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
+LIKE_A_TIME = cython.declare(cython.longlong, 1_000_000_000_000)  # ms since the epoch: 2001
 LARGEST_INT = cython.declare(cython.longlong, 0x7FFFFFFF)
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 
@@ -58,7 +59,7 @@ LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 def layout() -> dict[str, int]:
     """The numbers that a program is made with."""
     return {
-        "STRUCT_HEAD": STRUCT_HEAD, "FIELD_WIDTH": FIELD_WIDTH, "TAGS": TAGS, "IS_ARRAY": IS_ARRAY,
+        "STRUCT_HEAD": STRUCT_HEAD, "FIELD_WIDTH": FIELD_WIDTH, "TAGS": TAGS, "PADDING": PADDING, "IS_ARRAY": IS_ARRAY,
         "IS_NULLABLE": IS_NULLABLE, "IS_DEFAULT_NULL": IS_DEFAULT_NULL, "i8": I8, "i16": I16, "u16": U16, "i32": I32,
         "i64": I64, "bool": BOOL, "uuid": UUID, "str": STR, "bytes": BYTES, "struct": NESTED, "switch": SWITCH,
         "protocol": PROTOCOL,
@@ -74,6 +75,9 @@ def put_name(
 ) -> cython.Py_ssize_t:
     """A text of the program."""
     if cython.compiled:
+        if size <= PADDING:
+            put(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
+            return o + size
         return put(job.out, o, job.names + position, size)
     else:
         return put(job.out, o, job.names[position : position + size], size)
@@ -252,21 +256,19 @@ def put_sized(
     kind: cython.longlong = job.code[field + KIND]
     is_text: cython.bint = kind == STR or kind == SWITCH
     size: cython.longlong = read_length(job, is_text)
-    place: cython.longlong
+    place: cython.longlong = job.code[field + STRUCT]
+    k: cython.longlong
     if size < 0:
         return put(job.out, o, b"null", 4) if size == -1 and may_be_null else NOT_PLAIN
     if kind == PROTOCOL and job.is_switched and size >= 2:
-        return put_protocol(job, job.code[field + STRUCT], size, o)
+        return put_protocol(job, place, size, o)
     if not is_text:
         return put_binary(job, size, o)
     if kind == SWITCH:
-        place = job.code[field + STRUCT]
         job.is_switched = size == job.code[field + DEFAULT]
-        if job.is_switched:
-            if cython.compiled:
-                job.is_switched = memcmp(job.names + place, job.p + job.at, size) == 0
-            else:
-                job.is_switched = job.names[place : place + size] == bytes(job.p[job.at : job.at + size])
+        for k in range(size if job.is_switched else 0):
+            if job.names[place + k] != job.p[job.at + k]:
+                job.is_switched = False
     return put_string(job, size, o)
 
 
@@ -279,6 +281,7 @@ def put_value(
     """One value, or one element of an array."""
     kind: cython.longlong = job.code[field + KIND]
     here: cython.longlong = 1
+    number: cython.longlong
     if kind == STR or kind == BYTES or kind > NESTED:
         return put_sized(job, field, may_be_null, o)
     if kind == NESTED:
@@ -298,7 +301,10 @@ def put_value(
         return put_uuid(job, o)
     if kind == BOOL:
         return put(job.out, o, b"true", 4) if read_number(job, kind) else put(job.out, o, b"false", 5)
-    return put_int(job.out, o, read_number(job, kind))
+    number = read_number(job, kind)
+    if cython.compiled and number >= LIKE_A_TIME:
+        return put_near(cython.address(job.times), job.out, o, number)
+    return put_int(job.out, o, number)
 
 
 @cython.cfunc
@@ -395,18 +401,14 @@ def read_tags(
     size: cython.longlong
     k: cython.longlong
     _: cython.longlong
-    known: cython.longlong
     for k in range(2 * TAGS):
         places[k] = -1
     for _ in range(count):
         tag = uvarint(job)
         size = uvarint(job)
-        if tag <= last or tag >= TAGS or size < 0 or size > job.end - job.at:
+        if tag <= last or tag >= TAGS or not job.code[struct + KNOWN] >> tag & 1:
             return False
-        known = 0
-        while known < job.code[struct] and job.code[struct + STRUCT_HEAD + known * FIELD_WIDTH + TAG] != tag:
-            known += 1
-        if known == job.code[struct]:
+        if size < 0 or size > job.end - job.at:
             return False
         last = tag
         places[2 * tag] = job.at
@@ -470,10 +472,7 @@ def put_tagged(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_struct(job: cython.pointer[Job], struct: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The struct where the job stands, as an object; the job then stands behind it.
-
-    NO_ROOM or NOT_PLAIN: what is printed is then garbage, and the job stands anywhere.
-    """
+    """The struct where the job stands, as an object; behind NO_ROOM and NOT_PLAIN what is printed is garbage."""
     start: cython.Py_ssize_t = job.at
     begun: cython.Py_ssize_t = o + 1
     field: cython.Py_ssize_t = struct + STRUCT_HEAD

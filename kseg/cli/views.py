@@ -1,21 +1,21 @@
 """The options of ``kseg dump`` that are for people: ``--format table``, ``--hex``, ``--summary``, and progress."""
 
 import os
-import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.errors import KsegError
-from kseg.formats.compressing import Target, parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Style
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.segment.files import expand_path, segments_at
 from kseg.segment.source import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from kseg.formats.compressing import Target
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -43,7 +43,9 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
 
     name = "CODEC"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Target":
+        from kseg.formats.compressing import Target, parse_target
+
         if isinstance(value, Target):
             return value
         try:
@@ -91,6 +93,10 @@ def view_printer(options: dict[str, Any], sink: Sink, style: Style, scratch: Scr
         raise click.UsageError("--position is for --hex")
     if options["sample"] and options["what_if"] is None:
         raise click.UsageError("--sample is for --what-if")
+    if not (options["as_hex"] or summary or form == "table"):
+        return None
+    from kseg.output.paint import Paint
+
     paint = Paint(options["color"], sink.is_terminal)
     if options["as_hex"]:
         from kseg.output.hexview import HexPrinter
@@ -106,11 +112,9 @@ def view_printer(options: dict[str, Any], sink: Sink, style: Style, scratch: Scr
             sink, scratch, as_json=form == "json", paint=paint, what_if=options["what_if"], sample=options["sample"],
             jobs=options.get("jobs") or os.cpu_count() or 1,
         )  # fmt: skip
-    if form == "table":
-        from kseg.output.table import TablePrinter
+    from kseg.output.table import TablePrinter
 
-        return TablePrinter(sink, style, scratch, paint=paint, width=_width(sink, PIPED_TABLE_WIDTH))
-    return None
+    return TablePrinter(sink, style, scratch, paint=paint, width=_width(sink, PIPED_TABLE_WIDTH))
 
 
 def progress_of(options: dict[str, Any], paths: list[str], sink: Sink) -> Progress:
@@ -138,7 +142,11 @@ def _total_bytes(paths: list[str], everything: bool) -> int | None:
 
 
 def _width(sink: Sink, otherwise: int) -> int:
-    return shutil.get_terminal_size().columns if sink.is_terminal else otherwise
+    if not sink.is_terminal:
+        return otherwise
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _position(text: str, default: int) -> int | None:

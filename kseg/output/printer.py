@@ -1,8 +1,7 @@
 """What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH
@@ -19,8 +18,7 @@ STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORD
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
 
     A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects.

@@ -1,21 +1,21 @@
 """The options of ``kseg dump`` that are for people: ``--format table``, ``--hex``, ``--summary``, and progress."""
 
 import os
-import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.errors import KsegError
-from kseg.formats.compressing import Target, parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint
 from kseg.output.printer import Style
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.segment.files import expand_path, segments_at
 from kseg.segment.source import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from kseg.formats.compressing import Target
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -43,7 +43,9 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
 
     name = "CODEC"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Target":
+        from kseg.formats.compressing import Target, parse_target
+
         if isinstance(value, Target):
             return value
         try:
@@ -99,6 +101,10 @@ def view_printer(
         raise click.UsageError("--position is for --hex")
     if options["sample"] and options["what_if"] is None:
         raise click.UsageError("--sample is for --what-if")
+    if not (options["as_hex"] or summary or form == "table" or options["committed_offsets"]):
+        return None
+    from kseg.output.paint import Paint
+
     paint = Paint(options["color"], sink.is_terminal)
     if options["as_hex"]:
         from kseg.output.hexview import HexPrinter
@@ -164,7 +170,11 @@ def _total_bytes(paths: list[str], everything: bool, parts_of: Callable[[str], l
 
 
 def _width(sink: Sink, otherwise: int) -> int:
-    return shutil.get_terminal_size().columns if sink.is_terminal else otherwise
+    if not sink.is_terminal:
+        return otherwise
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _position(text: str, default: int) -> int | None:

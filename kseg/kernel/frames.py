@@ -77,6 +77,7 @@ else:
         crc32_range,
         crc32c,
         crc32c_range,
+        indexable,
     )
     from kseg.kernel.plain import is_legacy_plain, read_header
     from kseg.kernel.records import read_records
@@ -437,6 +438,7 @@ def scan(
             )
         return status
     else:
+        buffer = indexable(buffer)
         return scan_frames(buffer, end, rows, len(rows) // FRAME_WIDTH, v07, table_c, table_ieee, state, largest)
 
 

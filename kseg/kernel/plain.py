@@ -62,6 +62,7 @@ else:
         ROW_WIDTH,
         be32,
         be64,
+        v2_fields,
     )
     from kseg.kernel.records import read_records
 
@@ -116,13 +117,16 @@ def read_header(
     p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, batch: cython.pointer[cython.longlong]
 ) -> cython.void:
     """Fills the eight fields that `kseg.kernel.records` wants to know of the v2 batch header at p[at]."""
-    batch[0] = be32(p, at + 57)
-    batch[1] = be64(p, at)
-    batch[2] = be64(p, at + 27)
-    batch[3] = be64(p, at + 35)
-    batch[4] = (p[at + 22] >> 3) & 1
-    batch[5] = be32(p, at + 53)
-    batch[6] = be32(p, at + 23)
+    if cython.compiled:
+        batch[0] = be32(p, at + 57)
+        batch[1] = be64(p, at)
+        batch[2] = be64(p, at + 27)
+        batch[3] = be64(p, at + 35)
+        batch[4] = (p[at + 22] >> 3) & 1
+        batch[5] = be32(p, at + 53)
+        batch[6] = be32(p, at + 23)
+    else:
+        batch[:7] = v2_fields(p, at)
 
 
 @cython.cfunc

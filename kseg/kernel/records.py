@@ -118,7 +118,10 @@ def varint(
                     break
             if not cython.compiled:
                 value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
-    return cython.cast(cython.longlong, cython.cast(cython.int, (value >> 1) ^ (0 - (value & 1)))) * 16 + used
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.int, (value >> 1) ^ (0 - (value & 1)))) * 16 + used
+    else:
+        return ((value >> 1) ^ -(value & 1)) * 16 + used
 
 
 @cython.cfunc

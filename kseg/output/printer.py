@@ -1,8 +1,7 @@
 """What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.native import (
@@ -28,8 +27,7 @@ STATE_ROW, STATE_CONTROL = 8, 9
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
 
     A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects. ``choose`` may give a file one of its
@@ -46,7 +44,7 @@ class Style:
     def of(self, file: SegmentFile) -> "Style":
         """The style of one file."""
         found = self.choose(file) if self.choose is not None else None
-        return self if found is None else replace(self, deep=True, contents=True, decoder=found)
+        return self if found is None else self._replace(deep=True, contents=True, decoder=found)
 
 
 class Printer:

@@ -6,7 +6,7 @@ Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run o
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kseg.errors import PathError
 
@@ -18,22 +18,21 @@ SIDE_NAMES = (
     "log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
+_MOVED_SUFFIXES = ("-delete", "-future", "-stray")
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 LAST_OFFSET = (1 << 63) - 1
 LAST_BASE_07 = 1 << 62
 """0.7 adds byte positions to the number in a name: above this the sums would not be int64."""
 
-_CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)\.checkpoint")
-_NUMBERED = re.compile(
-    r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
-)
-_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
-_MOVED_PARTITION = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
+# Compiled where they are used first: a dump of one file needs none of them.
+_CHECKPOINT = r"([0-9]+)-([0-9]+)\.checkpoint"
+_NUMBERED = r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
+_PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
+_MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(NamedTuple):
     """What a segment's name and place tell, before a byte is read.
 
     ``kind`` is its suffix without leftovers (".log", ".kafka", ".checkpoint", ".index", ".gz", …), the whole name of a
@@ -66,8 +65,10 @@ class SegmentFile:
 
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
-    moved = _MOVED_PARTITION.fullmatch(name)
-    found = _PARTITION.fullmatch(moved["name"] if moved else name)
+    if "-" not in name:
+        return None
+    moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
+    found = re.fullmatch(_PARTITION, moved["name"] if moved else name)
     return (found["topic"], int(found["partition"])) if found else None
 
 
@@ -80,10 +81,11 @@ def segment_file(path: str) -> SegmentFile:
             stem, leftover = stem.removesuffix(suffix), suffix
     suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
     kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
-    digits = re.match(r"[0-9]+(?=[.-])", stem)
-    base_offset = _number(digits[0], LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
+    rest = stem.lstrip("0123456789")
+    digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
+    base_offset = _number(digits, LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
     epoch = None
-    if kind == ".checkpoint" and (snapshot := _CHECKPOINT.fullmatch(stem)):
+    if kind == ".checkpoint" and (snapshot := re.fullmatch(_CHECKPOINT, stem)):
         epoch = _number(snapshot[2], LAST_OFFSET)
     directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
     place = parse_partition_name(directory)
@@ -109,7 +111,7 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
     found = []
     for name in names:
         file = segment_file(os.path.join(directory, name))
-        if not _NUMBERED.fullmatch(name) or (file.leftover and not everything):
+        if not re.fullmatch(_NUMBERED, name) or (file.leftover and not everything):
             continue
         if is_metadata or file.kind != ".checkpoint":
             found.append(file)

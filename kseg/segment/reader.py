@@ -8,7 +8,6 @@ The kernel keeps both steps linear in the size of the file.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats.rows import Scratch, int64s
@@ -37,15 +36,17 @@ LEAST_SIZE = 14
 """Below this a size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
-@dataclass(slots=True)
 class Run:
     """``count`` frames in ``rows`` (columns FRAME_*), end to end; those whose STATE is 0 are not intact.
 
     Valid until the reader is asked for more.
     """
 
-    rows: memoryview
-    count: int
+    __slots__ = ("count", "rows")
+
+    def __init__(self, rows: memoryview, count: int) -> None:
+        self.rows = rows
+        self.count = count
 
     @property
     def position(self) -> int:

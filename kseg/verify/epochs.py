@@ -72,8 +72,9 @@ class EpochRule(Rule):
     def finish(self) -> None:
         if not self._is_on or not any(segment.file.kind == ".log" for segment in self.partition.segments):
             return
-        if not os.path.lexists(self._path):
-            self._missing("it is not there")
+        if NAME not in self.partition.names:
+            if not self.partition.is_bare:
+                self._missing("it is not there")
             return
         try:
             with open_source(self._path) as source:

@@ -8,13 +8,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.kernel import producers as kernel
-from kseg.kernel.native import (
-    BATCH_FIRST_OFFSET,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-)
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_POSITION, BATCH_PRODUCER_ID, BATCH_SIZE, BATCH_WIDTH
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.sidefiles.producer_state import Abort, Event, OngoingTransaction, ProducerStates

@@ -204,8 +204,6 @@ def replay_data(
     entries[e + 3] = rows[at + BATCH_LAST_OFFSET]
     entries[e + 4] = delta
     entries[e + 5] = entries[e + 16] = timestamp
-    if state[16] < timestamp <= state[14]:
-        state[16] = timestamp
     if is_transactional:
         if entries[e + 7] < 0:
             open_transaction(entries, index, first, state)
@@ -309,14 +307,17 @@ def replay_rows(
         if rows[at + BATCH_MAGIC] < 2:
             follow_offsets(state[8] + 1, rows[at + BATCH_LAST_OFFSET], state)
             continue
+        is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
+        if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
+            state[16] = rows[at + BATCH_MAX_TIMESTAMP]
         if rows[at + BATCH_PRODUCER_ID] < 0:
             follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
             continue
         if state[7] >= abort_room:
             return i
-        is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
         slot = -1
-        if not is_control or rows[at + BATCH_MARKER] == 0 or rows[at + BATCH_MARKER] == 1:
+        # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
+        if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
             slot = find(rows[at + BATCH_PRODUCER_ID], entries, slots, mask, state[1])
             if not slots[slot]:
                 if state[0] >= room:

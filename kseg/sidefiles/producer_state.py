@@ -102,6 +102,7 @@ class ProducerStates:
         self._slots = int64s(2 * _FIRST_ROOM)
         self._events = int64s(_EVENT_ROOM * kernel.EVENT_WIDTH)
         self._aborts = int64s(_ABORT_ROOM * kernel.ABORT_WIDTH)
+        self._differing = int64s(2 * _EVENT_ROOM)
         self.open_in_snapshot = 0
         """How many of the producers that `differing` found in a snapshot have a transaction open."""
         self._load({entry.producer_id: entry for entry in entries})
@@ -159,12 +160,18 @@ class ProducerStates:
 
     def begin(self) -> None:
         """A segment begins: its events are counted anew."""
-        for kind in range(kernel.KINDS):
-            self.state[kernel.COUNTS + kind] = 0
+        if self.has_events:
+            for kind in range(kernel.KINDS):
+                self.state[kernel.COUNTS + kind] = 0
 
     def tell_damage(self) -> None:
         """What follows comes behind bytes that could not be read."""
         self.state[kernel.IS_AFTER_DAMAGE] = 1
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything happened in the segment so far."""
+        return any(self.state[kernel.COUNTS : kernel.COUNTS + kernel.KINDS])
 
     def count_of(self, kind: int) -> int:
         """Events of a kind in the segment so far."""
@@ -246,7 +253,7 @@ class ProducerStates:
 
         -1 stands for a producer that was not seen. ``buffer`` holds the bytes of the snapshot.
         """
-        found, start, count = int64s(2 * _EVENT_ROOM), 0, snapshot.readable_count
+        found, start, count = self._differing, 0, snapshot.readable_count
         self.open_in_snapshot = 0
         while start < count:
             start = producer_table.compare(buffer, start, count, self._entries, self._slots, self.state, found)

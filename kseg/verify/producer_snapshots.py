@@ -6,13 +6,13 @@ open transaction, which is never forgotten.
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
 from kseg.kernel import producers as kernel
 from kseg.segment.source import open_source
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
-from kseg.sidefiles.producer_state import FORM_1, FORM_2, ProducerStates
+from kseg.sidefiles.producer_state import FORM_1, FORM_2, MAX_PRODUCERS, ProducerStates
 from kseg.verify.findings import INFO, WARNING
 from kseg.verify.report import SHOWN_PER_FILE
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".snapshot"
 _ENTRY_BYTES = 46
-_SMALL_BYTES = 1 << 20
+_SMALL_BYTES = 4096
+_TOO_LARGE_BYTES = (1 << 31) - 8
+"""What a broker reads into one array, which cannot be larger."""
 _KEPT_FINDINGS = 1000
 
 
@@ -60,21 +62,34 @@ class ProducerSnapshots:
     def _judge(self, offset: int, is_known: bool) -> None:
         path = self._path(offset)
         try:
+            with open(path, "rb", buffering=0) as file:
+                # One byte more than a small one has: whether there is more, without asking for the size.
+                small = file.read(_SMALL_BYTES + 1) or b""
+            if len(small) <= _SMALL_BYTES:
+                self._judge_bytes(path, small, is_known)
+                return
             with open_source(path) as source:
-                buffer = source.buffer if source.size > _SMALL_BYTES else bytes(source.buffer[: source.size])
-                snapshot = ProducerSnapshot(buffer)
-                if refusal := snapshot.kafka_refusal():
-                    problem = next(iter(snapshot.problems()), None)
-                    position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
-                    text = problem.message if problem else refusal
-                    self._report.add("producer-snapshot-damaged", path, text, position, length)
-                elif is_known:
-                    self._compare(path, snapshot, buffer)
-        except PathError as error:
-            self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {error}")
+                if source.size >= _TOO_LARGE_BYTES:
+                    text = f"no broker can read a snapshot of {source.size} bytes"
+                    self._report.add("producer-snapshot-damaged", path, text, 0, source.size)
+                else:
+                    self._judge_bytes(path, source.buffer, is_known)
+        except (OSError, PathError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
 
-    def _compare(self, path: str, snapshot: ProducerSnapshot, buffer: object) -> None:
-        if not self._states.is_complete:
+    def _judge_bytes(self, path: str, buffer: Any, is_known: bool) -> None:
+        snapshot = ProducerSnapshot(buffer)
+        if refusal := snapshot.kafka_refusal():
+            problem = next(iter(snapshot.problems()), None)
+            position, length = (problem.position, problem.length) if problem else (0, snapshot.size)
+            text = problem.message if problem else refusal
+            self._report.add("producer-snapshot-damaged", path, text, position, length)
+        elif is_known:
+            self._compare(path, snapshot, buffer)
+
+    def _compare(self, path: str, snapshot: ProducerSnapshot, buffer: Any) -> None:
+        if not self._states.is_complete or snapshot.readable_count > MAX_PRODUCERS:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):
             if text := self._misfit(entry, index):

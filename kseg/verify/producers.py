@@ -71,7 +71,8 @@ class ProducerRule(Rule):
         if self._is_on_segment:
             self._states.begin()
             self._aborts = []
-            self._shown = [0] * kernel.KINDS
+            if any(self._shown):
+                self._shown = [0] * kernel.KINDS
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         if not self._is_on_segment:
@@ -120,7 +121,7 @@ class ProducerRule(Rule):
     def end(self, segment: "Segment") -> None:
         if not self._is_on_segment:
             return
-        for kind, code in _CODES.items():
+        for kind, code in _CODES.items() if self._states.has_events else ():
             more = self._states.count_of(kind) - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._more_gaps += more

@@ -1,4 +1,4 @@
-"""Logs of producers and transactions to be judged: real ones, copies with one thing changed, and batches made by hand."""
+"""Logs of producers and transactions to be judged: real ones, copies with a change, and batches made by hand."""
 
 import shutil
 import struct

@@ -158,7 +158,14 @@ def test_a_file_that_is_no_file_is_told(partition: Path) -> None:
     (partition / LAST).unlink()
     (partition / LAST).mkdir()
     (found,) = findings(partition)
-    assert (found.code, found.message.split(": ")[-1]) == ("producer-snapshot-damaged", "not a regular file")
+    assert (found.code, found.message) == ("producer-snapshot-damaged", "it cannot be read: Is a directory")
+
+
+def test_a_huge_file_is_not_read(partition: Path) -> None:
+    with open(partition / LAST, "r+b") as file:
+        file.truncate(1 << 40)
+    (found,) = findings(partition)
+    assert (found.code, found.length) == ("producer-snapshot-damaged", 1 << 40)
 
 
 @pytest.mark.parametrize("name", ["1.snapshot", "x.snapshot", f"{1:020}.snapshot.deleted", f"{'٣' * 20}.snapshot"])

@@ -168,8 +168,11 @@ def opened(*later: bytes) -> list[bytes]:
             id="the clock of brokers is the better one",
         ),
         pytest.param(
-            [marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS)]
-            + [batch(1, 7, transactional=True), batch(2, timestamp=START_MS + HOUR_MS)],
+            [
+                marker(0, COMMIT, 8, timestamp=START_MS + 9 * HOUR_MS),
+                batch(1, 7, transactional=True),
+                batch(2, timestamp=START_MS + HOUR_MS),
+            ],
             "open-transaction",
             id="timestamps that are no clock",
         ),

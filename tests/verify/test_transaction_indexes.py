@@ -101,7 +101,7 @@ def test_what_was_damaged_under_a_real_broker_is_found(partition: Path, case: st
     assert {finding.code for finding in found} == {"transaction-index-damaged"}
     assert (found[0].position, found[0].length) == (0, 34)
     again = findings(partition, broker=SCANNED)
-    assert [finding.severity for finding in again][0] == (ERROR if case == "txnindex-corrupt-clean" else WARNING)
+    assert again[0].severity == (ERROR if case == "txnindex-corrupt-clean" else WARNING)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Finds where the leader epoch changes from batch to batch (rows BATCH_*).
 
-``state`` (int64[STATE_WIDTH]): 0 EPOCH of the batch before, -1 none or none of v2; 1 LAST_OFFSET of it, -1 none; 2 FOUND
-by this call. ``changes``, CHANGE_WIDTH each: the epoch (-1: a message of v0 or v1, which has none), the offset of its
-first batch, and the last offset of the epoch before that, -1 none.
+``state`` (int64[STATE_WIDTH]): 0 EPOCH of the batch before, -1 none or none of v2; 1 LAST_OFFSET of it, -1 none;
+2 FOUND by this call. ``changes``, CHANGE_WIDTH each: the epoch (-1: a message of v0 or v1, which has none), the offset
+of its first batch, and the last offset of the epoch before that, -1 none.
 """
 
 try:
@@ -74,7 +74,10 @@ def changes(
     state: cython.longlong[::1],
     found: cython.longlong[::1],
 ) -> int:
-    """Writes the changes in rows ``start`` to ``count`` to ``found``; the row before which it stopped for want of room."""
+    """Writes the changes in rows ``start`` to ``count`` to ``found``.
+
+    Returns the row before which it stopped for want of room, else ``count``.
+    """
     done: cython.Py_ssize_t
     state[2] = 0
     if count <= start:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
+from kseg.kernel import producer_table
 from kseg.kernel import producers as kernel
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
@@ -30,7 +31,7 @@ _FAR_FUTURE_MS = (1 << 63) - 1
 
 
 class Event(NamedTuple):
-    """Something of the kinds of `kseg.kernel.producers`, with a, b and c as told there; ``row`` is that of the batch."""
+    """Something of the kinds of `kseg.kernel.producers`, a, b and c as told there; ``row`` is that of the batch."""
 
     kind: int
     row: int
@@ -42,8 +43,8 @@ class Event(NamedTuple):
 class Abort(NamedTuple):
     """An ABORT marker at ``last_offset``, byte ``position`` of its segment.
 
-    ``first_offset`` is -1 where no transaction was open; ``filled`` counts its batches that still hold records. ``is_certain``
-    tells whether nothing is missing between.
+    ``first_offset`` is -1 where no transaction was open; ``filled`` counts its batches that still hold records.
+    ``is_certain`` tells whether no bytes and no offsets are missing from there to the marker.
     """
 
     producer_id: int
@@ -101,6 +102,7 @@ class ProducerStates:
         self._slots = int64s(2 * _FIRST_ROOM)
         self._events = int64s(_EVENT_ROOM * kernel.EVENT_WIDTH)
         self._aborts = int64s(_ABORT_ROOM * kernel.ABORT_WIDTH)
+        self._differing = int64s(2 * _EVENT_ROOM)
         self.open_in_snapshot = 0
         """How many of the producers that `differing` found in a snapshot have a transaction open."""
         self._load({entry.producer_id: entry for entry in entries})
@@ -124,7 +126,7 @@ class ProducerStates:
         opened = [(entry.current_txn_first_offset, index) for index, entry in enumerate(entries.values())]
         for first, index in sorted(opened):
             if 0 <= first and index < len(self):
-                kernel.begin_transaction(self._entries, index, self.state)
+                producer_table.begin_transaction(self._entries, index, self.state)
 
     def _grow(self) -> None:
         room = min(2 * len(self._entries) // kernel.ENTRY_WIDTH, MAX_PRODUCERS)
@@ -138,7 +140,7 @@ class ProducerStates:
 
     def _index(self) -> None:
         self._slots = int64s(2 * len(self._entries) // kernel.ENTRY_WIDTH)
-        kernel.index_entries(self._entries, self._slots, self.state)
+        producer_table.index_entries(self._entries, self._slots, self.state)
 
     @property
     def is_full(self) -> bool:
@@ -158,12 +160,18 @@ class ProducerStates:
 
     def begin(self) -> None:
         """A segment begins: its events are counted anew."""
-        for kind in range(kernel.KINDS):
-            self.state[kernel.COUNTS + kind] = 0
+        if self.has_events:
+            for kind in range(kernel.KINDS):
+                self.state[kernel.COUNTS + kind] = 0
 
     def tell_damage(self) -> None:
         """What follows comes behind bytes that could not be read."""
         self.state[kernel.IS_AFTER_DAMAGE] = 1
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything happened in the segment so far."""
+        return any(self.state[kernel.COUNTS : kernel.COUNTS + kernel.KINDS])
 
     def count_of(self, kind: int) -> int:
         """Events of a kind in the segment so far."""
@@ -209,6 +217,10 @@ class ProducerStates:
             return entry._replace(last_offset=row[kernel.SEEN], offset_delta=0)
         return entry
 
+    def last_seen(self, index: int) -> int:
+        """Last offset of the last batch or marker of a producer, -1 where none came since it was loaded."""
+        return int(self._entries[index * kernel.ENTRY_WIDTH + kernel.SEEN])
+
     def entries(self, form: int = FORM_2) -> Iterator[ProducerStateEntry]:
         """All producers in the order in which they were first seen (see `order_as_broker`)."""
         return (self.entry(index, form) for index in range(len(self)))
@@ -241,10 +253,10 @@ class ProducerStates:
 
         -1 stands for a producer that was not seen. ``buffer`` holds the bytes of the snapshot.
         """
-        found, start, count = int64s(2 * _EVENT_ROOM), 0, snapshot.readable_count
+        found, start, count = self._differing, 0, snapshot.readable_count
         self.open_in_snapshot = 0
         while start < count:
-            start = kernel.compare(buffer, start, count, self._entries, self._slots, self.state, found)
+            start = producer_table.compare(buffer, start, count, self._entries, self._slots, self.state, found)
             self.open_in_snapshot += self.state[kernel.ABORTS]
             for number, index in _tuples(found, self.state[kernel.EVENTS], 2):
                 yield number, snapshot.entry(number), index

@@ -5,6 +5,7 @@ elected and nothing was written. The first entry may begin behind it: deleting r
 """
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import PathError
@@ -23,7 +24,7 @@ NAME = "leader-epoch-checkpoint"
 
 _ROOM = 256
 _MOST_EPOCHS = 100_000
-"""Epochs of the log, and entries of the file, that are looked at."""
+"""Epochs of the log, and entries and problems of the file, that are looked at."""
 
 
 class _Run(NamedTuple):
@@ -72,8 +73,9 @@ class EpochRule(Rule):
     def finish(self) -> None:
         if not self._is_on or not any(segment.file.kind == ".log" for segment in self.partition.segments):
             return
-        if not os.path.lexists(self._path):
-            self._missing("it is not there")
+        if NAME not in self.partition.names:
+            if not self.partition.is_bare:
+                self._missing("it is not there")
             return
         try:
             with open_source(self._path) as source:
@@ -96,13 +98,11 @@ class EpochRule(Rule):
     def _read(self, buffer: object) -> tuple[list[EpochEntry], bool]:
         """Entries as a broker takes them, and whether it can read the file at all."""
         entries: list[EpochEntry] = []
-        for item in read_leader_epochs(buffer):
+        for item in islice(read_leader_epochs(buffer), _MOST_EPOCHS):
             if not isinstance(item, SideFileProblem):
                 while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
                     entries.pop()
                 entries.append(item)
-                if len(entries) == _MOST_EPOCHS:
-                    break
             elif item.code == "unsorted":
                 self.report.add("leader-epochs-unsorted", self._path, item.message, item.position, item.length)
             else:

@@ -185,7 +185,7 @@ KINDS: dict[str, Kind] = {
     "producer-sequence-gap": Kind(
         WARNING,
         "The sequence numbers of a producer do not go on from its batch before, in one epoch.",
-        "Records of the producer are missing here, or lie here twice: a leader refuses such batches. Consumers read on.",
+        "Records of the producer are missing here, or lie here twice: a leader refuses such batches.",
         "kseg recover --from-replica DIR",
     ),
     "producer-epoch-falls": Kind(
@@ -416,7 +416,7 @@ KINDS: dict[str, Kind] = {
     "leader-epochs-missing": Kind(
         WARNING,
         "Batches have leader epochs, and leader-epoch-checkpoint has none.",
-        "Followers and consumers cannot tell by the epoch where logs part; a start after a clean stop does not mend it.",
+        "Followers and consumers cannot tell by epochs where logs part. A start after a clean stop does not mend it.",
         _RECOVER,
     ),
     "leader-epochs-mismatch": Kind(

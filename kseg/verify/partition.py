@@ -3,11 +3,12 @@
 `Partition` and `Segment` are what the rules know of where they are.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kseg.formats.rows import Scratch
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source, open_source
@@ -78,10 +79,26 @@ class Partition:
     segments: list[Segment] = field(default_factory=list)
     holds_gaps: bool = False
     """Whether batches were met that a cleaner has thinned out."""
+    _names: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
         return self.directory or "-"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all that lies in the directory, read once; none where there is no directory."""
+        if self._names is None:
+            try:
+                self._names = frozenset(os.listdir(self.directory) if self.directory else ())
+            except OSError:
+                self._names = frozenset()  # it is gone since its segments were listed, which tell that
+        return self._names
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are segments alone: someone's copy, of which no side file can be missing."""
+        return not any(os.path.splitext(name.removesuffix(".deleted"))[1] in SIDE_SUFFIXES for name in self.names)
 
     @property
     def is_compacted(self) -> bool:

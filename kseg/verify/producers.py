@@ -8,13 +8,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.kernel import producers as kernel
-from kseg.kernel.native import (
-    BATCH_FIRST_OFFSET,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-)
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_POSITION, BATCH_PRODUCER_ID, BATCH_SIZE, BATCH_WIDTH
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.sidefiles.producer_state import Abort, Event, OngoingTransaction, ProducerStates
@@ -77,7 +71,8 @@ class ProducerRule(Rule):
         if self._is_on_segment:
             self._states.begin()
             self._aborts = []
-            self._shown = [0] * kernel.KINDS
+            if any(self._shown):
+                self._shown = [0] * kernel.KINDS
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         if not self._is_on_segment:
@@ -126,7 +121,7 @@ class ProducerRule(Rule):
     def end(self, segment: "Segment") -> None:
         if not self._is_on_segment:
             return
-        for kind, code in _CODES.items():
+        for kind, code in _CODES.items() if self._states.has_events else ():
             more = self._states.count_of(kind) - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._more_gaps += more

@@ -29,17 +29,6 @@ class TransactionIndexes:
         self._partition = partition
         self._report = partition.report
         self._states = states
-        self._names: frozenset[str] | None = None
-
-    def _exists(self, path: str) -> bool:
-        directory = self._partition.directory
-        if directory is None:
-            return False
-        if not self._partition.is_whole:
-            return os.path.lexists(path)
-        if self._names is None:
-            self._names = frozenset(name for name in os.listdir(directory) if ".txnindex" in name)
-        return os.path.basename(path) in self._names
 
     def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
         """Compares the file with the ABORT markers of the segment, which was read to its end."""
@@ -47,9 +36,9 @@ class TransactionIndexes:
         severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR
         if self._partition.directory is None or segment.path == "-":
             return
-        if not self._exists(path):
+        if os.path.basename(path) not in self._partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]
-            if needed:
+            if needed and not self._partition.is_bare:
                 text = f"aborted transactions whose marker is in {segment.file.name}: {len(needed)}"
                 self._report.add(
                     "transaction-index-missing", path, text, offset=needed[0].last_offset, severity=severity
@@ -123,7 +112,7 @@ class _File:
             return False
         found, expected = entry.last_stable_offset, abort.last_stable_offset
         if found > expected:
-            # All batches of an append are taken up before its entries are written: one may have begun behind the marker.
+            # A broker takes up all batches of an append before it writes its entries: one may begin behind the marker.
             if expected != abort.last_offset + 1 or found > (self._segment.next_offset or 0):
                 text = (
                     f"last stable offset {found} is above {expected}: aborted transactions from there on are not found"

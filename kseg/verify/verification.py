@@ -5,9 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kseg.errors import PathError
-from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name, segment_file
+from kseg.segment.buffers import Buffers
+from kseg.segment.files import (
+    SegmentFile,
+    file_names,
+    list_partitions,
+    list_segments,
+    parse_partition_name,
+    segment_file,
+    segments_among,
+)
 from kseg.verify.batches import BatchRule
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.partition import Partition, judge_segments
@@ -31,12 +39,18 @@ class Settings:
 
 
 def judge_partition(
-    directory: str, settings: Settings, report: Report, broker: BrokerState, progress: Callable[[int], None]
+    directory: str,
+    settings: Settings,
+    report: Report,
+    broker: BrokerState,
+    progress: Callable[[int], None],
+    buffers: Buffers | None = None,
 ) -> None:
     """A partition directory. Raises PathError where it cannot be read."""
-    files = [file for file in list_segments(directory) if file.kind != ".checkpoint"]
+    names = frozenset(file_names(directory))
+    files = [file for file in segments_among(directory, names) if file.kind != ".checkpoint"]
     place = parse_partition_name(os.path.basename(os.path.abspath(directory))) or (None, None)
-    partition = _partition(directory, place, True, settings, report, broker)
+    partition = _partition(directory, place, True, settings, report, broker, buffers, names)
     judge_segments(partition, files, [rule(partition) for rule in RULES], progress)
 
 
@@ -52,11 +66,11 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Callable
 
 def _partition(
     directory: str | None, place: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
-    broker: BrokerState,
+    broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] = frozenset(),
 ) -> Partition:  # fmt: skip
     return Partition(
         directory, *place, is_whole, settings.level, settings.now_ms, report, broker,
-        Scratch(settings.max_batch_bytes), settings.jobs, settings.is_live,
+        buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
     )  # fmt: skip
 
 
@@ -69,5 +83,6 @@ def judge_path(path: str, settings: Settings, report: Report, progress: Callable
     elif list_segments(path, everything=True) or not list_partitions(path):
         judge_partition(path, settings, report, BrokerState(), progress)
     else:
+        buffers = Buffers(settings.max_batch_bytes)
         for directory in list_partitions(path):
-            judge_partition(directory, settings, report, BrokerState(), progress)
+            judge_partition(directory, settings, report, BrokerState(), progress, buffers)

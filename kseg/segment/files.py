@@ -137,6 +137,15 @@ def segments_among(directory: str, names: Iterable[str], everything: bool = Fals
     )
 
 
+def holds_segments(directory: str) -> bool:
+    """Whether `list_segments`, of everything, finds any. Raises PathError if the directory cannot be read."""
+    endings = (".log", ".kafka", *LEFTOVER_SUFFIXES)
+    names = file_names(directory)
+    if any(name.endswith(endings) and _NUMBERED.fullmatch(name) for name in names):
+        return True
+    return bool(segments_among(directory, names, everything=True))
+
+
 def list_partitions(directory: str) -> list[str]:
     """Paths of the partition directories inside a log directory, by topic and number."""
     try:
@@ -155,7 +164,7 @@ def expand_path(path: str) -> list[str]:
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         return [path]
-    if list_segments(path, everything=True):
+    if holds_segments(path):
         return [path]
     if partitions := list_partitions(path):
         return partitions

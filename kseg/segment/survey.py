@@ -7,9 +7,8 @@ not intact, `SegmentReader` follows the rest.
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import COMPILED, frames, headers
@@ -32,6 +31,9 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
 from kseg.segment.windows import WINDOW_BYTES, Windows
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
@@ -100,6 +102,8 @@ class SegmentSurvey:
 
     def _parts(self, descriptor: int) -> Iterator[Item]:
         """Parts on threads of their own, given out in their order, as long as each ends where the next begins."""
+        from concurrent.futures import ThreadPoolExecutor  # 10 ms, and few files are so large
+
         pending: deque[tuple[int, Future[tuple[int, list[Item]]]]] = deque()
         starts = self._starts()
         with ThreadPoolExecutor(self.jobs) as pool:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.control import ABORT
+from kseg.formats.control_types import ABORT
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (

@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SegmentFile
@@ -16,6 +15,9 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
+
+_CALLS = ("begin", "headers", "damage", "problem", "end")
+_answered: dict[type[Rule], frozenset[str]] = {}
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class Partition:
     names: frozenset[str] = frozenset()
     """The regular files in ``directory`` when the check began; empty where only some files were named."""
     segments: list[Segment] = field(default_factory=list)
+    topic_id: str | None = None
+    """What partition.metadata says, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
     """Whether batches were met that a cleaner has thinned out."""
 
@@ -115,11 +119,18 @@ class _Asked:
     """The calls that rules answer: most leave most of them out, and there are many small segments."""
 
     def __init__(self, rules: list[Rule]) -> None:
-        def answering(name: str) -> list[Any]:
-            return [getattr(rule, name) for rule in rules if getattr(type(rule), name) is not getattr(Rule, name)]
+        self.begin, self.headers, self.damage, self.problem, self.end = (
+            [getattr(rule, name) for rule in rules if name in _answers(type(rule))] for name in _CALLS
+        )
 
-        self.begin, self.headers, self.damage = answering("begin"), answering("headers"), answering("damage")
-        self.problem, self.end = answering("problem"), answering("end")
+
+def _answers(rule: type[Rule]) -> frozenset[str]:
+    """Which of the calls a rule's class has a method of its own for."""
+    found = _answered.get(rule)
+    if found is None:
+        found = frozenset(name for name in _CALLS if getattr(rule, name) is not getattr(Rule, name))
+        _answered[rule] = found
+    return found
 
 
 def _judge(

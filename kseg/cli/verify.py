@@ -1,5 +1,6 @@
 """``kseg verify``: judges segments, partitions and log directories."""
 
+import gc
 import time
 from typing import Any
 
@@ -60,6 +61,7 @@ def command(**options: Any) -> int:
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
     """
     keep_freed_memory()
+    gc.freeze()
     now = options["now"] if options["now"] is not None else int(time.time() * 1000)
     jobs = options["jobs"] or usable_cores()
     settings = Settings(

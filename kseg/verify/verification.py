@@ -66,9 +66,11 @@ def judge_partition(
 ) -> Partition:
     """A partition directory. Raises PathError where it cannot be read."""
     names = frozenset(file_names(directory))
-    files = [file for file in segments_among(directory, names) if file.kind != ".checkpoint"]
-    place = parse_partition_name(os.path.basename(os.path.abspath(directory))) or (None, None)
+    own_name = os.path.basename(os.path.abspath(directory))
+    files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
+    place = parse_partition_name(own_name) or (None, None)
     partition = _partition(directory, place, True, settings, report, broker, buffers, names)
+    partition.own_name = own_name
     judge_segments(partition, files, [rule(partition) for rule in RULES], progress)
     return partition
 
@@ -112,7 +114,7 @@ def judge_path(path: str, settings: Settings, report: Report, progress: Progress
         if parse_partition_name(name) is None:
             raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or checkpoint in it)")
     around = directory_around(path)
-    broker = _state(around, path)
+    broker = _state(around, name)
     judge_partition(path, settings, report, broker, progress)
 
 
@@ -153,8 +155,7 @@ def _is_worth_more(seconds: float, done: int, left: int) -> bool:
     return seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
 
 
-def _state(directory: LogDirectory | None, partition: str) -> BrokerState:
-    name = os.path.basename(os.path.abspath(partition))
+def _state(directory: LogDirectory | None, name: str) -> BrokerState:
     if directory is not None:
         return directory.broker_state(name)
     place = parse_partition_name(name)
@@ -167,7 +168,7 @@ def judge_log_directory(
     """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
     if directory is not None:
         judge_directory(directory, report)
-    tasks = [Task(path, _state(directory, path)) for path in partitions]
+    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)

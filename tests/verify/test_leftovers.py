@@ -4,7 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from log_directories import REAL, TESTDATA, check, checkpoint, copied
+
+from kseg.verify.findings import KINDS
 
 SUFFIXES = (".log", ".index", ".timeindex")
 BASES = (0, 46, 76, 116)
@@ -162,3 +166,25 @@ def test_nothing_is_said_of_a_directory_that_is_no_partition(tmp_path: Path) -> 
 def test_segments_of_0_7_have_names_of_their_own() -> None:
     for folder in sorted((TESTDATA / "kafka-0.7.2" / "direct").glob("*-0")):
         assert not set(check(folder).codes) & {"unknown-file", "unpadded-name", "broker-would-not-start"}
+
+
+STEMS = st.sampled_from(
+    [f"{base:020}" for base in (0, 46, 116, 999)] + ["5", "-3", "+7", "x", "", "9" * 30, "\u0663" * 20]
+)
+ENDINGS = st.sampled_from([*SUFFIXES, ".snapshot", ".txnindex", ".checkpoint", ".kafka", ".tmp", ""])
+LEFTOVERS = st.sampled_from(["", ".deleted", ".cleaned", ".swap", ".swap.deleted"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_name_and_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = partition(tmp_path_factory.mktemp("names"))
+    whole = file(folder, 46).read_bytes()
+    for _ in range(data.draw(st.integers(1, 5))):
+        name = data.draw(STEMS) + data.draw(ENDINGS) + data.draw(LEFTOVERS)
+        cut = whole[data.draw(st.integers(0, 300)) :][: data.draw(st.integers(0, len(whole)))]
+        if name:
+            (folder / name).write_bytes(cut)
+    found = check(folder)
+    assert set(found.codes) <= set(KINDS)
+    assert found.report.is_whole

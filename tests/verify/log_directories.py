@@ -9,7 +9,7 @@ from kseg.verify.report import Finding, Report
 from kseg.verify.verification import Settings, judge_path
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
-REAL = TESTDATA / "log-directories" / "4.3.1"
+REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
 NOW_MS = 1795300000000
 """Behind all timestamps of the data."""

@@ -27,15 +27,6 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.plausibility import (
-        claimed_bytes,
-        compressed_end,
-        could_be_frame,
-        frame_bytes,
-        goes_on,
-        last_offset_at,
-        last_offset_claimed,
-    )
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -51,12 +42,7 @@ if cython.compiled:
         native_setup,
     )
     from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
-    from cython.cimports.kseg.kernel.records import read_records
-    from cython.cimports.kseg.kernel.search import next_candidate
-
-    native_setup()
-else:
-    from kseg.kernel.plausibility import (
+    from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
         could_be_frame,
@@ -65,6 +51,11 @@ else:
         last_offset_at,
         last_offset_claimed,
     )
+    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.search import next_candidate
+
+    native_setup()
+else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -80,6 +71,15 @@ else:
         indexable,
     )
     from kseg.kernel.plain import is_legacy_plain, read_header
+    from kseg.kernel.plausibility import (
+        claimed_bytes,
+        compressed_end,
+        could_be_frame,
+        frame_bytes,
+        goes_on,
+        last_offset_at,
+        last_offset_claimed,
+    )
     from kseg.kernel.records import read_records
     from kseg.kernel.search import next_candidate
 
@@ -261,7 +261,7 @@ def scan_frames(
         size = frame_bytes(p, i, end, v07)
         row = n * FRAME_WIDTH
         if size and (
-            could_be_frame(p, i, size, v07)
+            (v07 or could_be_frame(p, i, size, v07))  # an empty message of 0.7 tells nothing but its length
             if state[6] & 2
             else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
         ):

@@ -16,7 +16,16 @@ from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_PROD
 from kseg.kernel.producers import OUTSIDE
 from kseg.recovery.epochs import LeaderEpochs
 from kseg.recovery.producers import ProducerStateManager
-from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES, INDEX, LOG, SUFFIXES, TIME_INDEX, TXN_INDEX, BrokerSegment, Era
+from kseg.recovery.segments import (
+    DEFAULT_INTERVAL_BYTES,
+    INDEX,
+    LOG,
+    SUFFIXES,
+    TIME_INDEX,
+    TXN_INDEX,
+    BrokerSegment,
+    Era,
+)
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
@@ -155,8 +164,7 @@ class PartitionLoad:
         for entry in index:
             if entry.version >> 8:
                 raise BrokerRefusesError(
-                    f"{self.workspace.directory}/{name}: has a version that stops a broker; "
-                    "kseg reindex rebuilds it"
+                    f"{self.workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it"
                 )
             if entry.last_offset < segment.base_offset:
                 return False
@@ -372,5 +380,3 @@ def offset_of(name: str) -> int:
     if offset is None:
         raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
     return offset
-
-

@@ -23,9 +23,7 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     Where the log does not begin at 0, producers known from before come from a snapshot at its first segment's base.
     Raises DamagedLogError where a .log is not intact to its end.
     """
-    segments = [
-        BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)
-    ]
+    segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)
     if not segments:
         return
@@ -59,5 +57,3 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     if with_snapshots:
         manager.take_snapshot()
         manager.remove_stray_snapshots({segment.base_offset for segment in segments})
-
-

@@ -137,7 +137,9 @@ class Workspace:
         for origin, name in sorted(places.items(), reverse=True):
             if self.files[name].size < self._sizes[origin]:
                 removed = self._removed.get(origin, ())
-                plan.truncate(name if origin != name else origin, self.files[name].size, self._reasons.get(origin, ""), removed)
+                plan.truncate(
+                    name if origin != name else origin, self.files[name].size, self._reasons.get(origin, ""), removed
+                )
         for name in sorted(replaced):
             file = self.files[name]
             if not self._is_there(name, file):
@@ -172,5 +174,3 @@ def _same(stream: object, path: str, piece: Range) -> bool:
                 return False
             left -= len(want)
     return True
-
-

@@ -4,8 +4,8 @@ from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.kernel.native import be32, be64
+from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.items import Damage
 

@@ -8,12 +8,13 @@ The kernel keeps both steps linear in the size of the file.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
-from kseg.kernel.plausibility import claimed_end
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
@@ -78,21 +79,28 @@ class SegmentReader:
         manner: int = 0,
     ) -> None:
         self.source = source
-        self.buffer: Any = source.buffer
         self.era_07 = era_07
         self.base_offset = base_offset
         self.live = live
-        self.scratch = scratch or Scratch()
+        self.scratch = Scratch() if scratch is None else scratch
         self.end = source.size if max_bytes is None else min(source.size, max_bytes)
         self.is_cut = self.end < source.size
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
-        self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._state = int64s(kernel.STATE_SIZE)
         self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
         self._state[_BUDGET] = RUN_BYTES
         self._state[_MANNER] = manner
         self._tables = (_table(1), _table(1))
+
+    @cached_property
+    def buffer(self) -> Any:
+        """The bytes of the source, which it maps only for one who asks."""
+        return self.source.buffer
+
+    @cached_property
+    def _rows(self) -> memoryview:
+        return int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def begin_at(self, position: int) -> None:
         """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for."""

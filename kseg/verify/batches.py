@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.control import ABORT
+from kseg.formats.control_types import ABORT
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
@@ -72,7 +72,7 @@ class BatchRule(Rule):
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._state = int64s(chain.STATE_WIDTH)
-        self._events = int64s(EVENT_ROOM * chain.EVENT_WIDTH)
+        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = False
         self._found: list[_Found] = []
@@ -195,10 +195,12 @@ class BatchRule(Rule):
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
             self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
-        for kind, code in _CODES.items():
-            if not (kind == chain.COUNT and self.partition.level == DEEP):
-                self.report.more(code, segment.path, state[chain.COUNTS + kind] - self._shown[kind])
-        self._uncounted_gaps += state[chain.COUNTS + chain.GAP] - self._shown[chain.GAP]
+        counts = state[chain.COUNTS : chain.COUNTS + chain.KINDS].tolist()
+        if counts != self._shown:
+            for kind, code in _CODES.items():
+                if not (kind == chain.COUNT and self.partition.level == DEEP):
+                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
+            self._uncounted_gaps += counts[chain.GAP] - self._shown[chain.GAP]
         self._found.clear()
         segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
         segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])

@@ -99,7 +99,7 @@ class IndexRule(Rule):
         if self.partition.is_whole or not segment.is_last:
             return not segment.is_last
         own = segment.base_offset or 0
-        return any(int(stem) > own for name in self._names() if (stem := _stem(name, ".log")))
+        return any(int(stem) > own for name in self.partition.names if (stem := _stem(name, ".log")))
 
     def add(
         self, code: str, segment: "Segment", file: str, message: str, position: int | None = None,
@@ -129,18 +129,12 @@ class IndexRule(Rule):
             self.add(code, segment, segment.path, text, severity=severity)
 
     def _tell_orphans(self) -> None:
-        names = set(self._names())
+        names = self.partition.names
         for name in sorted(names):
             for suffix in (*SUFFIXES, ".txnindex"):
                 if (stem := _stem(name, suffix)) and not names & {f"{stem}.log", f"{stem}.log.swap"}:
                     path = os.path.join(self.partition.directory or "", name)
                     self.report.add("orphan-index", path, f"there is no {stem}.log")
-
-    def _names(self) -> list[str]:
-        try:
-            return os.listdir(self.partition.directory) if self.partition.directory else []
-        except OSError:
-            return []  # it is gone since its segments were read, which tell that
 
 
 def _has_grown(segment: "Segment") -> bool:

@@ -82,8 +82,16 @@ def test_records_without_a_key_are_told(frame):
         batch([records(1)[0][:1] + b"\x01" + records(1)[0][2:]]),
     ],
     ids=[
-        "compressed", "rubbish", "not rising", "out of range", "too many", "bytes left", "negative",
-        "max timestamp above", "max timestamp below", "record attributes",
+        "compressed",
+        "rubbish",
+        "not rising",
+        "out of range",
+        "too many",
+        "bytes left",
+        "negative",
+        "max timestamp above",
+        "max timestamp below",
+        "record attributes",
     ],
 )
 def test_frames_to_be_opened_are_left(frame):

@@ -172,7 +172,7 @@ def test_nothing_to_follow():
     assert chain.follow(int64s(0), 0, int64s(0), int64s(0)) == 0
 
 
-offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 62) + 1, -(1 << 62)])
+offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 63) - 1, (1 << 62) + 1, -(1 << 62), -(1 << 63)])
 rows_of_any_kind = st.lists(
     st.builds(
         row, offsets, offsets, magic=st.integers(0, 3), state=st.integers(0, 1), epoch=st.integers(-1, 3),

@@ -56,7 +56,7 @@ def test_frames_with_nothing_wrong_are_told_so(frame, walked):
 @pytest.mark.parametrize(
     "frame",
     [
-        batch(records(3) + [record(3, value=b"v")]),
+        batch([*records(3), record(3, value=b"v")]),
         batch(records(3, key=None)),
         message(0, 0, None, b"value"),
         message(0, 1, None, b"value"),

@@ -4,7 +4,7 @@
 
     0 I  1 J    rows of A and of B that are done           2 EPOCHS_DIFFER  said of all rows of a call by the caller
     3 SAME  4 DIFFERENT  5 ONLY_A  6 ONLY_B   records      7 EVENTS written by this call
-    8 LAST_SAME offset, untouched where there is none
+    8 LAST_SAME offset, untouched where there is none      9 IS_OPEN  the last record is part of the last event
 
 ``events``, EVENT_WIDTH each: KIND, FIRST and LAST offset of a range without a same record in it, records COUNT, WHAT
 differs (bits).
@@ -52,9 +52,9 @@ else:
 
 COMPILED = cython.compiled
 
-STATE_WIDTH, EVENT_WIDTH = 9, 5
+STATE_WIDTH, EVENT_WIDTH = 10, 5
 EVENT_WIDTH_C = cython.declare(cython.Py_ssize_t, 5)
-I, J, EPOCHS_DIFFER, SAME, DIFFERENT, ONLY_A, ONLY_B, EVENTS, LAST_SAME = 0, 1, 2, 3, 4, 5, 6, 7, 8
+I, J, EPOCHS_DIFFER, SAME, DIFFERENT, ONLY_A, ONLY_B, EVENTS, LAST_SAME, IS_OPEN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 EXHAUSTED, MORE = 0, 1
 """All rows of A or of B are done; ``events`` is full."""
 
@@ -192,6 +192,7 @@ def compare_rows(
     what: cython.longlong
     goes_on: cython.bint = False
     state[7] = 0
+    state[9] = 1
     while state[0] < a_count and state[1] < b_count:
         i = state[0] * ROW_WIDTH
         j = state[1] * ROW_WIDTH
@@ -223,6 +224,7 @@ def compare_rows(
             state[8] = x
         state[0] += 1
         state[1] += 1
+    state[9] = goes_on
     return 0
 
 

@@ -293,7 +293,7 @@ def follow(
     state: cython.longlong[::1],
     events: cython.longlong[::1],
 ) -> int:
-    """Follows the first ``count`` rows; the number of events written. Those that ``events`` has no room for are counted."""
+    """Follows the first ``count`` rows; the number of events written. Those without room are only counted."""
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5:

@@ -194,7 +194,7 @@ def read(
     origin: cython.longlong,
     out: cython.longlong[::1],
 ) -> None:
-    """Headers of the first ``count`` frames as rows in ``out`` (BATCH_WIDTH int64 each), positions ``origin`` further on.
+    """Headers of the first ``count`` frames as rows in ``out``, BATCH_WIDTH int64 each, positions moved by ``origin``.
 
     Each frame is one of `kseg.kernel.frames`, or has at least the header of its magic before the end of the buffer.
     """

@@ -46,8 +46,8 @@ class TextFindings(FindingsPrinter):
         self.sink.flush()
         totals = report.totals
         text = (
-            f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
-            f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
+            f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, "
+            f"records: {totals.records}; errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
         )
         notices.warning(text)
         for repair, codes in _repairs(totals).items():

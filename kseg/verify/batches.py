@@ -193,8 +193,7 @@ class BatchRule(Rule):
         for found in sorted(self._found, key=lambda found: found.position):
             text = found.message
             if found.valid >= 0:
-                following = total - found.valid
-                text += f"; {following} intact batch{'es' * (following != 1)} follow{'s' * (following == 1)} in this segment"
+                text += f"; intact batches behind it in this segment: {total - found.valid}"
             self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
         for kind, code in _CODES.items():
             if not (kind == chain.COUNT and self.partition.level == DEEP):

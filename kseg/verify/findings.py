@@ -10,7 +10,10 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 
 class Kind(NamedTuple):
-    """``means`` says what follows for a broker and for consumers; ``repair`` is the command, "" where none is needed."""
+    """``means`` says what follows for a broker and for consumers.
+
+    ``repair`` is the command that helps, "" where none is needed.
+    """
 
     severity: str
     sentence: str

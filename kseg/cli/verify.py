@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from kseg.cli.options import ByteCount, output_options, usable_cores
+from kseg.cli.watching import progress_over
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings import printer_of
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
-from kseg.verify.report import Report
+from kseg.verify.report import Finding, Report
 from kseg.verify.verification import Settings, judge_path
 
 LEVELS = ("quick", "full", "deep")
@@ -67,16 +68,32 @@ def command(**options: Any) -> int:
     notices = Notices(options["color"], options["quiet"], options["verbose"])
     with open_sink(options["output"]) as sink:
         printer = printer_of(options["form"], sink, options["color"])
-        report = Report(printer.show, options["ignore"])
-        status = 0
-        for path in options["paths"]:
-            try:
-                judge_path(path, settings, report, lambda _: None)
-            except StoppedHalfwayError:
-                raise
-            except KsegError as error:
-                notices.error(error)
-                status = max(status, error.exit_status)
+        progress = progress_over(options["paths"], options["quiet"])
+
+        def show(finding: Finding) -> None:
+            progress.erase()
+            printer.show(finding)
+
+        report = Report(show, options["ignore"])
+        status = told = 0
+        notices.before = progress.erase
+        try:
+            with progress:
+                for path in options["paths"]:
+                    try:
+                        judge_path(path, settings, report, progress.advance)
+                    except StoppedHalfwayError:
+                        raise
+                    except KsegError as error:
+                        report.failures.append(str(error))
+                    for failure in report.failures[told:]:
+                        notices.error(failure)
+                        status = KsegError.exit_status
+                    told = len(report.failures)
+        except KeyboardInterrupt:
+            report.was_interrupted = True
+            printer.finish(report, notices)
+            raise
         printer.finish(report, notices)
     failed = report.totals.errors > 0 or (options["fail_on"] == "warning" and report.totals.warnings > 0)
     return max(status, int(failed))

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from kseg.errors import KsegError
+from kseg.cli.watching import progress_over
 from kseg.formats.compressing import Target, parse_target
 from kseg.formats.rows import Scratch
 from kseg.output.paint import Paint
 from kseg.output.printer import Style
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
-from kseg.segment.files import expand_path, segments_at
-from kseg.segment.source import STANDARD_INPUT
+from kseg.segment.files import expand_path
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -142,25 +141,7 @@ def progress_of(
     """Progress over the bytes of all paths; none where the output itself is watched."""
     is_gathered = options["summary"] or options["committed_offsets"]
     quiet = options["quiet"] or (sink.is_terminal and not is_gathered)
-    progress = Progress(None, quiet)
-    if progress.is_on:
-        progress.total = _total_bytes(paths, options["everything"], parts_of)
-    return progress
-
-
-def _total_bytes(paths: list[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
-    """Bytes of all segments that the paths stand for; None where one cannot be told."""
-    total = 0
-    for path in paths:
-        if path == STANDARD_INPUT:
-            return None
-        try:
-            total += sum(
-                os.path.getsize(file.path) for part in parts_of(path) for file in segments_at(part, everything)
-            )
-        except (KsegError, OSError):
-            return None  # the pass over it will say why
-    return total
+    return progress_over(paths, quiet, options["everything"], parts_of)
 
 
 def _width(sink: Sink, otherwise: int) -> int:

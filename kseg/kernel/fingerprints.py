@@ -19,14 +19,7 @@ if cython.compiled:
         native_setup,
     )
 else:
-    from kseg.kernel.native import (
-        BATCH_LAST_OFFSET,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        crc32c,
-        native_setup,
-    )
+    from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, crc32c, native_setup
 
 COMPILED = cython.compiled
 native_setup()

@@ -2,7 +2,7 @@
 
 ``state`` (int64[STATE_WIDTH], in and out):
 
-    0 I  1 J    rows of A and of B that are done           2 EPOCHS_DIFFER  said of all rows of a call by the caller
+    0 NEXT_A  1 NEXT_B  rows that are done    2 EPOCHS_DIFFER  said of all rows of a call by the caller
     3 SAME  4 DIFFERENT  5 ONLY_A  6 ONLY_B   records      7 EVENTS written by this call
     8 LAST_SAME offset, untouched where there is none      9 IS_OPEN  the last record is part of the last event
 
@@ -54,7 +54,18 @@ COMPILED = cython.compiled
 
 STATE_WIDTH, EVENT_WIDTH = 10, 5
 EVENT_WIDTH_C = cython.declare(cython.Py_ssize_t, 5)
-I, J, EPOCHS_DIFFER, SAME, DIFFERENT, ONLY_A, ONLY_B, EVENTS, LAST_SAME, IS_OPEN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+NEXT_A, NEXT_B, EPOCHS_DIFFER, SAME, DIFFERENT, ONLY_A, ONLY_B, EVENTS, LAST_SAME, IS_OPEN = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
 EXHAUSTED, MORE = 0, 1
 """All rows of A or of B are done; ``events`` is full."""
 
@@ -103,21 +114,17 @@ def what_differs(
     what: cython.longlong = 0
     g: cython.Py_ssize_t = a[i + ROW_HEADERS] * HEADER_WIDTH
     h: cython.Py_ssize_t = b[j + ROW_HEADERS] * HEADER_WIDTH
-    k: cython.longlong
-    if not are_same_bytes(
-        p, a[i + ROW_KEY], a[i + ROW_KEY_SIZE], q, b[j + ROW_KEY], b[j + ROW_KEY_SIZE]
-    ):
+    _k: cython.longlong
+    if not are_same_bytes(p, a[i + ROW_KEY], a[i + ROW_KEY_SIZE], q, b[j + ROW_KEY], b[j + ROW_KEY_SIZE]):
         what |= 2
-    if not are_same_bytes(
-        p, a[i + ROW_VALUE], a[i + ROW_VALUE_SIZE], q, b[j + ROW_VALUE], b[j + ROW_VALUE_SIZE]
-    ):
+    if not are_same_bytes(p, a[i + ROW_VALUE], a[i + ROW_VALUE_SIZE], q, b[j + ROW_VALUE], b[j + ROW_VALUE_SIZE]):
         what |= 4
     # v0 has no timestamps, and what was converted from it has none either.
     if a[i + ROW_TIMESTAMP] != b[j + ROW_TIMESTAMP] and a[i + ROW_TIMESTAMP] != -1 and b[j + ROW_TIMESTAMP] != -1:
         what |= 8
     if a[i + ROW_HEADER_COUNT] != b[j + ROW_HEADER_COUNT]:
         return what | 16
-    for k in range(a[i + ROW_HEADER_COUNT]):
+    for _k in range(a[i + ROW_HEADER_COUNT]):
         if not are_same_bytes(
             p,
             a_headers[g + HEADER_KEY],
@@ -240,7 +247,7 @@ def compare(
     state: cython.longlong[::1],
     events: cython.longlong[::1],
 ) -> int:
-    """Goes on with rows I of A and J of B; EXHAUSTED or MORE. KIND of an event: DIFFERENT, ONLY_A or ONLY_B.
+    """Goes on with rows NEXT_A of A and NEXT_B of B; EXHAUSTED or MORE. KIND of an event: DIFFERENT, ONLY_A or ONLY_B.
 
     Rows are as decoders leave them: what they point to lies in the payload.
     """

@@ -95,7 +95,7 @@ class JsonFindings(FindingsPrinter):
                 "errors": totals.errors,
                 "warnings": totals.warnings,
                 "infos": totals.infos,
-                "ok": totals.errors == 0,
+                "ok": totals.errors == 0 and report.is_whole,
             }
         )
         self.sink.flush()

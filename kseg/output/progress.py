@@ -6,7 +6,6 @@ so that nothing is left behind where the process is killed. rich is imported whe
 
 import io
 import os
-import shutil
 import sys
 import time
 from bisect import bisect_left
@@ -84,6 +83,8 @@ class Progress:
 
 def _renderer() -> Callable[[int, int | None, float], str]:
     """What draws the line, from bytes done, bytes in all and seconds passed; as wide as the terminal, less a column."""
+    import shutil
+
     from rich.console import Console
     from rich.progress_bar import ProgressBar
     from rich.table import Table

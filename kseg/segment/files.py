@@ -5,7 +5,7 @@ Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run o
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kseg.errors import PathError
@@ -73,7 +73,12 @@ def parse_partition_name(name: str) -> tuple[str, int] | None:
 
 def segment_file(path: str) -> SegmentFile:
     """Reads what the name of ``path`` says. Touches nothing on disk."""
-    name = os.path.basename(path)
+    directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return _segment_file(path, os.path.basename(path), parse_partition_name(directory) or (None, None))
+
+
+def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") -> SegmentFile:
+    """As `segment_file`; ``place`` is what its directory's name says."""
     stem, leftover = name, ""
     for suffix in LEFTOVER_SUFFIXES:
         if stem.endswith(suffix):
@@ -85,9 +90,7 @@ def segment_file(path: str) -> SegmentFile:
     epoch = None
     if kind == ".checkpoint" and (snapshot := _CHECKPOINT.fullmatch(stem)):
         epoch = _number(snapshot[2], LAST_OFFSET)
-    directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
-    place = parse_partition_name(directory)
-    return SegmentFile(path, kind, leftover, base_offset, epoch, *(place or (None, None)))
+    return SegmentFile(path, kind, leftover, base_offset, epoch, *place)
 
 
 def _number(digits: str, largest: int) -> int | None:
@@ -101,21 +104,47 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
 
     With ``everything``, leftovers (.deleted .cleaned .swap) as well. Raises PathError if the directory cannot be read.
     """
+    return segments_among(directory, file_names(directory), everything)
+
+
+def file_names(directory: str) -> list[str]:
+    """The names of the regular files in a directory, in no order. Raises PathError where it cannot be read."""
     try:
-        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if entry.is_file()]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
-    is_metadata = os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-")
+
+
+def segments_among(directory: str, names: Iterable[str], everything: bool = False) -> list[SegmentFile]:
+    """What `list_segments` makes of the names of the files in a directory."""
+    own_name = os.path.basename(os.path.abspath(directory))
+    is_metadata = own_name.startswith(METADATA_TOPIC + "-")
+    place = parse_partition_name(own_name) or (None, None)
+    endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
     found = []
-    for name in names:
-        file = segment_file(os.path.join(directory, name))
-        if not _NUMBERED.fullmatch(name) or (file.leftover and not everything):
+    for name in sorted(names):
+        if not name.endswith(endings):
             continue
-        if is_metadata or file.kind != ".checkpoint":
-            found.append(file)
+        if len(name) == 24 and name.endswith(".log") and name[:20].isascii() and name[:20].isdigit():
+            base_offset = _number(name[:20], LAST_OFFSET)
+            found.append(SegmentFile(os.path.join(directory, name), ".log", "", base_offset, None, *place))
+        elif _NUMBERED.fullmatch(name):
+            file = _segment_file(os.path.join(directory, name), name, place)
+            if is_metadata or file.kind != ".checkpoint":
+                found.append(file)
     return sorted(
         found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
     )
+
+
+def holds_segments(directory: str) -> bool:
+    """Whether `list_segments`, of everything, finds any. Raises PathError if the directory cannot be read."""
+    endings = (".log", ".kafka", *LEFTOVER_SUFFIXES)
+    names = file_names(directory)
+    if any(name.endswith(endings) and _NUMBERED.fullmatch(name) for name in names):
+        return True
+    return bool(segments_among(directory, names, everything=True))
 
 
 def list_partitions(directory: str) -> list[str]:
@@ -136,7 +165,7 @@ def expand_path(path: str) -> list[str]:
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         return [path]
-    if list_segments(path, everything=True):
+    if holds_segments(path):
         return [path]
     if partitions := list_partitions(path):
         return partitions

@@ -12,6 +12,7 @@ The kernel keeps both steps linear in the size of the file (`kseg.kernel.frames`
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from kseg.formats import record_batch, v07
@@ -73,22 +74,29 @@ class SegmentReader:
         manner: int = 0,
     ) -> None:
         self.source = source
-        self.buffer: Any = source.buffer
         self.era_07 = era_07
         self.base_offset = base_offset
         self.live = live
-        self.scratch = scratch or Scratch()
+        self.scratch = Scratch() if scratch is None else scratch
         self.end = source.size if max_bytes is None else min(source.size, max_bytes)
         self.is_cut = self.end < source.size
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
-        self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._state = int64s(8)
         self._state[2] = -1
         self._state[5] = RUN_BYTES
         self._state[6] = manner
         self._tables = (_table(1), _table(1))
         self._last_offset = -1
+
+    @cached_property
+    def buffer(self) -> Any:
+        """The bytes of the source, which it maps only for one who asks."""
+        return self.source.buffer
+
+    @cached_property
+    def _rows(self) -> memoryview:
+        return int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def begin_at(self, position: int) -> None:
         """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for."""

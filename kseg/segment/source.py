@@ -69,13 +69,25 @@ class Source:
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._mapping: mmap.mmap | None = None
-        if self.size and guard.AVAILABLE:
-            self._mapping = _map(descriptor, self.size) or _map_copy(descriptor, self.size)
-        self.buffer: memoryview | FileBytes | bytes = b""
-        if self._mapping is not None:
-            self.buffer = memoryview(self._mapping)
-        elif self.size:
-            self.buffer = FileBytes(descriptor, self.size)
+        self._buffer: memoryview | FileBytes | bytes | None = None
+
+    @property
+    def buffer(self) -> memoryview | FileBytes | bytes:
+        """The bytes, mapped when they are first asked for. Raises PathError where they cannot be had."""
+        if self._buffer is None:
+            self._buffer = self._opened()
+        return self._buffer
+
+    def _opened(self) -> memoryview | FileBytes | bytes:
+        if not self.size or self._descriptor < 0:
+            return b""
+        if not guard.AVAILABLE:
+            return FileBytes(self._descriptor, self.size)
+        try:
+            self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
+        except OSError as error:
+            raise PathError(f"{self.path}: {error.strerror or error}") from error
+        return memoryview(self._mapping)
 
     @property
     def descriptor(self) -> int:
@@ -97,10 +109,10 @@ class Source:
         return self._mapping is not None and guard.was_cut(self._mapping)
 
     def close(self) -> None:
-        if isinstance(self.buffer, memoryview):
+        if isinstance(self._buffer, memoryview):
             with suppress(BufferError):  # slices of it are held: `_unmap` sees to that
-                self.buffer.release()
-        self.buffer = b""
+                self._buffer.release()
+        self._buffer = b""
         if self._mapping is not None:
             _unmap(self._mapping)
             self._mapping = None

@@ -11,6 +11,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.native import FRAME_WIDTH
 from kseg.limits import FRAMES_PER_CALL
+from kseg.segment.buffers import Buffers
 
 WINDOW_BYTES = 1 << 19
 
@@ -21,16 +22,20 @@ LARGEST_WINDOW_BYTES = 1 << 25
 class Windows:
     """Follows intact frames of a file of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
-    With ``walk`` the records of frames that are not compressed are checked too (`kseg.kernel.frames`, RECORDS_RIGHT).
+    With ``walk`` the records of frames that are not compressed are checked too (`kseg.kernel.frames`, RECORDS_RIGHT);
+    it may be any of that module's ways to read (WALK). ``buffers`` are used where they are given, else fresh memory.
     ``position`` is where the pass stands, at the end the first byte it says nothing about; ``records`` counts those
     walked. A file may have several passes on threads of their own: the kernel and the system work without the GIL.
     """
 
-    def __init__(self, descriptor: int, position: int, end: int, walk: bool = True) -> None:
+    def __init__(
+        self, descriptor: int, position: int, end: int, walk: int = True, buffers: Buffers | None = None
+    ) -> None:
         self._descriptor = descriptor
         self._end = end
-        self._buffer = bytearray(WINDOW_BYTES)
-        self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        self._buffer = bytearray(WINDOW_BYTES) if buffers is None else buffers.window(WINDOW_BYTES)
+        columns = FRAMES_PER_CALL * FRAME_WIDTH
+        self._rows = int64s(columns) if buffers is None else buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
         self._state = int64s(8)
         self._state[2], self._state[6] = -1, walk

@@ -1,8 +1,8 @@
-"""What `kseg verify --against DIR` pairs: files, partitions, or all partitions of two log directories by their names."""
+"""What `kseg verify --against DIR` pairs: two files or partitions, or the partitions of two log directories by name."""
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 
 from kseg.errors import PathError
@@ -52,18 +52,16 @@ def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
 
 
 def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> Comparison:
-    sides = []
-    try:
+    with ExitStack() as stack:
+        sides = []
         for place in (here, there):
             files = [file for file in segments_at(place) if file.kind != ".checkpoint"]
             if not files and not _is_partition(place):
                 raise PathError(f"{place}: holds no segment")
             sides.append(Replica(files, jobs, max_batch_bytes))
+            stack.callback(sides[-1].close)
         is_compacted = _is_compacted(here) or _is_compacted(there)
-        return ReplicaComparison(here, there, *sides, is_compacted, report).run()
-    finally:
-        for side in sides:
-            side.close()
+        return ReplicaComparison((here, there), sides[0], sides[1], is_compacted, report).run()
 
 
 def _is_partition(place: str) -> bool:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.control import ABORT
+from kseg.formats.control_types import ABORT
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
@@ -72,7 +72,7 @@ class BatchRule(Rule):
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._state = int64s(chain.STATE_WIDTH)
-        self._events = int64s(EVENT_ROOM * chain.EVENT_WIDTH)
+        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = False
         self._found: list[_Found] = []

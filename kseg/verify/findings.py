@@ -3,23 +3,10 @@
 It feeds the output of ``kseg verify``, ``--explain`` and man/kseg-findings.7. Codes are stable names; messages are not.
 """
 
-from typing import NamedTuple
+from kseg.verify.table.comparisons import COMPARISON_KINDS
+from kseg.verify.table.kind import ERROR, INFO, SEVERITIES, WARNING, Kind
 
-ERROR, WARNING, INFO = "error", "warning", "info"
-SEVERITIES = (ERROR, WARNING, INFO)
-
-
-class Kind(NamedTuple):
-    """``means`` says what follows for a broker and for consumers.
-
-    ``repair`` is the command that helps, "" where none is needed.
-    """
-
-    severity: str
-    sentence: str
-    means: str
-    repair: str = ""
-
+__all__ = ["ERROR", "INFO", "KINDS", "SEVERITIES", "WARNING", "Kind", "severity_of"]
 
 _RECOVER = "kseg recover"
 _SALVAGE = "kseg recover --mode salvage"
@@ -64,7 +51,7 @@ KINDS: dict[str, Kind] = {
         ERROR,
         "The checksum of a batch is not that of its bytes.",
         "Consumers that check it stop here, others read wrong records. A broker that scans the segment cuts the log "
-        "here. The cleaner stops at it.",
+        "here.",
         _SALVAGE,
     ),
     "undecodable-records": Kind(
@@ -181,74 +168,170 @@ KINDS: dict[str, Kind] = {
         "Kafka 4 reads them, and its cleaner rewrites them as v2; it writes no others.",
         "kseg convert --to v2",
     ),
-    # Against a manifest (--manifest)
-    "manifest-changed": Kind(
+    # The log directory and its own files
+    "broker-would-not-start": Kind(
         ERROR,
-        "The bytes of a batch are not those that the manifest tells of.",
-        "Bits have rotted, or someone has changed or cleaned the log. A change in the first 21 bytes of a batch breaks "
-        "no checksum, so that nobody else notices.",
-        "kseg recover --from-replica DIR",
+        "Something here keeps a broker from starting: a name it cannot read, or a partition that is there twice.",
+        "The whole broker stops, or takes the log directory offline, until it is renamed or moved away.",
     ),
-    "manifest-missing": Kind(
+    "unreadable-checkpoint": Kind(
         ERROR,
-        "A batch or a segment of the manifest is not there.",
-        "Records were lost since, or removed by the cleaner, or the log was cut by a recovery.",
-        "kseg recover --from-replica DIR",
+        "A checkpoint file of the log directory is not what a broker can read.",
+        "A broker takes all its offsets as 0 and then the whole log directory offline. Removed, it is written anew: "
+        "an unclean start then scans all segments.",
+        _RECOVER,
     ),
-    "manifest-added": Kind(
+    "bad-meta-properties": Kind(
+        ERROR,
+        "meta.properties, which tells cluster and node of a log directory, is missing or cannot be read.",
+        "The broker does not start with this directory. Copy the line of the cluster's id from another node.",
+    ),
+    "bad-quorum-state": Kind(
+        ERROR,
+        "quorum-state, which holds the vote of a KRaft node, cannot be read.",
+        "The node does not start. Without the file it does, but may vote twice in one epoch.",
+    ),
+    "bad-metadata-snapshot": Kind(
+        ERROR,
+        "A snapshot of the cluster's metadata is damaged or not complete.",
+        "A KRaft node that has to load it does not start; another of the quorum has the same snapshot.",
+    ),
+    "metadata-log-behind": Kind(
         WARNING,
-        "A batch or a segment is there that the manifest does not tell of, in front of others that it does.",
-        "Brokers only append: somebody has put it there, or the log was cleaned.",
+        "The newest snapshot of the cluster's metadata is ahead of the log.",
+        "A KRaft node drops its log at start and goes on from the snapshot.",
     ),
-    "manifest-grown": Kind(
+    "unclean-shutdown": Kind(
         INFO,
-        "The log goes on behind what the manifest tells of.",
-        "Nothing is wrong where a broker has written since. What is new is not checked: make a new manifest.",
+        "The log directory was not closed cleanly, or is in use.",
+        "A broker's start scans every segment from its recovery point on and rebuilds indexes.",
     ),
-    "manifest-expired": Kind(
+    "partition-missing": Kind(
         INFO,
-        "Segments of the manifest are gone from the front of the log.",
-        "Nothing is wrong where retention or DeleteRecords took them.",
+        "A partition that had records here has no directory any more.",
+        "A broker begins an empty one and fetches all from the leader, if there is one.",
     ),
-    # Against another replica (--against)
-    "replicas-diverge": Kind(
-        ERROR,
-        "Two replicas have different records, or records of different leader epochs, at one offset.",
-        "Consumers read one or the other, depending on which replica leads. A broker notices only while a follower "
-        "catches up and epochs tell it, and then the follower's records go. Look at both with kseg dump --offsets.",
+    "delete-directory": Kind(
+        INFO,
+        "A partition that is being deleted.",
+        "A broker removes it for good soon after its start.",
     ),
-    "replica-lacks-records": Kind(
-        ERROR,
-        "Records that one replica has are missing in the middle of the other.",
-        "They are lost as soon as the replica that has them is gone: a broker never looks for holes.",
-        "kseg recover --from-replica DIR",
+    "future-directory": Kind(
+        INFO,
+        "A copy of a partition on its way from another log directory.",
+        "A broker goes on copying, then puts it in the place of the other.",
     ),
-    "replica-not-compared": Kind(
+    "stray-directory": Kind(
         WARNING,
-        "Damaged bytes of a replica could not be compared with the other one.",
-        "The other one has what was there, if it holds these offsets.",
+        "A partition that a broker put aside, as it was not assigned to it (any more).",
+        "Its records are served to nobody. Rename it back only if the topic's id is right.",
+        "kseg recover --topic-id UUID",
+    ),
+    "unknown-file": Kind(INFO, "A file that no broker knows or looks at.", "Nothing happens to it."),
+    # A partition against its log directory
+    "high-watermark-beyond-end": Kind(
+        ERROR,
+        "The high watermark is beyond the end of the log.",
+        "Records that were acknowledged are missing here. A broker moves the high watermark back without a word.",
         "kseg recover --from-replica DIR",
     ),
-    "replicas-cleaned-apart": Kind(
-        INFO,
-        "Records of a compacted log are gone from one of two replicas, and still there in the other.",
-        "Nothing is wrong: each broker cleans for itself.",
+    "log-start-beyond-end": Kind(
+        ERROR,
+        "The log start offset is beyond the end of the log.",
+        "A broker's start deletes every segment of the partition.",
+        _RECOVER,
     ),
-    "replica-starts-later": Kind(
-        INFO,
-        "One of two replicas begins at a higher offset.",
-        "Nothing is wrong: each broker deletes old segments for itself.",
+    "recovery-point-beyond-end": Kind(
+        WARNING,
+        "The recovery point is beyond the end of the log.",
+        "Records that were on disk are missing here, and after an unclean stop no segment is scanned.",
+        _RECOVER,
     ),
-    "replica-ends-earlier": Kind(
-        INFO,
-        "One of two replicas ends before the other.",
-        "A follower that was behind, or whose log was cut: it fetches the rest from its leader. Records are lost if "
-        "it leads before that.",
+    "cleaner-checkpoint-beyond-end": Kind(
+        WARNING,
+        "The cleaner's checkpoint is beyond the end of the log.",
+        "The cleaner begins anew at the log's start (up to 2.2 it fails on the partition).",
     ),
-    "replica-missing": Kind(
+    "segments-below-log-start": Kind(
         INFO,
-        "Only one of two log directories holds this partition.",
-        "Nothing is wrong unless both brokers are meant to have it.",
+        "Whole segments lie below the log start offset.",
+        "Nobody can read them; retention removes them.",
+        "kseg retain",
+    ),
+    "no-partition-metadata": Kind(
+        ERROR,
+        "A partition of a KRaft node has no partition.metadata.",
+        "A start puts the partition aside as -stray and begins an empty one.",
+        "kseg recover --topic-id UUID",
+    ),
+    "bad-partition-metadata": Kind(
+        ERROR,
+        "partition.metadata cannot be read.",
+        "A broker takes the whole log directory offline.",
+        "kseg recover --topic-id UUID",
+    ),
+    "topic-id-mismatch": Kind(
+        ERROR,
+        "The topic id of a partition is not that of its topic.",
+        "A start puts the partition aside as -stray and begins an empty one.",
+        "kseg recover --topic-id UUID",
+    ),
+    "unknown-topic": Kind(
+        WARNING,
+        "The cluster's metadata knows no topic of this name.",
+        "The topic was deleted, or the directory belongs to another cluster. A start puts it aside as -stray.",
+    ),
+    # Files beside the segments of a partition
+    "unpadded-name": Kind(
+        WARNING,
+        "The number in the name of a .log does not have 20 digits.",
+        "A broker looks for the name with 20 digits, and makes that file anew: these records are served to nobody.",
+    ),
+    "leftover-deleted": Kind(
+        INFO,
+        "Files that retention, the cleaner or a recovery has marked as deleted.",
+        "A broker's start removes them.",
+    ),
+    "leftover-cleaned": Kind(
+        INFO,
+        "Copies of segments that the cleaner, or the split of a segment, did not finish.",
+        "A broker's start removes them; the segments they are copies of stay.",
+    ),
+    "unfinished-swap": Kind(
+        WARNING,
+        "A new segment that was about to take the place of older ones.",
+        "A broker's start finishes that: it removes what lies in its range of offsets and renames the copy.",
+        _RECOVER,
+    ),
+    "swap-without-index": Kind(
+        WARNING,
+        "A segment that waits to be put in place has no index.",
+        "A start makes an index of zeros for it that is never rebuilt: reads work, slowly.",
+        _RECOVER,
+    ),
+    "leftover-holds-data": Kind(
+        ERROR,
+        "A file that a broker's start removes holds records that are nowhere else in the partition.",
+        "They are lost with the next start. Copy the file away first.",
+        _SALVAGE,
+    ),
+    # What the log cleaner meets
+    "cleaner-blocked": Kind(
+        WARNING,
+        "The log cleaner cannot read past this place in a compacted partition.",
+        "It gives the partition up until the broker's next start: the log grows without bound.",
+        _SALVAGE,
+    ),
+    "cleaner-hides-damage": Kind(
+        WARNING,
+        "A batch whose checksum is wrong lies where the log cleaner works.",
+        "The cleaner looks at no checksum: it writes the damaged records under a new one, and the damage is hidden.",
+        _SALVAGE,
+    ),
+    "record-without-key": Kind(
+        WARNING,
+        "Records of a compacted partition have no key.",
+        "The cleaner drops them the first time it meets them (0.8 stops at them).",
     ),
     "file-shrank": Kind(WARNING, "A file became shorter while it was read.", "Someone is writing here: try --live."),
     "unreadable-bytes": Kind(
@@ -256,6 +339,7 @@ KINDS: dict[str, Kind] = {
         "Parts of a file could not be read.",
         "The disk or file system fails. What could not be read was judged as zeros.",
     ),
+    **COMPARISON_KINDS,
 }
 
 

@@ -148,5 +148,3 @@ def _report_new(known: _Known, there: dict[bytes, _Found], report: Report) -> No
     for group in newer.values():
         path = os.path.dirname(group[0].file.path) or "."
         report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")
-
-

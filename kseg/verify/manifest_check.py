@@ -161,4 +161,3 @@ class _Alignment:
     def _add(self, code: str, batch: Batch, text: str) -> None:
         offset = None if batch.last_offset < 0 else batch.last_offset
         self._report.add(code, self._path, text, batch.position, batch.size, offset)
-

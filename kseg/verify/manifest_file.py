@@ -7,8 +7,8 @@
     {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
 
 A block is some batches, end to end, up to about 1 MiB. Its SHA-256 tells whether anything in it has changed,
-``batches`` which of them: base64 of their fingerprints (`kseg.kernel.fingerprints`). Paths are relative to the PATH that
-the manifest was made of, so that an archive may move.
+``batches`` which of them: base64 of their fingerprints (`kseg.kernel.fingerprints`). Paths are relative to the PATH
+that the manifest was made of, so that an archive may move.
 """
 
 import hashlib

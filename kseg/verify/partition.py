@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kseg.formats.rows import Scratch
+from kseg.segment.buffers import Buffers
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -15,6 +15,9 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
+
+_CALLS = ("begin", "headers", "damage", "problem", "end")
+_answered: dict[type[Rule], frozenset[str]] = {}
 
 
 @dataclass(slots=True)
@@ -72,10 +75,14 @@ class Partition:
     now_ms: int
     report: Report
     broker: BrokerState = field(default_factory=BrokerState)
-    scratch: Scratch = field(default_factory=Scratch)
+    buffers: Buffers = field(default_factory=Buffers)
     jobs: int = 1
     is_live: bool = False
+    names: frozenset[str] = frozenset()
+    """The regular files in ``directory`` when the check began; empty where only some files were named."""
     segments: list[Segment] = field(default_factory=list)
+    topic_id: str | None = None
+    """What partition.metadata says, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
     """Whether batches were met that a cleaner has thinned out."""
 
@@ -97,43 +104,62 @@ def judge_segments(
 ) -> None:
     """Shows the segments to the rules. Raises PathError where one cannot be opened."""
     files = list(files)
+    asked = _Asked(rules)
     for file in files:
         with open_source(file.path) as source:
             segment = Segment(file, source.size, file is files[-1], source)
             partition.segments.append(segment)
-            _judge(partition, segment, source, rules, progress)
+            _judge(partition, segment, source, asked, progress)
             segment.source = None
     for rule in rules:
         rule.finish()
 
 
+class _Asked:
+    """The calls that rules answer: most leave most of them out, and there are many small segments."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.begin, self.headers, self.damage, self.problem, self.end = (
+            [getattr(rule, name) for rule in rules if name in _answers(type(rule))] for name in _CALLS
+        )
+
+
+def _answers(rule: type[Rule]) -> frozenset[str]:
+    """Which of the calls a rule's class has a method of its own for."""
+    found = _answered.get(rule)
+    if found is None:
+        found = frozenset(name for name in _CALLS if getattr(rule, name) is not getattr(Rule, name))
+        _answered[rule] = found
+    return found
+
+
 def _judge(
-    partition: Partition, segment: Segment, source: Source, rules: list[Rule], progress: Callable[[int], None]
+    partition: Partition, segment: Segment, source: Source, asked: _Asked, progress: Callable[[int], None]
 ) -> None:
     is_live = partition.is_live and segment.is_last
     reader = SegmentReader(
-        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.scratch,
+        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.buffers.scratch,
         SegmentSurvey.manner(partition.level),
     )  # fmt: skip
-    survey = SegmentSurvey(reader, partition.level, partition.jobs)
-    for rule in rules:
-        rule.begin(segment)
+    survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
+    for begin in asked.begin:
+        begin(segment)
     told = 0
     for item in survey:
         if isinstance(item, Headers):
-            for rule in rules:
-                rule.headers(segment, item)
+            for headers in asked.headers:
+                headers(segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
-            for rule in rules:
-                rule.damage(segment, item)
+            for damage in asked.damage:
+                damage(segment, item)
         elif isinstance(item, BatchProblem):
-            for rule in rules:
-                rule.problem(segment, item)
+            for problem in asked.problem:
+                problem(segment, item)
         progress(segment.end - told)
         told = segment.end
-    for rule in rules:
-        rule.end(segment)
+    for end in asked.end:
+        end(segment)
     progress(segment.size - told)
     totals = partition.report.totals
     totals.files += 1

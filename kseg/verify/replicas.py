@@ -1,8 +1,8 @@
 """Two replicas of a partition, offset by offset: what both have and agree on, where they diverge, who lacks what.
 
-Bytes may differ where records do not: each broker cleans for itself, and may hold other batch bounds and codecs. Batches
-that begin at the same offset are compared by their bytes, many at a time; where those differ, record by record: leader
-epoch, key, value, timestamp, headers. Both are read once, and nothing of them is kept.
+Bytes may differ where records do not: each broker cleans for itself, and may hold other batch bounds and codecs.
+Batches that begin at the same offset are compared by their bytes, many at a time; where those differ, record by record:
+leader epoch, key, value, timestamp, headers. Both are read once, and nothing of them is kept.
 """
 
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ class Comparison:
 
 
 class _Range(NamedTuple):
-    """Offsets ``first`` to ``last`` of which ``count`` records are in one replica only, at ``position`` of ``file``."""
+    """Records of offsets ``first`` to ``last``, so many, from ``position`` of ``file`` on."""
 
     first: int
     last: int
-    count: int
+    records: int
     file: str
     position: int
 
@@ -61,11 +61,11 @@ class _Lacking:
     is_open: bool = False
 
     def add(self, found: _Range) -> None:
-        self.records += found.count
+        self.records += found.records
         if self.is_open:
             if self.ranges <= len(self.shown):
                 last = self.shown[-1]
-                self.shown[-1] = last._replace(last=found.last, count=last.count + found.count)
+                self.shown[-1] = last._replace(last=found.last, records=last.records + found.records)
             return
         self.is_open = True
         self.ranges += 1
@@ -106,8 +106,10 @@ class ReplicaComparison:
     A flag that is true for ``here`` (A, the partition that is judged) and false for the other (B) names the sides.
     """
 
-    def __init__(self, path: str, other: str, here: Replica, there: Replica, is_compacted: bool, report: Report) -> None:
-        self.found = Comparison(path, other)
+    def __init__(
+        self, places: tuple[str, str], here: Replica, there: Replica, is_compacted: bool, report: Report
+    ) -> None:
+        self.found = Comparison(*places)
         self._sides = {True: here, False: there}
         self._is_compacted = is_compacted
         self._report = report
@@ -194,7 +196,7 @@ class ReplicaComparison:
         state, events, found = self._state, self._events, self.found
         epochs = (a.replica.leader_epoch, b.replica.leader_epoch)
         state[:] = int64s(kernel.STATE_WIDTH)
-        state[kernel.I], state[kernel.J], state[kernel.LAST_SAME] = a.i, b.i, -1
+        state[kernel.NEXT_A], state[kernel.NEXT_B], state[kernel.LAST_SAME] = a.i, b.i, -1
         state[kernel.EPOCHS_DIFFER] = min(epochs) >= 0 and epochs[0] != epochs[1]
         firsts = (mine.rows[a.i * ROW_WIDTH + ROW_OFFSET], other.rows[b.i * ROW_WIDTH + ROW_OFFSET])
         kernel.compare(
@@ -214,7 +216,7 @@ class ReplicaComparison:
         found.same += state[kernel.SAME]
         if state[kernel.LAST_SAME] >= 0:
             self._agree(state[kernel.LAST_SAME])
-        a.i, b.i = state[kernel.I], state[kernel.J]
+        a.i, b.i = state[kernel.NEXT_A], state[kernel.NEXT_B]
 
     def _agree(self, offset: int) -> None:
         if self.found.diverge_at is None or offset < self.found.diverge_at:
@@ -240,7 +242,7 @@ class ReplicaComparison:
             self.found.diverge_at = first
         self.found.different += count
         if self._diverged is not None and self._what == what:
-            self._diverged = self._diverged._replace(last=last, count=self._diverged.count + count)
+            self._diverged = self._diverged._replace(last=last, records=self._diverged.records + count)
             return
         self._settle()
         a, b = self._sides[True], self._sides[False]
@@ -258,7 +260,7 @@ class ReplicaComparison:
         names = [name for bit, name in enumerate(kernel.WHAT_NAMES) if self._what >> bit & 1]
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
         path, position = self._there
-        text = f"{where}: {_listed(names)} of {_records(found.count)} differ from {path} at position {position}"
+        text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"
         self._report.add("replicas-diverge", found.file, text, found.position, None, found.first)
 
     def _tell_damage(self) -> None:
@@ -273,11 +275,11 @@ class ReplicaComparison:
         for is_here, lacking in self._lacking.items():
             path = self.found.path if is_here else self.found.other
             if lacking.ranges and is_cleaned:
-                text = f"{_records(lacking.records)} in {lacking.ranges} ranges of offsets are only in the other replica"
+                text = f"{_records(lacking.records)} in {lacking.ranges} ranges of offsets are only in the other one"
                 self._report.add("replicas-cleaned-apart", path, text, offset=lacking.shown[0].first)
             elif lacking.ranges:
                 for gap in lacking.shown:
-                    text = f"{_records(gap.count)} from {gap.first} to {gap.last} are only in {gap.file}"
+                    text = f"{_records(gap.records)} from {gap.first} to {gap.last} are only in {gap.file}"
                     text += f", from position {gap.position} on"
                     self._report.add("replica-lacks-records", path, text, offset=gap.first)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))

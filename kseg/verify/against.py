@@ -9,8 +9,9 @@ from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name, segments_at
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
+from kseg.verify.comparison import Comparison
 from kseg.verify.replica import Replica
-from kseg.verify.replicas import Comparison, ReplicaComparison
+from kseg.verify.replicas import ReplicaComparison
 from kseg.verify.report import Report
 
 COMPACTED_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
@@ -24,11 +25,13 @@ def compare_path(
     tell: Callable[[Comparison], None],
     jobs: int = 1,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Compares what is at ``path`` with what is at ``against``. Raises PathError where there is nothing of Kafka's."""
     for here, there in _pairs(path, against, report):
-        comparison = _compare(here, there, report, jobs, max_batch_bytes)
+        comparison, done_bytes = _compare(here, there, report, jobs, max_batch_bytes)
         tell(comparison)
+        advance(done_bytes)
 
 
 def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
@@ -51,7 +54,7 @@ def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
     return [(mine[name], others[name]) for name in mine if name in others]
 
 
-def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> Comparison:
+def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> tuple[Comparison, int]:
     with ExitStack() as stack:
         sides = []
         for place in (here, there):
@@ -61,7 +64,8 @@ def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: 
             sides.append(Replica(files, jobs, max_batch_bytes))
             stack.callback(sides[-1].close)
         is_compacted = _is_compacted(here) or _is_compacted(there)
-        return ReplicaComparison((here, there), sides[0], sides[1], is_compacted, report).run()
+        comparison = ReplicaComparison((here, there), sides[0], sides[1], is_compacted, report).run()
+        return comparison, sides[0].bytes
 
 
 def _is_partition(place: str) -> bool:

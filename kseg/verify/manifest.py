@@ -26,6 +26,8 @@ class Manner:
     max_batch_bytes: int = 1 << 28
     is_live: bool = False
     era_07: bool = False
+    advance: Callable[[int], None] = lambda _: None
+    """Told of bytes that are done."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], 
                 is_live = manner.is_live and found.is_last
                 for block in blocks_of(source, _is_07(found.file, manner), is_live, scratch, hasher):
                     put(lines.block(block))
+                    manner.advance(block.size)
     put(lines.total())
     return lines
 
@@ -72,6 +75,7 @@ def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Repo
             met += 1
             is_07 = _is_07(found.file, manner)
             SegmentCheck(found.file, is_07, manner.max_batch_bytes, hasher, report).run(entry)
+            manner.advance(entry.size)
     if known.names and not met:
         raise PathError(f"{path}: names no segment that is there; it is checked against the PATH it was made of")
     root = next(iter(paths), "")

@@ -49,7 +49,7 @@ class Replica:
         self.last_offset = -1
         self.path = ""
         self.is_at_end = False
-        self.batches = 0
+        self.bytes = 0
         self._jobs = jobs
         self._scratch = Scratch(max_batch_bytes)
         self._source: Source | None = None
@@ -75,6 +75,7 @@ class Replica:
                         else:
                             yield item
                 self._source = None
+                self.bytes += source.size
 
     def _pass_damage(self, position: int, length: int) -> None:
         self.not_compared.append((self.path, position, length))
@@ -150,7 +151,6 @@ class Replica:
     def step(self, count: int = 1) -> None:
         """Goes on by so many batches of the span."""
         self.was_damaged = False
-        self.batches += count
         self._i += count
         self.last_offset = max(self.last_offset, int(self._rows[(self._i - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]))
         if self._i >= self._count:

@@ -12,33 +12,12 @@ from typing import NamedTuple
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel import replicas as kernel
 from kseg.kernel.native import ROW_OFFSET, ROW_WIDTH
+from kseg.verify.comparison import Comparison
 from kseg.verify.replica import Replica
 from kseg.verify.report import SHOWN_PER_FILE, Report
 
 WINDOW_BYTES = 1 << 20
 EVENT_ROOM = 512
-
-
-@dataclass(slots=True)
-class Comparison:
-    """What a comparison found, of partition ``path`` against ``other``. Counts are of records; offsets None: none."""
-
-    path: str
-    other: str
-    same: int = 0
-    different: int = 0
-    only_here: int = 0
-    only_there: int = 0
-    agree_to: int | None = None
-    diverge_at: int | None = None
-    start_offsets: tuple[int | None, int | None] = (None, None)
-    last_offsets: tuple[int, int] = (-1, -1)
-    damaged_ranges: int = 0
-
-    @property
-    def is_identical(self) -> bool:
-        """Whether each record of both is in the other, too."""
-        return not (self.different or self.only_here or self.only_there or self.damaged_ranges)
 
 
 class _Range(NamedTuple):

@@ -4,7 +4,8 @@
 
     0 NEXT_A  1 NEXT_B  rows that are done    2 EPOCHS_DIFFER  said of all rows of a call by the caller
     3 SAME  4 DIFFERENT  5 ONLY_A  6 ONLY_B   records      7 EVENTS written by this call
-    8 LAST_SAME offset, untouched where there is none      9 IS_OPEN  the last record is part of the last event
+    8 LAST_SAME offset before any that is DIFFERENT, untouched where there is none
+    9 IS_OPEN  the last record is part of the last event
 
 ``events``, EVENT_WIDTH each: KIND, FIRST and LAST offset of a range without a same record in it, records COUNT, WHAT
 differs (bits).
@@ -228,7 +229,8 @@ def compare_rows(
         else:
             goes_on = False
             state[3] += 1
-            state[8] = x
+            if state[4] == 0:
+                state[8] = x
         state[0] += 1
         state[1] += 1
     state[9] = goes_on

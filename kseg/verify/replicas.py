@@ -137,7 +137,8 @@ class ReplicaComparison:
             return False
         self._settle()
         self.found.same += a.records_in(count)
-        self._agree(a.last_of(count))
+        if self.found.diverge_at is None:
+            self.found.agree_to = a.last_of(count)
         a.step(count)
         b.step(count)
         return True
@@ -173,6 +174,7 @@ class ReplicaComparison:
 
     def _compare(self, a: _Opened, mine: Rows, b: _Opened, other: Rows) -> None:
         state, events, found = self._state, self._events, self.found
+        was_diverged = found.diverge_at is not None
         epochs = (a.replica.leader_epoch, b.replica.leader_epoch)
         state[:] = int64s(kernel.STATE_WIDTH)
         state[kernel.NEXT_A], state[kernel.NEXT_B], state[kernel.LAST_SAME] = a.i, b.i, -1
@@ -193,13 +195,9 @@ class ReplicaComparison:
         if not state[kernel.IS_OPEN]:
             self._settle()
         found.same += state[kernel.SAME]
-        if state[kernel.LAST_SAME] >= 0:
-            self._agree(state[kernel.LAST_SAME])
+        if not was_diverged and state[kernel.LAST_SAME] >= 0:
+            found.agree_to = state[kernel.LAST_SAME]
         a.i, b.i = state[kernel.NEXT_A], state[kernel.NEXT_B]
-
-    def _agree(self, offset: int) -> None:
-        if self.found.diverge_at is None or offset < self.found.diverge_at:
-            self.found.agree_to = offset
 
     def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
         """Records that one side has and the other lacks, told by what that one is."""

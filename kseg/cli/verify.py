@@ -1,5 +1,6 @@
 """``kseg verify``: judges segments, partitions and log directories."""
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -87,6 +88,7 @@ def command(**options: Any) -> int:
     if options["manifest"]:
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
+    gc.freeze()
     return Run(options).run()
 
 

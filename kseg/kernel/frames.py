@@ -249,7 +249,7 @@ def scan_frames(
             break
         size = frame_bytes(p, i, end, v07)
         if size == 0 or not (
-            could_be_frame(p, i, size, v07)
+            (v07 or could_be_frame(p, i, size, v07))  # an empty message of 0.7 tells nothing but its length
             if state[6] & 2
             else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
         ):

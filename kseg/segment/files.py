@@ -116,9 +116,11 @@ def file_names(directory: str) -> list[str]:
         raise PathError(f"{directory}: {error.strerror}") from error
 
 
-def segments_among(directory: str, names: Iterable[str], everything: bool = False) -> list[SegmentFile]:
-    """What `list_segments` makes of the names of the files in a directory."""
-    own_name = os.path.basename(os.path.abspath(directory))
+def segments_among(
+    directory: str, names: Iterable[str], everything: bool = False, own_name: str | None = None
+) -> list[SegmentFile]:
+    """What `list_segments` makes of the names of the files in a directory, which is called ``own_name``."""
+    own_name = os.path.basename(os.path.abspath(directory)) if own_name is None else own_name
     is_metadata = own_name.startswith(METADATA_TOPIC + "-")
     place = parse_partition_name(own_name) or (None, None)
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES

@@ -64,10 +64,10 @@ class Source:
     ``size`` is that of the file when it was opened; what is appended later is not seen.
     """
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
         self.path = path
         self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
+        self.size = os.fstat(descriptor).st_size if size is None else size
         self._mapping: mmap.mmap | None = None
         self._buffer: memoryview | FileBytes | bytes | None = None
 
@@ -179,14 +179,14 @@ def open_source(path: str) -> Source:
                 raise PathError("standard input is closed")
             return Source(_seekable(sys.stdin.buffer), path)
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISFIFO(kind):
+        status = os.fstat(descriptor)
+        if stat.S_ISFIFO(status.st_mode):
             with os.fdopen(descriptor, "rb") as pipe:
                 return Source(_seekable(pipe), path)
-        if not stat.S_ISREG(kind):
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise PathError(f"{path}: not a regular file")
-        return Source(descriptor, path)
+        return Source(descriptor, path, status.st_size)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
 

@@ -195,10 +195,12 @@ class BatchRule(Rule):
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
             self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
-        for kind, code in _CODES.items():
-            if not (kind == chain.COUNT and self.partition.level == DEEP):
-                self.report.more(code, segment.path, state[chain.COUNTS + kind] - self._shown[kind])
-        self._uncounted_gaps += state[chain.COUNTS + chain.GAP] - self._shown[chain.GAP]
+        counts = state[chain.COUNTS : chain.COUNTS + chain.KINDS].tolist()
+        if counts != self._shown:
+            for kind, code in _CODES.items():
+                if not (kind == chain.COUNT and self.partition.level == DEEP):
+                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
+            self._uncounted_gaps += counts[chain.GAP] - self._shown[chain.GAP]
         self._found.clear()
         segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
         segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])

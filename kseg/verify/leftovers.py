@@ -49,7 +49,7 @@ class LeftoverRule(Rule):
         if not odd:
             return
         self._names(sorted(odd))
-        if not os.path.basename(os.path.abspath(partition.name)).endswith("-delete"):
+        if not partition.own_name.endswith("-delete"):
             self._leftovers(sorted(name for name in odd if name.endswith(LEFTOVER_SUFFIXES)))
 
     def _path(self, name: str) -> str:

@@ -25,8 +25,8 @@ OWN_FILES = frozenset({*OFFSET_CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN})
 """Any of these makes a directory a log directory; all of them together are not there in any era."""
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
-COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that brokers make with cleanup.policy=compact."""
+COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics that brokers make with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
 
 Offsets = dict[tuple[str, int], int]
 
@@ -82,6 +82,11 @@ class LogDirectory:
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
         )  # fmt: skip
+
+
+def state_by_name(topic: str | None) -> BrokerState:
+    """What is known of a partition that lies in no log directory."""
+    return BrokerState(is_compacted=True, is_deleting=False) if topic in COMPACTED_TOPICS else BrokerState()
 
 
 def is_moved(directory: str) -> bool:

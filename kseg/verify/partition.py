@@ -17,7 +17,7 @@ from kseg.verify.report import Report
 from kseg.verify.rule import Rule
 
 _CALLS = ("begin", "headers", "damage", "problem", "end")
-_answered: dict[type[Rule], frozenset[str]] = {}
+_answering: dict[tuple[type[Rule], ...], list[list[int]]] = {}
 
 
 @dataclass(slots=True)
@@ -86,6 +86,9 @@ class Partition:
     holds_gaps: bool = False
     """Whether batches were met that a cleaner has thinned out."""
 
+    own_name: str = ""
+    """The name of ``directory`` without what it lies in."""
+
     @property
     def name(self) -> str:
         return self.directory or "-"
@@ -119,18 +122,18 @@ class _Asked:
     """The calls that rules answer: most leave most of them out, and there are many small segments."""
 
     def __init__(self, rules: list[Rule]) -> None:
+        classes = tuple(map(type, rules))
+        answering = _answering.get(classes)
+        if answering is None:
+            answering = _answering[classes] = _who_answers(classes)
         self.begin, self.headers, self.damage, self.problem, self.end = (
-            [getattr(rule, name) for rule in rules if name in _answers(type(rule))] for name in _CALLS
+            [getattr(rules[i], name) for i in found] for name, found in zip(_CALLS, answering, strict=True)
         )
 
 
-def _answers(rule: type[Rule]) -> frozenset[str]:
-    """Which of the calls a rule's class has a method of its own for."""
-    found = _answered.get(rule)
-    if found is None:
-        found = frozenset(name for name in _CALLS if getattr(rule, name) is not getattr(Rule, name))
-        _answered[rule] = found
-    return found
+def _who_answers(classes: tuple[type[Rule], ...]) -> list[list[int]]:
+    """For each call the classes, by their places, that have a method of their own for it."""
+    return [[i for i, rule in enumerate(classes) if getattr(rule, name) is not getattr(Rule, name)] for name in _CALLS]
 
 
 def _judge(

@@ -16,7 +16,7 @@ from typing import Any
 
 from kseg.errors import KsegError
 from kseg.segment.buffers import Buffers
-from kseg.verify.report import Finding
+from kseg.verify.report import Finding, Report, Totals
 from kseg.verify.verification import Outcome, Progress, Settings, Task, judge_task
 
 SENT_AT_ONCE = 256
@@ -25,24 +25,23 @@ LOOK_SECONDS = 0.2
 """Between two looks at how far the others are."""
 LARGEST_CHUNK, CHUNKS_EACH = 64, 8
 """Partitions taken at once, and how often a process takes some: small ones cost less than to tell of each."""
+Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
+"""What a process sends: findings, and behind those of a partition its outcome and what `Report.unshown` tells."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
-def judge_together(
-    tasks: list[Task], settings: Settings, show: Callable[[Finding], None], ignored: frozenset[str],
-    progress: Progress,
-) -> Iterator[Outcome]:  # fmt: skip
-    """Outcomes in the order of the tasks, each when its findings have been shown. Ends its processes in any case."""
+def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
+    """Outcomes in the order of the tasks, each when ``report`` has all of it. Ends its processes in any case."""
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     count = min(settings.jobs, len(tasks))
     chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
-    worker = _Worker(tasks, chunk_size, settings, ignored)
+    worker = _Worker(tasks, chunk_size, settings, report.ignored)
     taken, done = context.Value("q", 0), context.RawArray("q", count)
     if sys.stdout is not None:
         sys.stdout.flush()  # a forked process would write it once more
     ends: list[Connection] = []
     processes = []
-    told = 0
+    told, pending = 0, Totals()  # what has been shown of a partition that is not done
 
     def tell() -> None:
         nonlocal told
@@ -59,9 +58,19 @@ def judge_together(
             process.start()
             processes.append(process)
             theirs.close()
-        yield from _collect(-(-len(tasks) // chunk_size), ends, show, tell)
+        for item in _collect(-(-len(tasks) // chunk_size), ends, tell):
+            if isinstance(item, Finding):
+                pending.severities[item.severity] += 1
+                pending.codes[item.code] += 1
+                report.show(item)
+                continue
+            outcome, unshown = item
+            pending = Totals()
+            report.take(outcome.totals, unshown)
+            yield outcome
         tell()
     finally:
+        report.take(pending, [])
         for process in processes:
             process.terminate()
         for process in processes:
@@ -70,9 +79,7 @@ def judge_together(
             end.close()
 
 
-def _collect(
-    chunks: int, ends: list[Connection], show: Callable[[Finding], None], tell: Callable[[], None]
-) -> Iterator[Outcome]:
+def _collect(chunks: int, ends: list[Connection], tell: Callable[[], None]) -> Iterator[Item]:
     """A process announces the number of the chunk it has taken; findings and outcomes follow, and None at its end."""
     silent = list(ends)
     announced: dict[int, Connection] = {}
@@ -87,14 +94,14 @@ def _collect(
             tell()
         end = announced.pop(chunk)
         try:
-            yield from _told(end, show, tell)
+            yield from _told(end, tell)
         except EOFError:
             raise KsegError(ENDED) from None
         silent.append(end)
 
 
-def _told(end: Connection, show: Callable[[Finding], None], tell: Callable[[], None]) -> Iterator[Outcome]:
-    """Shows the findings of one chunk, and gives the outcome of each of its partitions behind its findings."""
+def _told(end: Connection, tell: Callable[[], None]) -> Iterator[Item]:
+    """What the process says of one chunk."""
     while True:
         if not end.poll(LOOK_SECONDS):
             tell()
@@ -102,10 +109,7 @@ def _told(end: Connection, show: Callable[[Finding], None], tell: Callable[[], N
         for item in _received(end):
             if item is None:
                 return
-            if isinstance(item, Outcome):
-                yield item
-            else:
-                show(item)
+            yield item
 
 
 def _received(end: Any) -> Any:
@@ -124,7 +128,7 @@ class _Worker:
         self._chunk_size = chunk_size
         self._settings = settings
         self._ignored = ignored
-        self._held: list[Finding | Outcome | None] = []
+        self._held: list[Item | None] = []
 
     def run(self, taken: Any, done: Any, number: int, sender: Connection, inherited: list[Connection]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
@@ -135,7 +139,7 @@ class _Worker:
         def progress(count: int) -> None:
             done[number] += count
 
-        def put(item: Finding | Outcome | None) -> None:
+        def put(item: Item | None) -> None:
             self._held.append(item)
             if item is None or len(self._held) >= SENT_AT_ONCE:
                 sender.send(self._held)
@@ -149,7 +153,9 @@ class _Worker:
                     own = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
                     settings = replace(self._settings, jobs=own)
                     for task in self._tasks[first : first + self._chunk_size]:
-                        put(judge_task(task, settings, put, self._ignored, progress, buffers))
+                        report = Report(put, self._ignored)
+                        outcome = judge_task(task, settings, report, progress, buffers)
+                        put((outcome, report.unshown()))
                     put(None)
             except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent
                 sender.send(error)

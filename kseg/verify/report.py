@@ -71,8 +71,8 @@ class Report:
         self.was_interrupted = False
         self.show = show
         self.ignored = frozenset(ignored)
-        self._unshown: list[tuple[str, str, int]] = []
-        self._of_file: Counter[tuple[str, str]] = Counter()
+        self._shown: Counter[tuple[str, str]] = Counter()
+        self._unshown: Counter[tuple[str, str]] = Counter()
 
     def add(
         self,
@@ -91,8 +91,11 @@ class Report:
         severity = severity or severity_of(code)
         self.totals.severities[severity] += count
         self.totals.codes[code] += count
-        self._of_file[file, code] += count
-        if self._of_file[file, code] - count < SHOWN_PER_FILE:
+        is_shown = self._shown[file, code] < SHOWN_PER_FILE
+        if count > is_shown:
+            self._unshown[file, code] += count - is_shown
+        if is_shown:
+            self._shown[file, code] += 1
             self.show(Finding(code, severity, file, position, length, offset, message))
 
     def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
@@ -101,7 +104,7 @@ class Report:
             return
         self.totals.severities[severity or severity_of(code)] += count
         self.totals.codes[code] += count
-        self._of_file[file, code] += count
+        self._unshown[file, code] += count
 
     @property
     def is_whole(self) -> bool:
@@ -111,15 +114,12 @@ class Report:
     def take(self, totals: Totals, unshown: list[tuple[str, str, int]]) -> None:
         """What another report counted, whose findings have been shown; ``unshown`` as the method of that name."""
         self.totals.add(totals)
-        self._unshown += unshown
+        for file, code, count in unshown:
+            self._unshown[file, code] += count
 
     def unshown(self) -> list[tuple[str, str, int]]:
         """(file, code, how many) of findings that were counted and not shown; forgets them."""
-        left = self._unshown + [
-            (file, code, count - SHOWN_PER_FILE)
-            for (file, code), count in self._of_file.items()
-            if count > SHOWN_PER_FILE
-        ]
-        self._of_file.clear()
-        self._unshown = []
+        left = [(file, code, count) for (file, code), count in self._unshown.items()]
+        self._shown.clear()
+        self._unshown.clear()
         return left

@@ -22,7 +22,7 @@ class TopicIdRule(Rule):
         if not partition.is_whole or partition.directory is None:
             return
         path = os.path.join(partition.directory, NAME)
-        if is_moved(os.path.basename(os.path.abspath(partition.directory))):
+        if is_moved(partition.own_name):
             return
         if NAME not in partition.names:
             if partition.broker.is_kraft and any(segment.size for segment in partition.segments):

@@ -1,8 +1,9 @@
 """From PATHs to partitions to findings: a file, a partition directory, a whole log directory, or a stream."""
 
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,10 +25,10 @@ from kseg.verify.checkpoints import CheckpointRule
 from kseg.verify.directory_rules import judge_directory, judge_topic_ids
 from kseg.verify.housekeeping import CleanerRule
 from kseg.verify.leftovers import LeftoverRule
-from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory, state_by_name
 from kseg.verify.metadata_log import MetadataLogRule
 from kseg.verify.partition import Partition, judge_segments
-from kseg.verify.report import Finding, Report, Totals
+from kseg.verify.report import Report, Totals
 from kseg.verify.rule import Rule
 from kseg.verify.topic_ids import TopicIdRule
 
@@ -65,9 +66,11 @@ def judge_partition(
 ) -> Partition:
     """A partition directory. Raises PathError where it cannot be read."""
     names = frozenset(file_names(directory))
-    files = [file for file in segments_among(directory, names) if file.kind != ".checkpoint"]
-    place = parse_partition_name(os.path.basename(os.path.abspath(directory))) or (None, None)
+    own_name = os.path.basename(os.path.abspath(directory))
+    files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
+    place = parse_partition_name(own_name) or (None, None)
     partition = _partition(directory, place, True, settings, report, broker, buffers, names)
+    partition.own_name = own_name
     judge_segments(partition, files, [rule(partition) for rule in RULES], progress)
     return partition
 
@@ -78,7 +81,7 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
     if settings.era_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
-    partition = _partition(directory, (file.topic, file.partition), False, settings, report, BrokerState())
+    partition = _partition(directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic))
     judge_segments(partition, [file], [rule(partition) for rule in RULES], progress)
 
 
@@ -111,7 +114,7 @@ def judge_path(path: str, settings: Settings, report: Report, progress: Progress
         if parse_partition_name(name) is None:
             raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or checkpoint in it)")
     around = directory_around(path)
-    broker = around.broker_state(name) if around is not None else BrokerState()
+    broker = _state(around, name)
     judge_partition(path, settings, report, broker, progress)
 
 
@@ -130,27 +133,33 @@ class Outcome(NamedTuple):
 
     directory: str
     totals: Totals
-    unshown: list[tuple[str, str, int]]
     topic_id: str | None
     failure: str | None
 
 
-def judge_task(
-    task: Task, settings: Settings, show: Callable[[Finding], None], ignored: frozenset[str], progress: Progress,
-    buffers: Buffers,
-) -> Outcome:  # fmt: skip
-    """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others."""
-    report, failure, topic_id = Report(show, ignored), None, None
+def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
+    """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others.
+
+    The totals of the outcome are those of ``report``.
+    """
+    failure = topic_id = None
     try:
         topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
     except (KsegError, OSError) as error:
         failure = str(error)
-    return Outcome(task.directory, report.totals, report.unshown(), topic_id, failure)
+    return Outcome(task.directory, report.totals, topic_id, failure)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
     """Whether partitions that take as long as those before are worth more processes."""
     return seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
+
+
+def _state(directory: LogDirectory | None, name: str) -> BrokerState:
+    if directory is not None:
+        return directory.broker_state(name)
+    place = parse_partition_name(name)
+    return state_by_name(place[0] if place else None)
 
 
 def judge_log_directory(
@@ -159,28 +168,22 @@ def judge_log_directory(
     """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
     if directory is not None:
         judge_directory(directory, report)
-    tasks = [
-        Task(path, directory.broker_state(os.path.basename(path)) if directory is not None else BrokerState())
-        for path in partitions
-    ]
+    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
     topic_ids: dict[str, str] = {}
+    buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
+    outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
+    for done in range(len(tasks)):
+        left = len(tasks) - done
+        if settings.jobs > 1 and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
+            from kseg.verify.processes import judge_together
 
-    def take(outcome: Outcome) -> None:
-        report.take(outcome.totals, outcome.unshown)
+            outcomes = judge_together(tasks[done:], settings, report, progress)
+            began = math.inf
+        outcome = next(outcomes)
         if outcome.failure is not None:
             report.failures.append(outcome.failure)
         name = os.path.basename(outcome.directory)
         if outcome.topic_id is not None and not is_moved(name):
             topic_ids[name] = outcome.topic_id
-
-    buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
-    for i, task in enumerate(tasks):
-        if settings.jobs > 1 and i + 1 < len(tasks) and _is_worth_more(time.monotonic() - began, i, len(tasks) - i):
-            from kseg.verify.processes import judge_together
-
-            for outcome in judge_together(tasks[i:], settings, report.show, report.ignored, progress):
-                take(outcome)
-            break
-        take(judge_task(task, settings, report.show, report.ignored, progress, buffers))
     if directory is not None:
         judge_topic_ids(directory, topic_ids, report)

@@ -13,9 +13,14 @@ from pathlib import Path
 from tests.benchmarks.peers import PeerError, Peers
 from tests.benchmarks.process import printed, timed
 from tests.benchmarks.segments import KINDS, SEEDS, grown
+from tests.benchmarks.small import directory
 
 KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
+VERIFY = [*KSEG, "verify", "--quiet"]
+LOOP = [sys.executable, "-m", "tests.benchmarks.small"]
+SMALL = ((1, 2000), (100, 20), (2000, 1))
+"""Partitions, and segments in each."""
 WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
 WALK_ROUNDS, WARM_ROUNDS = 3, 8
 
@@ -27,7 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
-    parser.add_argument("--only", default="walk,dump,start,interpreted", help="parts (default: all four)")
+    parser.add_argument("--only", default="walk,dump,verify,start,interpreted", help="parts (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
                         help="where segments and jars are kept")  # fmt: skip
     parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
@@ -103,6 +108,24 @@ def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
         row(kind, found["text"], found["json"], java, java / found["text"], java / found["json"], max(peaks) >> 20)
 
 
+def verifies(folder: Path, seeds: Path, rounds: int) -> None:
+    """Whole processes over 2,000 segments of 32 KiB, which are in memory."""
+    print("\nverify of small segments, whole process (kseg : a Python loop that reads each and takes its CRC)")
+    head("partitions x segments", "loop, s", "kseg, s", "kseg : loop", "kseg with one process : loop")
+    for partitions, segments in SMALL:
+        root = str(directory(seeds, partitions, segments, folder))
+        found = best(
+            {
+                "loop": lambda root=root: timed([*LOOP, root])[0],
+                "kseg": lambda root=root: timed([*VERIFY, root])[0],
+                "one": lambda root=root: timed([*VERIFY, "--jobs", "1", root])[0],
+            },
+            3 * rounds,
+        )
+        one, ratio = found["one"] / found["loop"], found["kseg"] / found["loop"]
+        row(f"{partitions} x {segments}", found["loop"], found["kseg"], ratio, one)
+
+
 def starts(folder: Path, seeds: Path, rounds: int) -> None:
     small = folder / "small" / f"{0:020}.log"
     small.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +170,8 @@ def main() -> None:
         walks(files, peers, chosen.rounds)
     if "dump" in parts:
         dumps(files, peers, chosen.rounds)
+    if "verify" in parts:
+        verifies(chosen.folder, chosen.seeds, chosen.rounds)
     if "start" in parts:
         starts(chosen.folder, chosen.seeds, chosen.rounds)
     if "interpreted" in parts:

@@ -13,7 +13,7 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     seed = bytearray((seeds / f"{kind}.log").read_bytes())
-    places = list(_batches(seed))
+    places = batches(seed)
     next_offset = 0
     with path.open("wb") as out:
         while out.tell() < mib << 20:
@@ -24,7 +24,7 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
     return path
 
 
-def _batches(data: bytes) -> "list[tuple[int, int]]":
+def batches(data: bytes | bytearray) -> list[tuple[int, int]]:
     """Position of each batch, and how many offsets it takes."""
     found, position = [], 0
     while position < len(data):

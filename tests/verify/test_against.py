@@ -16,7 +16,7 @@ from kseg.verify import replicas
 from kseg.verify.against import compare_path
 from kseg.verify.comparison import Comparison
 
-from .made import batch_of
+from .made import batch_of, varint
 from .partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
 
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kseg.verify.verification import Settings
+from made import varint
+from partitions import PLAIN, TESTDATA, changed, copied, sealed, spans
 
-from .made import varint
-from .partitions import PLAIN, TESTDATA, changed, copied, sealed, spans
+from kseg.verify.verification import Settings
 
 LAST = "00000000000000000116.log"
 QUICK, FULL, DEEP = 0, 1, 2

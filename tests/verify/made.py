@@ -2,7 +2,7 @@
 
 import struct
 
-from .partitions import sealed
+from partitions import sealed
 
 
 def varint(value: int) -> bytes:

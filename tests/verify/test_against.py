@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import batch_of, varint
+from partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
 
 from kseg.errors import PathError
 from kseg.kernel import COMPILED
 from kseg.verify import replicas
 from kseg.verify.against import compare_path
 from kseg.verify.comparison import Comparison
-
-from .made import batch_of, varint
-from .partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
 
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
 LAST = "00000000000000000116.log"

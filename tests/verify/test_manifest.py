@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
 from kseg.errors import PathError
 from kseg.verify import digests, manifest_check
 from kseg.verify.manifest import Manner, check_manifest, write_manifest
 from kseg.verify.manifest_file import Block
-
-from .partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
 LAST = "00000000000000000116.log"
 

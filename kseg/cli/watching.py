@@ -15,7 +15,10 @@ def progress_over(
     everything: bool = False,
     parts_of: Callable[[str], list[str]] = expand_path,
 ) -> Progress:
-    """Not yet begun; with ``everything`` leftovers are counted too. Looks at no file where nobody watches."""
+    """Not yet begun; with ``everything`` leftovers are counted too. Looks at no file where nobody watches.
+
+    ``parts_of`` gives the partitions and files that a path stands for.
+    """
     progress = Progress(None, quiet)
     if progress.is_on:
         progress.total = _total_bytes(paths, everything, parts_of)

@@ -12,7 +12,7 @@ SHOWN_PER_FILE = 100
 
 
 class Finding(NamedTuple):
-    """One thing found; ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's, None: none is meant.
+    """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None: none is meant.
 
     ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
     """

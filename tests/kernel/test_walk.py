@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from rendering import batch, int64s, message, record
+from rendering import batch as framed
+from rendering import int64s, message, record
 
 from kseg.kernel import frames
 from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
@@ -12,6 +13,12 @@ from kseg.segment.source import open_source
 from kseg.segment.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
 
 RIGHT = frames.CRC_RIGHT | frames.RECORDS_RIGHT
+TIMESTAMP_MS = 1000
+
+
+def batch(records, **fields):
+    """A v2 batch whose header tells the largest timestamp that `records` have."""
+    return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
 
 
 def scanned(data, walk=True, budget=0):
@@ -24,8 +31,11 @@ def scanned(data, walk=True, budget=0):
     return status, states, state[7], state[0]
 
 
-def records(count, start=0, size=10):
-    return [record(start + k, value=b"v" * size) for k in range(count)]
+def records(count, start=0, size=10, key=b"k", first_timestamp_delta=0):
+    return [
+        record(start + k, timestamp_delta=0 if k else first_timestamp_delta, key=key, value=b"v" * size)
+        for k in range(count)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -34,12 +44,27 @@ def records(count, start=0, size=10):
         (batch(records(5)), 5),
         (batch([]), 0),
         (message(0, 0, b"key", b"value"), 1),
-        (message(0, 1, None, b"value"), 1),
+        (message(0, 1, b"", b"value"), 1),
+        (batch(records(2, first_timestamp_delta=-7)), 2),
     ],
-    ids=["v2", "empty", "v0", "v1"],
+    ids=["v2", "empty", "v0", "v1", "falling timestamps"],
 )
 def test_frames_with_nothing_wrong_are_told_so(frame, walked):
     assert scanned(frame) == (frames.DONE, [RIGHT], walked, len(frame))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        batch([*records(3), record(3, value=b"v")]),
+        batch(records(3, key=None)),
+        message(0, 0, None, b"value"),
+        message(0, 1, None, b"value"),
+    ],
+    ids=["one of v2", "all of v2", "v0", "v1"],
+)
+def test_records_without_a_key_are_told(frame):
+    assert scanned(frame)[1] == [RIGHT | frames.NULL_KEYS]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +77,22 @@ def test_frames_with_nothing_wrong_are_told_so(frame, walked):
         batch(records(3), count=3, last_delta=1),
         batch(records(2), count=1),
         batch(records(2), count=-1),
+        batch(records(3), max_timestamp=TIMESTAMP_MS + 1),
+        batch(records(3, first_timestamp_delta=1)),
+        batch([records(1)[0][:1] + b"\x01" + records(1)[0][2:]]),
     ],
-    ids=["compressed", "rubbish", "not rising", "out of range", "too many", "bytes left", "negative"],
+    ids=[
+        "compressed",
+        "rubbish",
+        "not rising",
+        "out of range",
+        "too many",
+        "bytes left",
+        "negative",
+        "max timestamp above",
+        "max timestamp below",
+        "record attributes",
+    ],
 )
 def test_frames_to_be_opened_are_left(frame):
     assert scanned(frame) == (frames.DONE, [frames.CRC_RIGHT], 0, len(frame))

@@ -170,13 +170,15 @@ def test_names_as_a_broker_reads_them(name: str, place: tuple[str, int] | None) 
     assert topic_partition(name) == place
 
 
-@pytest.mark.parametrize(("ending", "severity"), [("delete", "info"), ("future", "info"), ("stray", "warning")])
-def test_partitions_on_their_way_out(tmp_path: Path, ending: str, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "severity"), [("delete-directory", "info"), ("future-directory", "info"), ("stray-directory", "warning")]
+)
+def test_partitions_on_their_way_out(tmp_path: Path, code: str, severity: str) -> None:
     logs = copied(tmp_path)
-    moved = logs / f"dplain-0.0123456789abcdef0123456789abcdef-{ending}"
+    moved = logs / f"dplain-0.0123456789abcdef0123456789abcdef-{code.removesuffix('-directory')}"
     shutil.copytree(logs / "dplain-0", moved)
     found = check(logs)
-    assert found.one(f"{ending}-directory").severity == severity
+    assert found.one(code).severity == severity
     assert set(found.serious) <= {"stray-directory"}
 
 

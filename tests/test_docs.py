@@ -1,6 +1,7 @@
 """The manual and the README against the commands: nothing is undocumented, and what is shown is what happens."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,17 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         yield name, command
 
 
-def options(command: click.Command) -> Iterator[str]:
+def options_of(command: click.Command) -> Iterator[click.Option]:
     parent = None if command is main else main.make_context("kseg", [], resilient_parsing=True)
     context = click.Context(command, parent, help_option_names=["-h", "--help"])
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option) and not parameter.hidden:
-            yield from [*parameter.opts, *parameter.secondary_opts]
+            yield parameter
+
+
+def options(command: click.Command) -> Iterator[str]:
+    for parameter in options_of(command):
+        yield from [*parameter.opts, *parameter.secondary_opts]
 
 
 def mentions(text: str, option: str) -> bool:
@@ -78,6 +84,66 @@ def test_a_page_names_no_option_that_is_gone() -> None:
         listed = re.findall(r"^\.It Fl (.*)$", (ROOT / "man" / f"kseg-{name}.1").read_text("utf-8"), re.MULTILINE)
         named = {"-" + option for line in listed for option in re.findall(r"(?:^|Fl )(-?[\w-]+)", line)}
         assert named - set(options(command)) == set()
+
+
+def examples(page: str) -> list[list[str]]:
+    """The arguments of ``kseg`` in each line of a page that shows a command, pipelines cut into their parts."""
+    lines = re.findall(r"^\.D[l1] (.*)$", (ROOT / "man" / page).read_text("utf-8"), re.MULTILINE)
+    words = (shlex.split(part) for line in lines for part in re.split(r"[|>]", line))
+    return [found[1:] for found in words if found[:1] == ["kseg"]]
+
+
+PAGES = [("kseg.1", main), *((f"kseg-{name}.1", command) for name, command in commands())]
+
+
+@pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
+def test_every_option_has_an_example(page: str, command: click.Command) -> None:
+    """An entry alone does not show how an option is meant."""
+    shown = {argument.partition("=")[0] for arguments in examples(page) for argument in arguments}
+    missing = [
+        parameter.opts for parameter in options_of(command) if not shown & {*parameter.opts, *parameter.secondary_opts}
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (command, arguments[1:])
+        for page, command in PAGES
+        for arguments in examples(page)
+        if command is not main and arguments[0] == command.name
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_every_example_can_be_typed(
+    command: click.Command, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options, and what they are given, as the command takes them; a module of one's own may have any function."""
+    own = [argument.partition(":") for argument in arguments if re.fullmatch(r"\w+:\w+", argument)]
+    for module, _, function in own:
+        (tmp_path / f"{module}.py").write_text(f"def {function}(data): return data\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    parent = main.make_context("kseg", [], resilient_parsing=True)
+    if {"-h", "--help"} & set(arguments):
+        with pytest.raises(click.exceptions.Exit) as ended:
+            command.make_context(command.name, list(arguments), parent)
+        assert ended.value.exit_code == 0
+        return
+    context = command.make_context(command.name, list(arguments), parent)
+    assert context.params["paths"] or context.params["files"]
+
+
+@pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
+def test_every_option_is_in_a_test(page: str, command: click.Command) -> None:
+    """Of the command line's own tests, so that an option which is wired to nothing is noticed."""
+    told = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests/cli").glob("*.py")))
+    missing = [
+        parameter.opts
+        for parameter in options_of(command)
+        if not any(mentions(told, option) for option in (*parameter.opts, *parameter.secondary_opts))
+    ]
+    assert (page, missing) == (page, [])
 
 
 def test_every_command_is_in_the_readme_and_the_main_page() -> None:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.cli.decoding import asked_decoder, decoder_options, offsets_parts, topic_decoder
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
-from kseg.cli.questions import Questions, content_decoder, content_options, question_options
+from kseg.cli.questions import Questions, content_options, question_options
 from kseg.cli.side_files import side_file_options, side_printer
 from kseg.cli.views import progress_of, view_options, view_printer
 from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
@@ -65,14 +66,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
 )
 @click.option("--era", type=click.Choice(["0.7"]), help="Read files as those of 0.6 and 0.7 whatever their suffix.")
-@click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
-@click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
-@click.option(
-    "--cluster-metadata-decoder", is_flag=True, help="Decode the records of __cluster_metadata and its snapshots."
-)
-@click.option("--remote-log-metadata-decoder", is_flag=True, help="Decode the records of __remote_log_metadata.")
-@click.option("--share-group-state-decoder", is_flag=True, help="Decode the records of __share_group_state.")
-@click.option("--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata.")
+@decoder_options
 @click.option(
     "--fetch-response", is_flag=True, help="The files are captured answers to fetch requests, of 0.6 and 0.7."
 )
@@ -97,6 +91,9 @@ def command(**options: Any) -> int:
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
     options["summary"] = options["summary"] or options["what_if"] is not None
+    options["committed_offsets"] |= options["offsets_decoder"] and options["form"] == "table"
+    if options["committed_offsets"] and options["form"] == "text":
+        options["form"] = "table"
     keep_freed_memory()
     with open_sink(options["output"]) as sink:
         return Dump(sink, options).run()
@@ -113,16 +110,18 @@ class Dump:
         self.options = options
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.scratch = Scratch(options["max_batch_bytes"])
-        decoder = _decoder(options)
-        contents = options["print_data_log"] or decoder is not None
+        decoder = asked_decoder(options)
+        contents = options["print_data_log"] or options["committed_offsets"] or decoder is not None
         deep = options["deep_iteration"] or contents
-        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder)
+        choose = topic_decoder(options)
+        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder, choose)
         self.questions = Questions(options, self.scratch, self.notices)
         self.is_selective = self.questions.is_asked or options["limit"] is not None or self._reads_committed
         self.sink = sink
         self.printer = self._make_printer(sink, style)
         self.paths = all_paths(options["paths"], options["files"])
-        self.progress = progress_of(options, self.paths, sink)
+        self.parts_of = offsets_parts if options["committed_offsets"] else expand_path
+        self.progress = progress_of(options, self.paths, sink, self.parts_of)
         self.notices.before = self.progress.erase
         self._side: SidePrinter | None = None
         self.left: int | None = options["limit"]
@@ -136,7 +135,7 @@ class Dump:
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
         """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
-        if view := view_printer(self.options, sink, style, self.scratch):
+        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
             return view
         if self.options["form"] == "json":
             from kseg.output.jsonl import JsonLinesPrinter as Form
@@ -158,6 +157,8 @@ class Dump:
             except EndOfDumpError:
                 self.printer.finish()
             self.progress.erase()
+            if self.options["committed_offsets"] and not self.printer.files and not self.status:
+                self._failed("no partition of __consumer_offsets is in any PATH", 3)
             self.printer.close()
         self._summarize()
         errors = self.printer.errors
@@ -183,10 +184,12 @@ class Dump:
 
     def _path(self, path: str) -> None:
         try:
-            parts = expand_path(path)
+            parts = self.parts_of(path)
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
+        if self.options["committed_offsets"] and parts != [path]:
+            self.printer.add_directory(path)
         for part in parts:
             try:
                 self._part(part)
@@ -392,13 +395,3 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
     from kseg.sidefiles.kinds import side_file
 
     return side_file(file.path)
-
-
-def _decoder(options: dict[str, Any]) -> Any:
-    """The first decoder that is asked for, in kafka-dump-log's order, else formats; None without any."""
-    for name in ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state"):
-        if options[name.replace("-", "_") + "_decoder"]:
-            from kseg.decoders import decoder
-
-            return decoder(name, options["redact"])
-    return content_decoder(options)

@@ -4,6 +4,7 @@ import os
 
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.sink import Sink
 from kseg.output.transactions import json_line, text_line
 from kseg.segment.files import SegmentFile, list_segments
@@ -32,6 +33,6 @@ def list_open(
         for transaction in found:
             sink.write(json_line(transaction, now, path, logs[0]))
         return
-    sink.write(os.fsencode(f"Open transactions: {os.path.normpath(path)}\n"))
+    sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for transaction in found:
         sink.write(text_line(transaction, now).encode() + b"\n")

@@ -11,7 +11,7 @@ from kseg.errors import KsegError
 from kseg.formats.compressing import Target, parse_target
 from kseg.formats.rows import Scratch
 from kseg.output.paint import Paint
-from kseg.output.printer import Printer, Style
+from kseg.output.printer import Style
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.segment.files import expand_path, segments_at
@@ -80,9 +80,17 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def view_printer(options: dict[str, Any], sink: Sink, style: Style, scratch: Scratch) -> Printer | None:
-    """The printer of the view that is asked for; None for text and JSON. Raises UsageError for what excludes itself."""
+def view_printer(
+    options: dict[str, Any], sink: Sink, style: Style, scratch: Scratch, warn: Callable[[str], None]
+) -> Any:
+    """The printer of the view that is asked for; None for text and JSON. ``warn`` is given lines for standard error.
+
+    Raises UsageError for what excludes itself.
+    """
     form, summary = options["form"], options["summary"]
+    others = options["as_hex"] or summary or options["open_transactions"] or options["everything"]
+    if options["committed_offsets"] and others:
+        raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
     if options["as_hex"] and (summary or form != "text"):
         raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
     if summary and form == "table":
@@ -106,23 +114,41 @@ def view_printer(options: dict[str, Any], sink: Sink, style: Style, scratch: Scr
             sink, scratch, as_json=form == "json", paint=paint, what_if=options["what_if"], sample=options["sample"],
             jobs=options.get("jobs") or os.cpu_count() or 1,
         )  # fmt: skip
-    if form == "table":
-        from kseg.output.table import TablePrinter
+    width = _width(sink, PIPED_TABLE_WIDTH)
+    committed: Any = None
+    if options["committed_offsets"] or (form == "table" and options["decode"]):
+        from kseg.output.committed_offsets import CommittedOffsetsPrinter
 
-        return TablePrinter(sink, style, scratch, paint=paint, width=_width(sink, PIPED_TABLE_WIDTH))
-    return None
+        committed = CommittedOffsetsPrinter(
+            sink, style, scratch, as_json=form == "json", warn=warn, paint=paint, width=width, now=options["now"]
+        )
+        if options["committed_offsets"]:
+            return committed
+    if form != "table":
+        return None
+    from kseg.output.table import TablePrinter
+
+    table = TablePrinter(sink, style, scratch, paint=paint, width=width)
+    if committed is None:
+        return table
+    from kseg.output.topic_tables import TopicTables
+
+    return TopicTables(table, committed)
 
 
-def progress_of(options: dict[str, Any], paths: list[str], sink: Sink) -> Progress:
+def progress_of(
+    options: dict[str, Any], paths: list[str], sink: Sink, parts_of: Callable[[str], list[str]] = expand_path
+) -> Progress:
     """Progress over the bytes of all paths; none where the output itself is watched."""
-    quiet = options["quiet"] or (sink.is_terminal and not options["summary"])
+    is_gathered = options["summary"] or options["committed_offsets"]
+    quiet = options["quiet"] or (sink.is_terminal and not is_gathered)
     progress = Progress(None, quiet)
     if progress.is_on:
-        progress.total = _total_bytes(paths, options["everything"])
+        progress.total = _total_bytes(paths, options["everything"], parts_of)
     return progress
 
 
-def _total_bytes(paths: list[str], everything: bool) -> int | None:
+def _total_bytes(paths: list[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
     """Bytes of all segments that the paths stand for; None where one cannot be told."""
     total = 0
     for path in paths:
@@ -130,7 +156,7 @@ def _total_bytes(paths: list[str], everything: bool) -> int | None:
             return None
         try:
             total += sum(
-                os.path.getsize(file.path) for part in expand_path(path) for file in segments_at(part, everything)
+                os.path.getsize(file.path) for part in parts_of(path) for file in segments_at(part, everything)
             )
         except (KsegError, OSError):
             return None  # the pass over it will say why

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from kseg.decoders.decoded import Decoded, Decoder
 
-__all__ = ["FOR_TOPIC", "Decoded", "Decoder", "decoder"]
+__all__ = ["FOR_TOPIC", "Decoded", "Decoder", "decoder", "name_for"]
 
 _MODULES = {
     "offsets": "consumer_offsets",
@@ -21,6 +21,14 @@ _MODULES = {
 }
 
 FOR_TOPIC = {f"__{module}": name for name, module in _MODULES.items()}
+
+
+def name_for(topic: str | None, kind: str = ".log") -> str | None:
+    """What `decoder` calls the decoder for segments of a topic; None for a topic that is not internal.
+
+    KRaft snapshots, of the kind ".checkpoint", hold cluster metadata wherever they lie.
+    """
+    return "cluster-metadata" if kind == ".checkpoint" else FOR_TOPIC.get(topic or "")
 
 
 def decoder(name: str, redact: bool = False) -> Decoder:

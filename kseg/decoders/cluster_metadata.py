@@ -6,7 +6,7 @@ Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``)
 import re
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.cluster_metadata import RECORDS
 from kseg.formats.schema import MessageError, json_text
@@ -29,7 +29,7 @@ class ClusterMetadataDecoder:
     def __init__(self, redact: bool = False):
         self._redact = redact
 
-    def decode(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""
         try:
             record = read_framed(value, RECORDS)

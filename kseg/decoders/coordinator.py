@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.formats.schema import Message, MessageError, json_text
 
 TOMBSTONE = "<DELETE>"
@@ -31,7 +31,7 @@ class CoordinatorDecoder:
         self._values = values
         self._refine = refine
 
-    def decode(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; see `kseg.decoders.decoded.Decoder`."""
         if key is None:
             # The only case where Kafka's tool stops: it throws this text. We print it and go on.

@@ -1,7 +1,11 @@
 """What every decoder of internal records gives back, and the protocol that it keeps."""
 
 import base64
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
+
+Headers = Iterable[tuple[bytes, bytes | None]]
+"""A record's headers in their order, keys and values; KIP-82 gives them to deserializers."""
 
 
 class Decoded(NamedTuple):
@@ -20,8 +24,11 @@ class Decoded(NamedTuple):
 class Decoder(Protocol):
     """Decodes the records of one internal topic. Never raises for bad bytes: the texts say what is wrong with them."""
 
-    def decode(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
-        """One record; `offset` is its Kafka offset, which error texts name. Control records are not for decoders."""
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
+        """One record; `offset` is its Kafka offset, which error texts name. Control records are not for decoders.
+
+        Internal topics have no `headers` that say anything; the formats of a user's keys and values look at them.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.remote_log_metadata import RECORDS
 from kseg.formats.schema import MessageError
@@ -26,7 +26,7 @@ _NO_VALUE = (
 class RemoteLogMetadataDecoder:
     """Decodes __remote_log_metadata."""
 
-    def decode(self, key: bytes | None, value: bytes | None, offset: int) -> Decoded:
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""
         shown: Any = None
         try:

@@ -10,7 +10,10 @@
 
 confluent is a magic byte 0 and the schema's id (int32), or a magic byte 1 and its GUID (16 bytes), then the payload.
 Any bytes may begin like that, and a zero byte is valid UTF-8: auto never takes it for granted. It is sure only where a
-record header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them.
+record header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them, those
+for Protobuf with the message's place in the schema behind them: zigzag varints, their number first.
+
+A function of your own that has a parameter ``headers`` is given the record's headers, as Kafka's deserializers are.
 
 Whatever the bytes: a text that says what is wrong, never an exception.
 """
@@ -19,12 +22,12 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kseg.decoders.decoded import Decoded, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.formats import utf8
 from kseg.formats.java_decimal import double_text, float_text
 
@@ -60,17 +63,10 @@ class ValuesDecoder:
         self._key_format = key_format
         self._value_format = value_format
 
-    def decode(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        offset: int,
-        headers: Iterable[tuple[bytes, bytes | None]] = (),
-    ) -> Decoded:
-        """One record. Its ``headers``, where they are given, tell the formats auto and confluent of a schema."""
-        schemas = {name: data for name, data in headers if name in (KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER)}
-        key_shown = _shown(self._key_format, key, schemas.get(KEY_SCHEMA_HEADER))
-        value_shown = _shown(self._value_format, value, schemas.get(VALUE_SCHEMA_HEADER))
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
+        """One record. Its ``headers`` tell the formats auto and confluent of a schema."""
+        key_shown = _shown(self._key_format, key, headers, KEY_SCHEMA_HEADER)
+        value_shown = _shown(self._value_format, value, headers, VALUE_SCHEMA_HEADER)
         return Decoded(
             None if key_shown is None else key_shown.text,
             None if value_shown is None else value_shown.text,
@@ -97,12 +93,19 @@ def load(name: str) -> Format:
     raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
 
 
-def _shown(form: Format, data: bytes | None, schema: bytes | None) -> Shown | None:
+def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: bytes) -> Shown | None:
     if data is None:
         return None
     try:
-        if schema is not None and form in (_auto, _confluent):
-            return _with_schema_header(data, schema)
+        if isinstance(form, _Foreign):
+            return form(data, headers)
+        if form in (_auto, _confluent):
+            # Of several headers of a name the last counts, as Headers.lastHeader has it.
+            schema = next(
+                (held for name, held in reversed(tuple(headers)) if name == schema_header and held is not None), None
+            )
+            if schema is not None:
+                return _with_schema_header(form, data, schema)
         return form(data)
     except UnfitError as error:
         return Shown(f"<{error}: {_abridged(data)}>", undecodable(data, str(error)))
@@ -224,8 +227,28 @@ def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
     return None
 
 
-def _with_schema(name: str, schema: Any, payload: bytes) -> Shown:
-    found = {name: schema, "payload": _utf8(payload).value}
+def _message_indexes(data: bytes) -> list[int] | None:
+    """Where in a Protobuf schema a message is: the zigzag varints after a schema's id; None where they are none.
+
+    Their number comes first; 0 alone stands for the first message of the schema.
+    """
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 35:
+            return None
+        if byte < 0x80:
+            numbers.append((number >> 1) ^ -(number & 1))
+            number = shift = 0
+    if shift or not numbers or numbers[0] != len(numbers) - 1:
+        return None
+    return numbers[1:] or [0]
+
+
+def _with_schema(schema: dict[str, Any], payload: bytes) -> Shown:
+    found = {**schema, "payload": _utf8(payload).value}
     return Shown(json.dumps(found, ensure_ascii=False, separators=(",", ":")), found)
 
 
@@ -233,15 +256,47 @@ def _confluent(data: bytes) -> Shown:
     found = _schema_of(data)
     if found is None:
         raise UnfitError("no schema id before a payload: neither 0 and an int32, nor 1 and a GUID")
-    return _with_schema(found[0], found[1], data[found[2] :])
+    return _with_schema({found[0]: found[1]}, data[found[2] :])
 
 
-def _with_schema_header(data: bytes, header: bytes) -> Shown:
-    """A schema that a header of the record names: the data are all payload."""
+def _with_schema_header(form: Format, data: bytes, header: bytes) -> Shown:
+    """A schema that a header of the record names: the data are all payload. Other headers of that name say nothing."""
     found = _schema_of(header)
-    if found is None or found[2] != len(header):
-        return _auto(data)
-    return _with_schema(found[0], found[1], data)
+    if found is None:
+        return form(data)
+    schema = {found[0]: found[1]}
+    if found[2] < len(header):
+        indexes = _message_indexes(header[found[2] :])
+        if indexes is None:
+            return form(data)
+        schema["messageIndexes"] = indexes
+    return _with_schema(schema, data)
+
+
+class _Foreign:
+    """A function of the user's as a format; ``headers`` are for one that has a parameter of that name."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        self._function = function
+        self._takes_headers = _takes_headers(function)
+
+    def __call__(self, data: bytes, headers: Headers = ()) -> Shown:
+        more = {"headers": [tuple(header) for header in headers]} if self._takes_headers else {}
+        try:
+            return _result(self._function(data, **more))
+        except Exception as error:  # a record that the function cannot read must not end the dump
+            raise UnfitError(f"{self._name}: {_named(error)}") from error
+
+
+def _takes_headers(function: Callable[..., Any]) -> bool:
+    import inspect
+
+    try:
+        found = inspect.signature(function).parameters.get("headers")
+    except (TypeError, ValueError):  # some built-in functions have none to be read
+        return False
+    return found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
 
 
 def _foreign(name: str) -> Format:
@@ -254,15 +309,7 @@ def _foreign(name: str) -> Format:
         raise FormatError(f"{name}: {_named(error)} (modules are looked for on PYTHONPATH)") from error
     if not callable(function):
         raise FormatError(f"{name}: is not callable")
-
-    def show(data: bytes) -> Shown:
-        try:
-            result = function(data)
-            return _result(result)
-        except Exception as error:  # a record that the function cannot read must not end the dump
-            raise UnfitError(f"{name}: {_named(error)}") from error
-
-    return show
+    return _Foreign(name, function)
 
 
 def _result(result: Any) -> Shown:

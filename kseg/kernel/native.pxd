@@ -47,8 +47,6 @@ cdef extern from "native.h" nogil:
     void native_setup "kseg_native_setup"()
     unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
     unsigned int crc32 "kseg_crc32"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
-    unsigned int crc32c_shift "kseg_crc32c_shift"(unsigned int state, unsigned long long n)
-    unsigned int crc32_shift "kseg_crc32_shift"(unsigned int state, unsigned long long n)
     unsigned int crc32c_range "kseg_crc32c_range"(unsigned int before, unsigned int through, unsigned long long n)
     unsigned int crc32_range "kseg_crc32_range"(unsigned int before, unsigned int through, unsigned long long n)
     # For tests: any of the path_count ways that this processor has, by number.
@@ -56,3 +54,9 @@ cdef extern from "native.h" nogil:
     const char* path_name "kseg_path_name"(int path)
     unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
     unsigned int crc32_by "kseg_crc32_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
+    unsigned int crc32c_range_by "kseg_crc32c_range_by"(
+        int path, unsigned int before, unsigned int through, unsigned long long n
+    )
+    unsigned int crc32_range_by "kseg_crc32_range_by"(
+        int path, unsigned int before, unsigned int through, unsigned long long n
+    )

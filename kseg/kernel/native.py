@@ -94,7 +94,7 @@ def crc32_range(before, through, n):
     return through ^ _shift(_IEEE, before, n)
 
 
-# A register is a polynomial over GF(2), bit 31 its x^0; checksum.h tells more. Entry k is x^(8 * 2^k), and there are
+# A register is a polynomial over GF(2), bit 31 its x^0; polynomial.h tells more. Entry k is x^(8 * 2^k), and there are
 # enough for any 64-bit n.
 _CASTAGNOLI, _IEEE = 0x82F63B78, 0xEDB88320
 _powers: dict[int, list[int]] = {}

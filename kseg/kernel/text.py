@@ -37,6 +37,7 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
+        FRAME_STATE,
         FRAME_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -63,6 +64,7 @@ else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
+        FRAME_STATE,
         FRAME_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -345,6 +347,8 @@ def write_batches(
             if status > 1:
                 state[6] = 2 * header_capacity + 8
                 return 4 if status == 14 else 2
+        elif not frame[FRAME_STATE] & 1 and not flags & F_LINE_ONLY:
+            return 2
         if state[2] == 0:
             if not put_frame_line(out, capacity, p, length, frame, state):
                 state[6] = 2 * capacity

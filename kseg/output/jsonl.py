@@ -13,7 +13,7 @@ from typing import Any
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import jsonl as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.output.printer import Printer, Span, all_rows
+from kseg.output.printer import STATE_OUT, Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
@@ -53,6 +53,7 @@ class JsonLinesPrinter(Printer):
     _context: tuple[bytes, bytes, bytes]
 
     def enter(self, file: SegmentFile) -> None:
+        super().enter(file)
         self._file = file
         self._name, self._topic = name_value(file.path), name_value(file.topic)
         name = encode(self._name)
@@ -152,6 +153,8 @@ class JsonLinesPrinter(Printer):
         for i, record in enumerate(records_of(rows, kind)):
             if first <= i < stop:
                 self._render_rows(render, i, i + 1)
+                if record.headers and not batch.is_control:
+                    self._add_header_values(record)
                 self._take_back(2)
                 self._put(self._rest_of_record(batch, record) + b"}\n")
         self._flags = flags
@@ -162,12 +165,21 @@ class JsonLinesPrinter(Printer):
             from kseg.formats.control import control_object, parse_control  # with its schemas it takes 6 ms
 
             return b',"control":' + encode(control_object(parse_control(record.key, record.value)))
-        decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+        decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
         return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
+
+    def _add_header_values(self, record: Record) -> None:
+        """Puts the values into the headers of the line written last, which the kernel has written without contents."""
+        end = self._state[STATE_OUT]
+        start = self._out.rfind(b"\n", 0, end - 1) + 1
+        # Within a string of JSON no quote follows a comma but behind a backslash.
+        self._take_back(end - self._out.index(b',"headers":[', start, end))
+        shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
+        self._put(b',"headers":' + encode(shown) + b"}\n")
 
     def _take_back(self, count: int) -> None:
         """Removes the last bytes written, which are still in the output: a line is never flushed at its end."""
-        self._state[3] -= count
+        self._state[STATE_OUT] -= count
 
     def _records_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
         held: dict[str, Any] | None = None

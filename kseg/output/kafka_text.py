@@ -5,13 +5,13 @@ and on a terminal control characters are escaped. 0.7 files, which that tool doe
 manner.
 """
 
-import os
 from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import text as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.printer import (
     STATE_NEXT,
     STATE_ORIGIN,
@@ -32,8 +32,11 @@ from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 class KafkaTextPrinter(Printer):
     """Writes a dump as text."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    _flags: int
+
+    def enter(self, file: SegmentFile) -> None:
+        super().enter(file)
+        self._file = file
         style = self.style
         self._flags = (
             kernel.DEEP * style.deep
@@ -42,12 +45,9 @@ class KafkaTextPrinter(Printer):
             | kernel.ESCAPE * style.escape
         )
 
-    def enter(self, file: SegmentFile) -> None:
-        self._file = file
-
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
-        self._put(b"Dumping " + os.fsencode(os.path.normpath(file.path) if file.path != "-" else "-") + b"\n")
+        self._put(b"Dumping " + name_bytes(as_java_writes(file.path), self.style.escape) + b"\n")
         if file.kind == ".checkpoint":
             if file.base_offset is None:
                 self._put(b"KRaft bootstrap snapshot\n")
@@ -126,7 +126,7 @@ class KafkaTextPrinter(Printer):
 
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))
         else:
-            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
             parts = [f"key: {decoded.key_text}"] if decoded.key_text is not None else []
             parts += [f"payload: {decoded.payload_text}"] if decoded.payload_text is not None else []
             shown = "".join(f" {part}" for part in parts)
@@ -147,7 +147,7 @@ class KafkaTextPrinter(Printer):
         self.errors += 1
         if not is_told:
             return
-        name = os.fsencode(self._file.name)
+        name = name_bytes(self._file.name, self.style.escape)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
     def _batch_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:

@@ -46,6 +46,8 @@ class Notices:
 
 def on_one_line(message: str) -> str:
     """The message with a backslash escape for each character that a terminal would not show as itself."""
+    if message.isprintable():
+        return message
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 

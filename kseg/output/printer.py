@@ -1,7 +1,7 @@
 """What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kseg.formats.rows import Rows, Scratch, int64s
@@ -23,7 +23,8 @@ Span = tuple[int, int]
 class Style:
     """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
 
-    A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects.
+    A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects. ``choose`` may give a file one of its
+    own, whose records are shown with their contents then.
     """
 
     deep: bool = False
@@ -31,6 +32,12 @@ class Style:
     skip_metadata: bool = False
     escape: bool = False
     decoder: Any = None
+    choose: Callable[[SegmentFile], Any] | None = None
+
+    def of(self, file: SegmentFile) -> "Style":
+        """The style of one file."""
+        found = self.choose(file) if self.choose is not None else None
+        return self if found is None else replace(self, deep=True, contents=True, decoder=found)
 
 
 class Printer:
@@ -41,7 +48,7 @@ class Printer:
 
     def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
         self.sink = sink
-        self.style = style
+        self.style = self._style = style
         self.scratch = scratch
         self.errors = 0
         self._out = bytearray(OUTPUT_BYTES)
@@ -49,7 +56,7 @@ class Printer:
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
-        raise NotImplementedError
+        self.style = self._style.of(file)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -80,8 +87,7 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
-        is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
-        if is_irregular or reader.era_07 or self.style.decoder is not None:
+        if reader.era_07 or self.style.decoder is not None:
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
             return

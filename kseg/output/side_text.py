@@ -5,10 +5,10 @@ on: a refused entry of a .txnindex is a damage line, an index entry that leads t
 """
 
 import os
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from kseg.output.file_names import as_java_writes
 from kseg.output.kafka_text import printable
 from kseg.output.side_fields import fields
 from kseg.output.side_printer import SidePrinter
@@ -147,11 +147,6 @@ _TIME_REPORTS = (
     ),
     ("offset-not-found", "The following indexed offsets are not found", "Indexed offset: %d, found log offset: %d"),
 )
-
-
-def as_java_writes(path: str) -> str:
-    """A path as java.io.File shows it: no doubled and no last slash."""
-    return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
 def _absolute(path: str) -> str:

@@ -1,11 +1,12 @@
 """Where results go: standard output or a file that appears whole or not at all."""
 
 import os
+import re
 import select
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from kseg.errors import PathError, StoppedHalfwayError
@@ -13,11 +14,15 @@ from kseg.limits import OUTPUT_BYTES
 
 STANDARD_OUTPUT = "-"
 
+_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
+"""DEL and the C1 controls in UTF-8, which JSON leaves as they are and terminals obey (U+009B is ESC [)."""
+
 
 class Sink:
     """Gathers output and writes it in large pieces to a descriptor.
 
-    Raises BrokenPipeError as the system does, StoppedHalfwayError for any other reason why it cannot be written.
+    A terminal is given no DEL and no C1 control. Raises BrokenPipeError as the system does, StoppedHalfwayError for any
+    other reason why it cannot be written.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -25,6 +30,7 @@ class Sink:
         self._name = name
         self._pieces: list[bytes] = []
         self._gathered = 0
+        self._cut = b""
         self.is_terminal = os.isatty(descriptor)
 
     def write(self, data: bytes) -> None:
@@ -44,8 +50,17 @@ class Sink:
             self._pieces.clear()
             self._gathered = 0
 
+    def _harmless(self, view: Any) -> memoryview:
+        """What a terminal may be given, controls as the escapes of JSON; all that can show them as bytes is JSON."""
+        data = self._cut + bytes(view)
+        self._cut = data[-1:] if data.endswith(b"\xc2") else b""
+        data = data[: len(data) - len(self._cut)]
+        return memoryview(_CONTROLS.sub(lambda found: b"\\u00%02x" % found[0][-1], data))
+
     def _write_all(self, view: Any) -> None:
         done = 0
+        if self.is_terminal:
+            view = self._harmless(view)
         try:
             while done < len(view):
                 try:
@@ -102,22 +117,17 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 
 @contextmanager
 def _replace(target: str, path: str) -> Iterator[Sink]:
-    import tempfile
+    from kseg.output.termination import temporary_file
 
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=os.path.dirname(target))
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            descriptor, temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
         sink = Sink(descriptor, path)
         yield sink
         sink.flush()
         _put_in_place(descriptor, temporary, target, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 def _put_in_place(descriptor: int, temporary: str, target: str, path: str) -> None:

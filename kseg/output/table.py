@@ -12,6 +12,7 @@ from typing import Any
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.native import ROW_WIDTH
+from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_span, shown_time
 from kseg.output.printer import Printer, Span, Style
@@ -27,16 +28,6 @@ SLACK = 4
 """Columns of the line that are kept free for numbers that grow."""
 WIDE = 120
 _PREVIEW_BYTES = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table. Where lines are too short for all, those of the highest ``rank`` go first, 0 never."""
-
-    title: str
-    rank: int = 0
-    is_number: bool = True
-    color: str | None = None
 
 
 COLUMNS = (
@@ -95,12 +86,13 @@ class TablePrinter(Printer):
         super().__init__(sink, style, scratch)
         self._paint = paint or Paint()
         self._width = max(width, 40)
-        self._columns: list[tuple[Column, int]] = []
+        self._columns: Columns | None = None
         self._rows: list[Row] = []
         self._totals = Totals()
         self._files = 0
 
     def begin(self, file: SegmentFile) -> None:
+        self.enter(file)
         self._files += 1
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
@@ -207,7 +199,7 @@ class TablePrinter(Printer):
         elif not self.style.contents:
             rest = f"key {_size(record.key)}, value {_size(record.value)}{_headers(record)}"
         elif self.style.decoder is not None:
-            decoded = self.style.decoder.decode(record.key, record.value, record.offset)
+            decoded = self.style.decoder.decode(record.key, record.value, record.offset, record.headers)
             rest = f"{decoded.key_text or 'null'}: {decoded.payload_text or 'null'}"
         else:
             rest = f"{_shown(record.key)}: {_shown(record.value)}{_headers(record)}"
@@ -234,33 +226,17 @@ class TablePrinter(Printer):
                 column.title: max(len(column.title), *(len(found.get(column.title, "-")) for found in held))
                 for column in COLUMNS
             }
-            left = list(COLUMNS)
-            for column in sorted((column for column in COLUMNS if column.rank), key=lambda column: -column.rank):
-                if sum(widths[kept.title] + 1 for kept in left) - 1 + SLACK > self._width:
-                    left.remove(column)
-            self._columns = [(column, widths[column.title]) for column in left]
-            titles = {column.title: column.title for column in left}
-            self._put_line(self._paint(self._aligned(titles, None), bold=True))
+            self._columns = Columns(COLUMNS, widths, self._width - SLACK)
+            self._put_line(self._columns.title(self._paint))
         for row in rows:
             self._put_row(row)
 
     def _put_row(self, row: Row) -> None:
         found, line, color = row
-        if found is None:
-            self._put_line(self._paint(line, color) if color else line)
+        if found is not None and self._columns is not None:
+            self._put_line(self._columns.line(found, self._paint, color))
         else:
-            self._put_line(self._aligned(found, color or ""))
-
-    def _aligned(self, found: dict[str, str], color: str | None) -> str:
-        """Cells side by side; ``color`` of all of them, empty: each its own, None: none."""
-        shown = []
-        for column, width in self._columns:
-            text = found.get(column.title, "-")
-            padded = f"{text:>{width}}" if column.is_number else f"{text:<{width}}"
-            if column is self._columns[-1][0]:
-                padded = padded.rstrip()
-            shown.append(padded if color is None else self._paint(padded, color or column.color))
-        return " ".join(shown)
+            self._put_line(self._paint(line, color) if color else line)
 
     def _footer(self) -> list[str]:
         totals = self._totals

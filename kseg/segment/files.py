@@ -19,6 +19,7 @@ SIDE_NAMES = (
 )  # fmt: skip
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
 METADATA_TOPIC = "__cluster_metadata"
+OFFSETS_TOPIC = "__consumer_offsets"
 LAST_OFFSET = (1 << 63) - 1
 LAST_BASE_07 = 1 << 62
 """0.7 adds byte positions to the number in a name: above this the sums would not be int64."""

@@ -117,7 +117,7 @@ class SegmentSurvey:
 
     def _starts(self) -> Iterator[tuple[int, int]]:
         """Ranges that begin where an intact batch seems to; the last one ends with the file."""
-        state, table = int64s(8), memoryview(bytearray(4)).cast("I")
+        state, table = int64s(frames.STATE_SIZE), memoryview(bytearray(4)).cast("I")
         state[2] = -1
         size, start = self.source.size, 0
         while size - start > 2 * PART_BYTES:

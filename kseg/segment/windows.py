@@ -32,7 +32,7 @@ class Windows:
         self._buffer = bytearray(WINDOW_BYTES)
         self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
-        self._state = int64s(8)
+        self._state = int64s(kernel.STATE_SIZE)
         self._state[2], self._state[6] = -1, walk
         self.position = position
 

@@ -8,15 +8,18 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name, segment_file
+from kseg.sidefiles.kinds import side_file
 from kseg.verify.batches import BatchRule
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.epochs import EpochRule
+from kseg.verify.indexes import IndexRule
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.producers import ProducerRule
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
+from kseg.verify.side_files import judge_side_file
 
-RULES: tuple[type[Rule], ...] = (BatchRule, ProducerRule, EpochRule)
+RULES: tuple[type[Rule], ...] = (BatchRule, IndexRule, ProducerRule, EpochRule)
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
 
 
@@ -43,12 +46,16 @@ def judge_partition(
 
 
 def judge_file(path: str, settings: Settings, report: Report, progress: Callable[[int], None]) -> None:
-    """One segment, by itself and against the side files beside it. Raises PathError where it cannot be read."""
+    """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
+    be read."""
     file = segment_file(path)
     if settings.era_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
     partition = _partition(directory, (file.topic, file.partition), False, settings, report, BrokerState())
+    if not file.is_segment and path != "-" and (side := side_file(path)):
+        judge_side_file(partition, side, progress)
+        return
     judge_segments(partition, [file], [rule(partition) for rule in RULES], progress)
 
 

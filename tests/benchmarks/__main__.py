@@ -13,10 +13,13 @@ from pathlib import Path
 from tests.benchmarks.peers import PeerError, Peers
 from tests.benchmarks.process import printed, timed
 from tests.benchmarks.segments import KINDS, SEEDS, grown
+from tests.benchmarks.wreckage import WRECKS, wrecked
 
 KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
 WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
+RUNS = [sys.executable, "-m", "tests.benchmarks.runs"]
+WRECK_KINDS = ("1k", "tiny")
 WALK_ROUNDS, WARM_ROUNDS = 3, 8
 
 Measure = Callable[[], float]
@@ -27,7 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
-    parser.add_argument("--only", default="walk,dump,start,interpreted", help="parts (default: all four)")
+    parser.add_argument("--only", default="walk,dump,start,interpreted,wreck", help="parts (default: all five)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
                         help="where segments and jars are kept")  # fmt: skip
     parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
@@ -121,6 +124,20 @@ def starts(folder: Path, seeds: Path, rounds: int) -> None:
     row("kseg dump of 340 bytes", 1000 * found["small"], found["small"] / found["click"])
 
 
+def wrecks(folder: Path, seeds: Path, files: dict[str, Path], mib: int, rounds: int) -> None:
+    """The processor's time that the reader takes over wreckage; an input is made, read and removed."""
+    print("\nthe reader over wrecked segments (processor time : that of the intact segment)")
+    head("input", "wreck", "s", ": intact")
+    for kind in [kind for kind in WRECK_KINDS if kind in files]:
+        intact = printed([*RUNS, str(files[kind]), str(rounds)])[0]
+        row(kind, "none", intact, 1.0)
+        for wreck in WRECKS:
+            path = wrecked(seeds, kind, wreck, mib, folder)
+            seconds = printed([*RUNS, str(path), str(rounds)])[0]
+            path.unlink()
+            row(kind, wreck, seconds, seconds / intact)
+
+
 def interpreted(folder: Path, seeds: Path, kinds: list[str]) -> None:
     head("interpreted kernel", "M records/s")
     for kind in kinds:
@@ -151,6 +168,8 @@ def main() -> None:
         starts(chosen.folder, chosen.seeds, chosen.rounds)
     if "interpreted" in parts:
         interpreted(chosen.folder, chosen.seeds, kinds)
+    if "wreck" in parts:
+        wrecks(chosen.folder, chosen.seeds, files, chosen.mib, chosen.rounds)
 
 
 if __name__ == "__main__":

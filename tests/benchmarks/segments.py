@@ -13,21 +13,22 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     seed = bytearray((seeds / f"{kind}.log").read_bytes())
-    places = list(_batches(seed))
+    places = batches(seed)
     next_offset = 0
     with path.open("wb") as out:
         while out.tell() < mib << 20:
-            for position, offsets in places:
+            for position, _, offsets in places:
                 seed[position : position + 8] = next_offset.to_bytes(8, "big")
                 next_offset += offsets
             out.write(seed)
     return path
 
 
-def _batches(data: bytes) -> "list[tuple[int, int]]":
-    """Position of each batch, and how many offsets it takes."""
+def batches(data: bytes | bytearray) -> list[tuple[int, int, int]]:
+    """Position and bytes of each batch, and how many offsets it takes."""
     found, position = [], 0
     while position < len(data):
-        found.append((position, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
-        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        found.append((position, size, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
+        position += size
     return found

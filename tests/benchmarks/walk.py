@@ -51,7 +51,7 @@ class Range:
 
 def boundaries(descriptor: int, size: int, parts: int) -> list[int]:
     """Where batches begin that cut the file in ``parts``, and its end."""
-    state, table = memoryview(bytearray(64)).cast("q"), memoryview(bytearray(4)).cast("I")
+    state, table = memoryview(bytearray(8 * frames.STATE_SIZE)).cast("q"), memoryview(bytearray(4)).cast("I")
     state[2] = -1
     with mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as mapping:
         starts = [size * k // parts for k in range(1, parts)]

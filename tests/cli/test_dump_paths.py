@@ -42,6 +42,24 @@ def dumped(kseg: Kseg, *arguments: object) -> list[str]:
     return [line.removeprefix("Dumping ") for line in done.lines if line.startswith("Dumping ")]
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("./orders-0/{}", "./orders-0/{}"),
+        ("orders-0//{}", "orders-0/{}"),
+        ("orders-0/../orders-0/{}", "orders-0/../orders-0/{}"),
+        ("./orders-0/", "./orders-0/{}"),
+    ],
+)
+def test_a_path_is_shown_as_kafka_shows_it(
+    path: str, shown: str, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """java.io.File folds doubled slashes and nothing else."""
+    partition(tmp_path, "orders-0")
+    monkeypatch.chdir(tmp_path)
+    assert dumped(kseg, path.format(NAME)) == [shown.format(NAME)]
+
+
 def test_a_partition_is_read_by_base_offset(tmp_path: Path, kseg: Kseg) -> None:
     names = ["00000000000000000009.log", "00000000000000000010.log", "99.log", "100.log"]
     folder = partition(tmp_path, "t-0", *names)

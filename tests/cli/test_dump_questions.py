@@ -158,3 +158,30 @@ def test_a_pipe_can_be_asked_too(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) ->
         found = kseg("dump", "--format", "json", "--print-data-log", "--offsets", "100..101", "-").of_type("record")
     assert [record["offset"] for record in found] == [100, 101]
     assert json.dumps(found)
+
+
+SCHEMA_IDS = TESTDATA / "kafka-4.3.1/committed/schema-ids-0"
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
+def test_schemas_that_headers_name_are_shown(kseg: Kseg) -> None:
+    shown = [record["value"] for record in records(kseg, "--value-format", "confluent", SCHEMA_IDS)]
+    assert shown[:3] == [
+        {"schemaGuid": GUID, "payload": '{"a":1}'},
+        {"schemaGuid": GUID, "messageIndexes": [1, 2, 3], "payload": {"base64": "CJYB"}},
+        {"schemaId": 10, "payload": "{}"},
+    ]
+    assert set(shown[3]) == {"error", "base64"}
+    keys = [record["key"] for record in records(kseg, "--key-format", "auto", SCHEMA_IDS)]
+    assert keys == ["k1", {"schemaId": 7, "payload": "k2"}, "k3", "k4"]
+    for form in ("text", "table"):
+        lines = kseg("dump", "--format", form, "--value-format", "auto", SCHEMA_IDS).lines
+        assert sum(f'{{"schemaGuid":"{GUID}"' in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_a_format_leaves_headers_as_they_are(limit: int, kseg: Kseg) -> None:
+    plain = records(kseg, "--limit", limit, SCHEMA_IDS)
+    assert any(header["value"] for record in plain for header in record["headers"])
+    shown = records(kseg, "--limit", limit, "--value-format", "hex", SCHEMA_IDS)
+    assert [record["headers"] for record in shown] == [record["headers"] for record in plain]

@@ -74,8 +74,13 @@ def test_a_full_disk_is_half_way(form: str) -> None:
     assert shell("kseg --help > /dev/full").returncode == 4
 
 
-def test_an_interrupt_is_130_and_leaves_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "message"),
+    [(signal.SIGINT, 130, b"kseg: interrupted\n"), (signal.SIGTERM, -signal.SIGTERM, b""), (signal.SIGHUP, -1, b"")],
+)
+def test_a_signal_leaves_no_file(number: signal.Signals, status: int, message: bytes, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "out").write_text("old")
     arguments = ["dump", "-o", "out", str(SEGMENT), "fifo"]
     process = subprocess.Popen([*COMMAND, *arguments], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
@@ -83,10 +88,18 @@ def test_an_interrupt_is_130_and_leaves_no_file(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     time.sleep(0.3)  # from the temporary file to waiting for somebody to open the FIFO
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, b"kseg: interrupted\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
+    assert (process.returncode, err) == (status, message)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "out"]
+    assert (tmp_path / "out").read_text() == "old"
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """Under nohup a closed terminal ends nothing."""
+    script = 'trap "" HUP; mkfifo fifo; kseg dump -o out "$1" fifo & sleep 0.7; kill -HUP $!; : > fifo; wait $!'
+    done = shell(script, SEGMENT, cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "out").exists()) == (0, True), done.stderr
 
 
 def test_an_interrupt_in_the_middle_of_printing_is_130(large: Path) -> None:
@@ -181,7 +194,7 @@ def test_devices_are_no_segments(path: str) -> None:
     assert (done.returncode, done.stderr.decode()) == (3, f"kseg: {path}: not a regular file\n")
 
 
-def on_terminal(*arguments: str) -> bytes:
+def on_terminal(*arguments: str | bytes) -> bytes:
     """What a terminal of 80 columns is given."""
     command = [*COMMAND, *arguments]
     process, terminal = pty.fork()
@@ -206,6 +219,25 @@ def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:
     shown = on_terminal("dump", "--print-data-log", str(source)).replace(b"\r\n", b"\n")
     assert len(shown) > 10_000
     assert {character for character in shown if character < 32 or character == 127} == {10}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dump"], ["dump", "--all"], ["dump", "--summary"], ["dump", "--hex"], ["dump", "--format", "table"],
+        ["dump", "--open-transactions"], ["dump", "--format", "json"], ["dump", "-v", "--offsets", "7"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_terminal_is_given_no_control_characters_of_names(arguments: list[str], tmp_path: Path) -> None:
+    # In JSON a name that is no UTF-8 is base64.
+    folder = tmp_path / f"a\x1b]0;b\x07\u009b2J{'' if 'json' in arguments else chr(0xDCFF)}\x7f-0"
+    folder.mkdir()
+    (folder / SEGMENT.name).write_bytes(SEGMENT.read_bytes() + b"\xff" * 5)
+    (folder / "00000000000000000000.index").write_bytes(bytes(8))
+    shown = on_terminal(*arguments, "--color", "never", os.fsencode(folder)).replace(b"\r\n", b"\n").decode()
+    assert "]0;b" in shown
+    assert [char for char in shown if char != "\n" and not char.isprintable()] == []
 
 
 def test_errors_on_a_terminal_are_colored() -> None:

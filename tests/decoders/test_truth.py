@@ -11,7 +11,12 @@ from kseg.formats.control import control_text, parse_control
 
 TESTDATA = Path(__file__).parents[2] / "testdata"
 DECODED = ".dump-4.3.1.decoded.txt.gz"
-DUMPS = sorted(TESTDATA.glob(f"*/*/truth/__*/*{DECODED}"))
+DUMPS = [
+    dump
+    for dump in sorted(TESTDATA.glob(f"*/*/truth/__*/*{DECODED}"))
+    # The walker of the tests' own reads v2 alone.
+    if (dump.parents[2] / dump.parent.name / dump.name.removesuffix(DECODED)).read_bytes()[16] == 2
+]
 # A record's line up to where control info, key or payload follow.
 METADATA = re.compile(r"\| offset: .*? headerKeys: \[[^]]*\]")
 

@@ -107,6 +107,39 @@ def test_a_schema_in_a_header() -> None:
     assert decoder("hex", "hex").decode(None, b"a", 0, headers).payload_text == "61"
 
 
+@pytest.mark.parametrize(
+    "header, told",
+    [
+        (b"\1" + GUID.bytes + b"\6\2\4\6", {"schemaGuid": str(GUID), "messageIndexes": [1, 2, 3]}),
+        (b"\1" + GUID.bytes + b"\0", {"schemaGuid": str(GUID), "messageIndexes": [0]}),
+        (b"\0\0\0\0\7\2\x80\1", {"schemaId": 7, "messageIndexes": [64]}),
+        (b"\1" + GUID.bytes + b"\4\2", None),
+        (b"\1" + GUID.bytes + b"\2\x80", None),
+        (b"\1" + GUID.bytes + b"\2" + b"\x80" * 9 + b"\1", None),
+        (b"\1" + GUID.bytes[:15], None),
+        (b"\2" + GUID.bytes, None),
+        (b"", None),
+    ],
+)  # fmt: skip
+def test_a_schema_header_of_protobuf(header: bytes, told: dict[str, object] | None) -> None:
+    decoded = decoder("auto", "auto").decode(b"k", b"\x08\x96\1", 0, [(b"__value_schema_id", header)])
+    payload = {"base64": "CJYB"}
+    assert decoded.value == (payload if told is None else {**told, "payload": payload})
+    assert decoded.key == "k"
+
+
+def test_of_headers_of_a_name_the_last_counts() -> None:
+    headers = [(b"__key_schema_id", b"\0\0\0\0\1"), (b"__key_schema_id", b"\0\0\0\0\2")]
+    assert decoder("confluent", "auto").decode(b"k", None, 0, headers).key == {"schemaId": 2, "payload": "k"}
+    headers.append((b"__key_schema_id", None))
+    assert decoder("auto", "auto").decode(b"k", None, 0, headers).key == {"schemaId": 2, "payload": "k"}
+
+
+def test_confluent_looks_before_the_payload_where_a_header_says_nothing() -> None:
+    shown = decoder("auto", "confluent").decode(None, b"\0\0\0\0\7{}", 0, [(b"__value_schema_id", b"?")])
+    assert shown.value == {"schemaId": 7, "payload": "{}"}
+
+
 @pytest.mark.parametrize("package", ["org.apache.kafka.tools.api", "kafka.serializer"])
 def test_decoder_classes_read_what_is_in_front(package: str) -> None:
     """ByteBuffer.getInt, as in IntegerDecoder, does not mind what follows."""
@@ -138,6 +171,14 @@ def strange(data):
 def infinite(data):
     return float("inf")
 number = 5
+def with_headers(data, *, headers):
+    return [data.decode(), headers]
+class Callable:
+    def __call__(self, data, headers=None):
+        return {"names": [name.decode() for name, _ in headers]}
+instance = Callable()
+def gathers(data, **headers):
+    return len(headers)
 """
 
 
@@ -157,6 +198,19 @@ def test_a_function_of_ones_own(own_module: str) -> None:
     decoded = decoder(value_format=f"{own_module}:broken").decode(None, b"a", 0)
     assert decoded.payload_text == "<own_formats:broken: KeyError: b'a': 0x61>"
     assert decoded.value["base64"] == "YQ=="
+
+
+def test_a_function_of_ones_own_is_given_headers(own_module: str) -> None:
+    """KIP-82: deserializers are given the record's headers."""
+    headers = [(b"trace", b"\1"), (b"empty", None)]
+
+    def shown(name: str) -> str | None:
+        return decoder(value_format=f"{own_module}:{name}").decode(b"k", b"v", 0, headers).payload_text
+
+    assert shown("with_headers") == "['v', [(b'trace', b'\\x01'), (b'empty', None)]]"
+    assert shown("instance") == "{'names': ['trace', 'empty']}"
+    assert shown("gathers") == "0"
+    assert shown("Readers.total") == "{'total': 118}"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import mmap
 import random
 import re
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,13 @@ RANGES = [
     (CASTAGNOLI, native.crc32c_range),
     (IEEE, checksum.crc32_range),
     (IEEE, native.crc32_range),
+    *((CASTAGNOLI, partial(checksum.range_by, path, True)) for path in checksum.paths()),
+    *((IEEE, partial(checksum.range_by, path, False)) for path in checksum.paths()),
 ]
-ranges = pytest.mark.parametrize("polynomial, compute", RANGES, ids=["crc32c", "crc32c-py", "crc32", "crc32-py"])
+NAMES = [f"{name}-{path}" for name in ("crc32c", "crc32") for path in checksum.paths()]
+ranges = pytest.mark.parametrize(
+    "polynomial, compute", RANGES, ids=["crc32c", "crc32c-py", "crc32", "crc32-py", *NAMES]
+)
 
 
 @ranges

@@ -1,0 +1,165 @@
+"""Which committed offsets of __consumer_offsets count: what a group coordinator knows when it has read the log.
+
+A commit with a producer id is pending until a marker ends its transaction: COMMIT makes it count unless a later record
+has set the same offset, ABORT drops it. A null value removes an offset, the pending ones of every transaction too. The
+two key versions of commits, 0 and 1, mean the same. Source: OffsetMetadataManager, GroupCoordinatorShard and
+CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447. That an offset is past its retention removes nothing: the
+coordinator writes a null value when it drops it.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kseg.decoders.consumer_offsets import decoder
+from kseg.formats.control import ABORT, COMMIT, parse_control
+from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.segment.batches import Batch, RecordBatch
+from kseg.segment.items import records_of
+
+_NO_PRODUCER = -1
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
+_LENGTH = struct.Struct(">h")
+_PARTITION_BYTES = 4
+
+Spans = Callable[[Rows], Iterable[tuple[int, int]]]
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that a group has committed; ``record_offset`` is where the commit stands in __consumer_offsets.
+
+    Timestamps are in ms. ``leader_epoch``, ``expire_timestamp`` and ``topic_id`` are None where the commit has none.
+    Where the value cannot be decoded ``error`` says why, and ``offset`` and what follows it are None.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    record_offset: int
+    offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_timestamp: int | None = None
+    expire_timestamp: int | None = None
+    topic_id: str | None = None
+    error: str | None = None
+
+
+_Held = tuple[int, bytes, bytes]
+"""Offset of the record, its key and its value; decoded when it is known to count."""
+
+
+class CommittedOffsets:
+    """Replays one partition of __consumer_offsets. What it holds grows with the offsets that count or are pending.
+
+    ``undecodable`` counts keys of commits that could not be read, and batches whose records stop making sense.
+    """
+
+    def __init__(self) -> None:
+        self.undecodable = 0
+        self._offsets: dict[bytes, _Held] = {}
+        self._pending: dict[int, dict[bytes, _Held]] = defaultdict(dict)
+        self._pending_in: dict[bytes, set[int]] = defaultdict(set)
+
+    @property
+    def pending(self) -> int:
+        """Commits in transactions that no marker has ended."""
+        return sum(map(len, self._pending.values()))
+
+    def add(self, batch: Batch, spans: Spans | None = None) -> None:
+        """The next batch of the partition; ``spans`` picks the rows (first, stop) that are looked at, None: all."""
+        producer_id = batch.header.producer_id if isinstance(batch, RecordBatch) else _NO_PRODUCER
+        try:
+            for rows in batch.rows():
+                for first, stop in ((0, rows.count),) if spans is None else spans(rows):
+                    if batch.is_control:
+                        self._end(producer_id, rows, first, stop)
+                    else:
+                        self._take(producer_id, rows, first, stop)
+        except UndecodableError:
+            self.undecodable += 1
+
+    def found(self) -> Iterator[CommittedOffset]:
+        """The offsets that count, in no order."""
+        read = decoder()
+        for record_offset, key, value in self._offsets.values():
+            decoded = read.decode(key, value, record_offset)
+            place = decoded.key["data"]
+            if "error" in decoded.value:
+                yield CommittedOffset(**place, record_offset=record_offset, error=decoded.value["error"])
+                continue
+            data: dict[str, Any] = decoded.value["data"]
+            topic_id = data.get("topicId", _NO_TOPIC_ID)
+            yield CommittedOffset(
+                **place,
+                record_offset=record_offset,
+                offset=data["offset"],
+                leader_epoch=_unset(data.get("leaderEpoch", -1)),
+                metadata=data["metadata"],
+                commit_timestamp=data["commitTimestamp"],
+                expire_timestamp=_unset(data.get("expireTimestamp", -1)),
+                topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+            )
+
+    def _take(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
+        columns, payload = rows.rows, rows.payload
+        for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
+            start, size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
+            key = bytes(payload[start : start + max(size, 0)])
+            if not key.startswith((_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT)):
+                continue
+            place = _place(key)
+            value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
+            if place is None:
+                self.undecodable += 1
+            elif size < 0:
+                self._remove(place)
+            else:
+                self._put(producer_id, place, (columns[at + ROW_OFFSET], key, bytes(payload[value : value + size])))
+
+    def _put(self, producer_id: int, place: bytes, held: _Held) -> None:
+        if producer_id == _NO_PRODUCER:
+            self._offsets[place] = held
+        else:
+            self._pending[producer_id][place] = held
+            self._pending_in[place].add(producer_id)
+
+    def _remove(self, place: bytes) -> None:
+        self._offsets.pop(place, None)
+        for producer_id in self._pending_in.pop(place, ()):
+            self._pending[producer_id].pop(place, None)
+
+    def _end(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:
+        part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
+        for record in records_of(part):
+            kind = parse_control(record.key, record.value).type_id
+            if kind not in (ABORT, COMMIT):
+                continue
+            for place, held in self._pending.pop(producer_id, {}).items():
+                others = self._pending_in[place]
+                others.discard(producer_id)
+                if not others:
+                    del self._pending_in[place]
+                if kind == COMMIT and (place not in self._offsets or held[0] > self._offsets[place][0]):
+                    self._offsets[place] = held
+
+
+def _place(key: bytes) -> bytes | None:
+    """The part of a commit's key that names group, topic and partition; None where it does not reach that far."""
+    at = 2
+    for _ in ("group", "topic"):
+        if len(key) < at + _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(key, at)
+        if length < 0:
+            return None
+        at += _LENGTH.size + length
+    end = at + _PARTITION_BYTES
+    return key[2:end] if end <= len(key) else None
+
+
+def _unset(number: int) -> int | None:
+    return None if number == -1 else number

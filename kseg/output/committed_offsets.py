@@ -1,0 +1,242 @@
+"""Committed offsets of consumer groups: a table for people, or one object a line.
+
+Everything is read before the first line is written, as a later record may set, remove or end what an earlier one began.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+
+from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
+from kseg.errors import KsegError
+from kseg.formats.rows import Rows, Scratch
+from kseg.output.columns import Column, Columns
+from kseg.output.jsonl import encode
+from kseg.output.notices import on_one_line
+from kseg.output.paint import Paint, cells, clipped, shown_span, shown_time
+from kseg.output.printer import Printer, Span, Style
+from kseg.output.sink import Sink
+from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+from kseg.sidefiles.partitions import Partitions
+
+COLUMNS = (
+    Column("GROUP", is_number=False),
+    Column("TOPIC", is_number=False),
+    Column("PARTITION"),
+    Column("OFFSET", color="cyan"),
+    Column("LOG END", 4),
+    Column("LAG"),
+    Column("COMMITTED", 3, is_number=False),
+    Column("AGE", 1, is_number=False),
+    Column("EXPIRES", 6, is_number=False),
+    Column("EPOCH", 5),
+    Column("METADATA", 2, is_number=False),
+)
+LEAST_METADATA_WIDTH = 12
+
+Key = tuple[str, str, int]
+
+
+class CommittedOffsetsPrinter(Printer):
+    """Reads __consumer_offsets and lists at the end what is committed; several partitions make one list.
+
+    Lags are counted to the log ends in the log directories that the files lie in, and in those of `add_directory`.
+    ``now`` (ms since the epoch) is what ages count to; None: the newest timestamp that is read.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        style: Style,
+        scratch: Scratch,
+        *,
+        as_json: bool,
+        warn: Callable[[str], None],
+        paint: Paint | None = None,
+        width: int = 80,
+        now: int | None = None,
+    ) -> None:
+        super().__init__(sink, style, scratch)
+        self._as_json = as_json
+        self._warn = warn
+        self._paint = paint or Paint()
+        self._width = max(width, 40)
+        self._now = now
+        self._newest = -1
+        self._partitions = Partitions(scratch)
+        self._directories: set[str] = set()
+        self._replay = CommittedOffsets()
+        self._place: str | None = None
+        self._found: dict[Key, CommittedOffset] = {}
+        self._pending = self._undecodable = self._wrong_batches = 0
+        self._damaged_ranges = self._damaged_bytes = 0
+        self.files = 0
+
+    def add_directory(self, directory: str) -> None:
+        """A log directory whose partitions are known from now on."""
+        directory = os.path.abspath(directory)
+        if directory in self._directories:
+            return
+        self._directories.add(directory)
+        try:
+            self._partitions.add(directory)
+        except KsegError as error:
+            self._warn(f"{error}; its log ends are not known")
+
+    def begin(self, file: SegmentFile) -> None:
+        self.files += 1
+        place = os.path.dirname(os.path.abspath(file.path))
+        if place != self._place:
+            self._settle()
+            self._place = place
+        if file.topic is not None:
+            self.add_directory(os.path.dirname(place))
+
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        for i in range(run.count):
+            self.batch(reader.batch(run, i, keep=False))
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        if not batch.is_valid:
+            self._wrong_batches += 1  # nothing that it says is to be believed
+            self.errors += 1
+            return
+        self._newest = max(self._newest, batch.max_timestamp)
+        undecodable = self._replay.undecodable
+        self._replay.add(batch, spans)
+        self.errors += self._replay.undecodable > undecodable
+
+    def damage(self, damage: Damage) -> None:
+        self.errors += 1
+        self._damaged_ranges += 1
+        self._damaged_bytes += damage.length
+
+    def finish(self) -> None:
+        """Nothing is known before the last file has been read."""
+
+    def close(self) -> None:
+        """Writes the list."""
+        self._settle()
+        found = sorted(self._found.values(), key=attrgetter("group", "topic", "partition"))
+        if self._as_json:
+            for offset in found:
+                self.sink.write(self._json_line(offset))
+            for line in self._doubts():
+                self._warn(line)
+        else:
+            for line in [*self._table(found), *self._footer(found)]:
+                self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        self.sink.flush()
+
+    def _settle(self) -> None:
+        """Ends a partition. Where two know of the same offset, as copies of one do, the newest commit counts."""
+        for offset in self._replay.found():
+            key = offset.group, offset.topic, offset.partition
+            other = self._found.get(key)
+            if other is None or (other.commit_timestamp or -1) <= (offset.commit_timestamp or -1):
+                self._found[key] = offset
+            self._newest = max(self._newest, offset.commit_timestamp or -1)
+            self.errors += offset.error is not None
+        self._pending += self._replay.pending
+        self._undecodable += self._replay.undecodable
+        self._replay = CommittedOffsets()
+
+    def _log_end(self, found: CommittedOffset) -> int | None:
+        """Of the partition that the offset is of: one made anew under the same name, with another id, is another."""
+        here = self._partitions.topic_id(found.topic, found.partition) if found.topic_id is not None else None
+        if here is not None and here != found.topic_id:
+            return None
+        try:
+            return self._partitions.log_end_offset(found.topic, found.partition)
+        except KsegError as error:
+            self._warn(f"{error}; the log end is not known")
+            return None
+
+    def _age(self, found: CommittedOffset) -> int | None:
+        now = self._newest if self._now is None else self._now
+        return None if found.commit_timestamp is None or found.commit_timestamp < 0 else now - found.commit_timestamp
+
+    def _json_line(self, found: CommittedOffset) -> bytes:
+        end = self._log_end(found)
+        shown = {
+            "type": "committedOffset",
+            "group": found.group,
+            "topic": found.topic,
+            "partition": found.partition,
+            "offset": found.offset,
+            "leaderEpoch": found.leader_epoch,
+            "metadata": found.metadata,
+            "commitTimestamp": found.commit_timestamp,
+            "expireTimestamp": found.expire_timestamp,
+            "topicId": found.topic_id,
+            "recordOffset": found.record_offset,
+            "logEndOffset": end,
+            "lag": None if end is None or found.offset is None else end - found.offset,
+            "ageMs": self._age(found),
+        }
+        if found.error is not None:
+            shown["error"] = found.error
+        return encode(shown) + b"\n"
+
+    def _cells(self, found: CommittedOffset) -> dict[str, str]:
+        shown = {
+            "GROUP": on_one_line(found.group),
+            "TOPIC": on_one_line(found.topic),
+            "PARTITION": str(found.partition),
+        }
+        if found.offset is None:
+            return shown | {"OFFSET": "?", "METADATA": on_one_line(found.error or "")}
+        shown |= {"OFFSET": str(found.offset), "METADATA": on_one_line(found.metadata or "")}
+        end, age = self._log_end(found), self._age(found)
+        if end is not None:
+            shown |= {"LOG END": str(end), "LAG": str(end - found.offset)}
+        if age is not None and found.commit_timestamp is not None:
+            shown |= {"COMMITTED": shown_time(found.commit_timestamp), "AGE": shown_span(age) if age >= 0 else "-"}
+        if found.expire_timestamp is not None:
+            shown["EXPIRES"] = shown_time(found.expire_timestamp)
+        if found.leader_epoch is not None:
+            shown["EPOCH"] = str(found.leader_epoch)
+        return shown
+
+    def _table(self, found: list[CommittedOffset]) -> Iterator[str]:
+        if not found:
+            return
+        widths = {column.title: len(column.title) for column in COLUMNS}
+        used = set()
+        for offset in found:
+            for title, text in self._cells(offset).items():
+                widths[title] = max(widths[title], cells(text))
+                used |= {title} if text else set()
+        used |= {"LAG"}
+        metadata = widths["METADATA"]
+        widths["METADATA"] = min(metadata, LEAST_METADATA_WIDTH)
+        columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
+        room = max(columns.room("METADATA", self._width), widths["METADATA"])
+        yield columns.title(self._paint)
+        for offset in found:
+            shown = self._cells(offset)
+            shown["METADATA"] = clipped(shown["METADATA"], room)
+            is_odd = offset.offset is None or shown.get("LAG", "").startswith("-")
+            yield columns.line(shown, self._paint, "red" if is_odd else None)
+
+    def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
+        groups = len({offset.group for offset in found})
+        partitions = len({(offset.topic, offset.partition) for offset in found})
+        yield self._paint(f"{len(found):,} committed offsets: {groups:,} groups, {partitions:,} partitions", bold=True)
+        if self._pending:
+            yield f"in transactions that have not ended, and not counted: {self._pending:,}"
+        for line in self._doubts():
+            yield self._paint(line, "red")
+
+    def _doubts(self) -> Iterator[str]:
+        """Why an offset here may be older than the last one committed, or one that was removed may still be here."""
+        if self._damaged_ranges or self._wrong_batches:
+            yield (
+                f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes; batches with problems: "
+                f"{self._wrong_batches:,}; commits in them are not known"
+            )
+        if self._undecodable:
+            yield f"commits that could not be decoded: {self._undecodable:,}"

@@ -1,0 +1,212 @@
+"""``kseg dump --committed-offsets``: what a broker says that groups have committed, from its files alone."""
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .command import TESTDATA, Kseg
+
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+TRUTH = [json.loads(line) for line in (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()]
+LEGACY = [
+    (TESTDATA / "kafka-0.8.2.2/codecs", "__consumer_offsets-0", "0"),
+    (TESTDATA / "kafka-1.1.1/txn", "__consumer_offsets-1", "1"),
+]
+FIELDS = ["group", "topic", "partition", "offset", "leaderEpoch", "metadata", "logEndOffset"]
+OFFSETS = COMMITTED / "__consumer_offsets-1"
+LOG = OFFSETS / "00000000000000000000.log"
+
+
+def committed(kseg: Kseg, *arguments: object, status: int = 0) -> list[dict[str, Any]]:
+    done = kseg("dump", "--committed-offsets", "--format", "json", *arguments)
+    assert done.status == status, done.err
+    return done.of_type("committedOffset")
+
+
+def short(found: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{name: offset[name] for name in names or FIELDS} for offset in found]
+
+
+def test_the_offsets_are_those_that_the_broker_knows(kseg: Kseg) -> None:
+    """Transactions that were committed, aborted, overtaken, left open; deleted offsets, groups and topics."""
+    found = committed(kseg, COMMITTED)
+    assert short(found) == TRUTH
+    assert [offset["lag"] for offset in found] == [offset["logEndOffset"] - offset["offset"] for offset in TRUTH]
+    assert len({offset["group"] for offset in found}) == 11
+
+
+@pytest.mark.parametrize(("folder", "name", "key_type"), LEGACY, ids=["0.8.2.2", "1.1.1"])
+def test_old_keys_and_values(folder: Path, name: str, key_type: str, kseg: Kseg) -> None:
+    """Where no transaction is aborted the newest commit of each key counts: of Kafka's own lines, the last ones."""
+    text = gzip.decompress((folder / "truth" / name / f"{LOG.name}.dump-4.3.1.decoded.txt.gz").read_bytes()).decode()
+    newest = {}
+    for line in re.findall(r'key: (\{"type":"[01]".*) payload: (\{.*\})$', text, re.MULTILINE):
+        key, value = map(json.loads, line)
+        assert key["type"] == key_type
+        newest[tuple(key["data"].values())] = value["data"]
+    assert "ABORT" not in text
+    assert newest
+    names = ["offset", "metadata", "commitTimestamp", "expireTimestamp"]
+    assert {
+        (offset["group"], offset["topic"], offset["partition"]): [offset[name] for name in names]
+        for offset in committed(kseg, folder / name)
+    } == {key: [data.get(name) for name in names] for key, data in newest.items()}
+
+
+def test_the_table_says_the_same(kseg: Kseg) -> None:
+    done = kseg("dump", "--committed-offsets", COMMITTED)
+    assert (done.status, done.err) == (0, "")
+    title, *rows = done.lines[: len(TRUTH) + 1]
+    assert title.split() == "GROUP TOPIC PARTITION OFFSET LOG END LAG COMMITTED AGE EPOCH METADATA".split()
+    assert [row.split()[:6] for row in rows] == [
+        [str(offset[name]) for name in ("group", "topic", "partition", "offset", "logEndOffset")]
+        + [str(offset["logEndOffset"] - offset["offset"])]
+        for offset in TRUTH
+    ]
+    assert r"naïve \x1b[31m\tmetadata" in done.out.decode()
+    assert done.lines[len(TRUTH) + 1 :] == [
+        "15 committed offsets: 11 groups, 4 partitions",
+        "in transactions that have not ended, and not counted: 1",
+    ]
+
+
+def test_a_table_of_offsets_is_this_one(kseg: Kseg) -> None:
+    expected = kseg("dump", "--committed-offsets", COMMITTED).out
+    assert kseg("dump", "--committed-offsets", "--format", "table", COMMITTED).out == expected
+    assert kseg("dump", "--offsets-decoder", "--format", "table", COMMITTED).out == expected
+    partitions = sorted(COMMITTED.glob("__consumer_offsets-*"), reverse=True)
+    assert kseg("dump", "--offsets-decoder", "--format", "table", *partitions).out == expected
+    batches = [path for path in sorted(COMMITTED.iterdir()) if path.name not in ("truth", "README.md", *OFFSETS_NAMES)]
+    auto = kseg("dump", "--decode", "auto", "--format", "table", COMMITTED).out
+    assert auto == kseg("dump", "--format", "table", *batches).out + b"\n" + expected
+
+
+OFFSETS_NAMES = ("__consumer_offsets-0", "__consumer_offsets-1")
+
+
+def test_a_lag_takes_the_partition(kseg: Kseg, tmp_path: Path) -> None:
+    """Of another log directory, too: a broker may have several."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for name in OFFSETS_NAMES:
+        shutil.copytree(COMMITTED / name, first / name)
+    unknown = committed(kseg, first)
+    assert short(unknown, *FIELDS[:-1]) == [{name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH]
+    assert {(offset["logEndOffset"], offset["lag"]) for offset in unknown} == {(None, None)}
+    assert kseg("dump", "--committed-offsets", first).lines[1].split()[3:5] == ["99", "-"]
+    for name in ("orders-0", "orders-1", "empty-0", "again-0"):
+        shutil.copytree(COMMITTED / name, second / name)
+    shutil.copytree(COMMITTED / "orders-1", second / f"orders-0.{'0' * 32}-delete")
+    assert short(committed(kseg, first, second)) == TRUTH
+    assert short(committed(kseg, second, first)) == TRUTH
+
+
+def test_a_topic_made_anew_is_another(kseg: Kseg, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(COMMITTED, logs)
+    (logs / "orders-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAQA")
+    ends = {(o["topic"], o["partition"], o["topicId"] is None): o["logEndOffset"] for o in committed(kseg, logs)}
+    assert ends["orders", 0, False] is None
+    assert ends["orders", 0, True] == 21
+    assert ends["orders", 1, False] == 15
+
+
+def test_what_was_committed_at_a_record(kseg: Kseg) -> None:
+    def at(last: int) -> dict[tuple[str, int], int]:
+        found = committed(kseg, "--offsets", f"..{last}", OFFSETS)
+        return {(offset["group"], offset["partition"]): offset["offset"] for offset in found}
+
+    assert at(2) == {("billing", 0): 6}
+    assert at(11)["deleted-group", 0] == 3
+    assert ("deleted-group", 0) not in at(13)
+    # Offsets 28 and 29: a commit in a transaction, and its marker.
+    assert ("streams-like", 1) not in at(28)
+    assert at(29)["streams-like", 1] == 3
+    assert (at(36).get(("overtaken", 0)), at(37)["overtaken", 0], at(38)["overtaken", 0]) == (None, 6, 6)
+
+
+def test_ages_count_to_the_newest_record_or_to_a_time(kseg: Kseg) -> None:
+    found = committed(kseg, COMMITTED)
+    stamps = [offset["commitTimestamp"] for offset in found]
+    assert 0 < max(stamps) + min(offset["ageMs"] for offset in found) - max(stamps) < 10_000
+    later = max(stamps) + 86_400_000
+    shown = committed(kseg, "--now", later, COMMITTED)
+    assert [offset["ageMs"] for offset in shown] == [later - stamp for stamp in stamps]
+    assert " 1 d 0 h " in kseg("dump", "--committed-offsets", "--now", later, COMMITTED).lines[1]
+
+
+def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
+    data = LOG.read_bytes()
+    folder = tmp_path / OFFSETS.name
+    folder.mkdir()
+    (folder / LOG.name).write_bytes(data[:1300] + bytes([data[1300] ^ 1]) + data[1301:] + b"nonsense")
+    done = kseg("dump", "--committed-offsets", folder)
+    assert done.status == 1
+    assert done.lines[-1] == (
+        "damage: 1 ranges, 8 bytes; batches with problems: 1; commits in them are not known"
+    )  # fmt: skip
+    assert "batches with problems: 1" in kseg("dump", "--committed-offsets", "--format", "json", folder).err
+
+
+@pytest.mark.parametrize("size", range(1, 4921, 97))
+def test_a_cut_log_says_what_it_still_knows(size: int, kseg: Kseg, tmp_path: Path) -> None:
+    """As many offsets as in the whole batches."""
+    folder = tmp_path / OFFSETS.name
+    folder.mkdir()
+    (folder / LOG.name).write_bytes(LOG.read_bytes()[:size])
+    batches = kseg("dump", "--format", "json", folder).of_type("batch")
+    done = kseg("dump", "--committed-offsets", "--format", "json", folder)
+    last = max((batch["lastOffset"] for batch in batches), default=-1)
+    expected = committed(kseg, "--offsets", f"..{last}", OFFSETS) if batches else []
+    assert short(done.objects, *FIELDS[:-1]) == short(expected, *FIELDS[:-1])
+
+
+def test_a_copy_of_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(OFFSETS, tmp_path / OFFSETS.name)
+    assert short(committed(kseg, tmp_path / OFFSETS.name, COMMITTED), *FIELDS[:-1]) == [
+        {name: offset[name] for name in FIELDS[:-1]} for offset in TRUTH
+    ]
+
+
+def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(COMMITTED / "orders-0", tmp_path / "logs/orders-0")
+    done = kseg("dump", "--committed-offsets", tmp_path / "logs")
+    assert (done.status, done.err) == (3, "kseg: no partition of __consumer_offsets is in any PATH\n")
+    assert kseg("dump", "--committed-offsets", tmp_path / "none").status == 3
+
+
+def test_leftovers_of_the_cleaner_set_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    folder = tmp_path / OFFSETS.name
+    shutil.copytree(OFFSETS, folder)
+    shutil.copy(LOG, folder / f"{LOG.name}.deleted")
+    (folder / f"{LOG.name}.swap").write_bytes(LOG.read_bytes()[:500])
+    expected = kseg("dump", "--committed-offsets", folder).out
+    assert kseg("dump", "--decode", "auto", "--format", "table", folder).out == expected
+    done = kseg("dump", "--decode", "auto", "--format", "table", "--all", folder)
+    assert done.out.endswith(b"\n\n" + expected)
+    assert f"{LOG.name}.deleted" in done.out.decode()
+
+
+@pytest.mark.parametrize("version", ["0.6", "0.7.2"])
+def test_what_has_no_keys_has_no_commits(version: str, kseg: Kseg) -> None:
+    old = next(TESTDATA.glob(f"kafka-{version}/*/*-0"))
+    assert kseg("dump", "--committed-offsets", old).lines[-1] == "0 committed offsets: 0 groups, 0 partitions"
+
+
+def test_standard_input_has_no_log_directory(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(OFFSETS)
+    with LOG.open() as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        found = committed(kseg, "-")
+    assert short(found, *FIELDS[:-1]) == short(committed(kseg, LOG.name), *FIELDS[:-1])
+    assert {offset["lag"] for offset in found} == {None}
+    assert {offset["lag"] for offset in committed(kseg, LOG.name)} >= {-78, 7}
+
+
+@pytest.mark.parametrize("more", [["--hex"], ["--summary"], ["--open-transactions"], ["--all"]], ids=" ".join)
+def test_one_view_at_a_time(more: list[str], kseg: Kseg) -> None:
+    assert kseg("dump", "--committed-offsets", *more, COMMITTED).status == 2

@@ -1,0 +1,91 @@
+"""``kseg dump --decode auto``: each file as the decoder of its topic would have it, and all others as ever."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg.output import parallel
+
+from .command import DECODERS, TESTDATA, Kseg
+
+INTERNAL = TESTDATA / "kafka-4.3.1/internal"
+TIERED = TESTDATA / "kafka-4.3.1/tiered"
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+PARTITIONS = [path for path in [*sorted(INTERNAL.glob("__*-*")), *sorted(TIERED.glob("__*-*"))] if path.is_dir()]
+FORMS = ["text", "json", "table"]
+
+
+def flag(partition: Path) -> list[str]:
+    decoder = DECODERS.get(partition.name.rpartition("-")[0])
+    return [decoder] if decoder else []
+
+
+def test_there_is_one_of_each_topic() -> None:
+    assert {decoder for path in PARTITIONS for decoder in flag(path)} == set(DECODERS.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("partition", PARTITIONS, ids=[f"{path.parent.name}/{path.name}" for path in PARTITIONS])
+def test_the_topic_of_a_file_chooses_its_decoder(partition: Path, form: str, kseg: Kseg) -> None:
+    auto = kseg("dump", "--decode", "auto", "--format", form, partition)
+    assert auto == kseg("dump", *flag(partition), "--format", form, partition)
+    assert auto.status == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("flags", [[], ["--deep-iteration"], ["--print-data-log"], ["--value-format", "hex"]], ids=str)
+def test_a_log_directory_is_decoded_where_it_is_internal(form: str, flags: list[str], kseg: Kseg) -> None:
+    partitions = sorted(path for path in COMMITTED.iterdir() if path.name != "truth" and path.is_dir())
+    alone = [kseg("dump", *flags, *flag(path), "--format", form, path).out for path in partitions]
+    done = kseg("dump", *flags, "--decode", "auto", "--format", form, COMMITTED)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == b"".join(alone)
+    assert [path.name for path in partitions if flag(path)] == ["__consumer_offsets-0", "__consumer_offsets-1"]
+
+
+def test_each_path_is_judged_by_itself(kseg: Kseg, tmp_path: Path) -> None:
+    metadata, offsets = INTERNAL / "__cluster_metadata-0", INTERNAL / "__consumer_offsets-1"
+    moved = tmp_path / f"{offsets.name}.{'0123456789abcdef' * 2}-delete"
+    shutil.copytree(offsets, moved)
+    alone = tmp_path / "copy.log"
+    shutil.copy(next(offsets.glob("*.log")), alone)
+    done = kseg("dump", "--decode", "auto", metadata, moved, alone, COMMITTED / "orders-0")
+    assert done.out == b"".join(
+        [
+            kseg("dump", "--cluster-metadata-decoder", metadata).out,
+            kseg("dump", "--offsets-decoder", moved).out,
+            kseg("dump", alone).out,
+            kseg("dump", COMMITTED / "orders-0").out,
+        ]
+    )
+
+
+def test_a_snapshot_is_one_wherever_it_lies(kseg: Kseg, tmp_path: Path) -> None:
+    snapshot = tmp_path / "bootstrap.checkpoint"
+    shutil.copy(next((INTERNAL / "__cluster_metadata-0").glob("*.checkpoint")), snapshot)
+    done = kseg("dump", "--decode", "auto", snapshot)
+    assert done.out == kseg("dump", "--cluster-metadata-decoder", snapshot).out
+    assert b'"FEATURE_LEVEL_RECORD"' in done.out
+
+
+def test_secrets_are_hidden_on_request(kseg: Kseg) -> None:
+    partition = INTERNAL / "__cluster_metadata-0"
+    assert b"<redacted>" not in kseg("dump", "--decode", "auto", partition).out
+    done = kseg("dump", "--decode", "auto", "--redact", partition)
+    assert done.out == kseg("dump", "--cluster-metadata-decoder", "--redact", partition).out
+    assert b"<redacted>" in done.out
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_threads_decode_each_file_by_its_topic(form: str, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = kseg("dump", "--decode", "auto", "--format", form, "--jobs", "1", COMMITTED, INTERNAL)
+    monkeypatch.setattr(parallel, "SERIAL_BYTES", 0)
+    assert kseg("dump", "--decode", "auto", "--format", form, "--jobs", "3", COMMITTED, INTERNAL) == expected
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values())
+def test_one_decoder_for_all_and_one_for_each_is_wrong_usage(decoder: str, kseg: Kseg) -> None:
+    done = kseg("dump", "--decode", "auto", decoder, COMMITTED)
+    assert (done.status, done.out) == (2, b"")
+    assert f"give it or {decoder}" in done.err

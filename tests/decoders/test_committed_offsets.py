@@ -1,0 +1,123 @@
+"""The replay of __consumer_offsets: bounded, and a match for any records."""
+
+import struct
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
+from kseg.formats.rows import Rows, int64s
+from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.segment.log import Log
+
+LOG = (
+    Path(__file__).resolve().parent.parent.parent
+    / "testdata/kafka-4.3.1/committed/__consumer_offsets-1/00000000000000000000.log"
+)
+BATCHES = list(Log(LOG))
+
+
+def replayed(batches: list) -> CommittedOffsets:
+    found = CommittedOffsets()
+    for batch in batches:
+        found.add(batch)
+    return found
+
+
+def commit(place: bytes, offset: int, version: int = 0) -> tuple[bytes, bytes]:
+    return b"\0\1" + place, struct.pack(">hqhq", version, offset, 0, 7)
+
+
+PLACE = b"\0\1g\0\1t\0\0\0\3"
+
+
+class Records:
+    """Stands in for a batch: rows of keys and values, at offsets that the caller chooses."""
+
+    is_control = False
+
+    def __init__(self, *records: tuple[int, bytes | None, bytes | None]) -> None:
+        self.payload = b"".join(part or b"" for record in records for part in record[1:])
+        columns, at = int64s(max(len(records), 1) * ROW_WIDTH), 0
+        for i, (offset, key, value) in enumerate(records):
+            row = i * ROW_WIDTH
+            columns[row + ROW_OFFSET] = offset
+            for column, size, part in ((ROW_KEY, ROW_KEY_SIZE, key), (ROW_VALUE, ROW_VALUE_SIZE, value)):
+                columns[row + column], columns[row + size] = at, -1 if part is None else len(part)
+                at += len(part or b"")
+        self._rows = Rows(self.payload, columns, int64s(4), len(records))
+
+    def rows(self):
+        yield self._rows
+
+
+def test_the_key_versions_mean_the_same() -> None:
+    key, value = commit(PLACE, 5)
+    found = replayed([Records((0, b"\0\0" + PLACE, value), (1, key, commit(PLACE, 6)[1] + b"behind"))])
+    assert list(found.found()) == [CommittedOffset("g", "t", 3, 1, 6, None, "", 7)]
+    found.add(Records((2, b"\0\0" + PLACE + b"more", None)))
+    assert list(found.found()) == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"\0\1", b"\0\1\0", b"\0\1\xff\xff", b"\0\1\0\1g\xff\xfe\0\0\0\3", b"\0\0\0\1g\0\2t\0\0\0", b"\0\1\x7f\xffg"],
+)
+def test_a_key_that_is_cut_is_counted(key: bytes) -> None:
+    found = replayed([Records((0, key, commit(PLACE, 1)[1]))])
+    assert (found.undecodable, list(found.found())) == (1, [])
+
+
+def test_the_newest_commit_counts_even_where_it_cannot_be_read() -> None:
+    good = commit(PLACE, 5)
+    (found,) = replayed([Records((0, *good), (1, *commit(PLACE, 6, version=99)))]).found()
+    assert (found.offset, found.record_offset) == (None, 1)
+    assert "unknown record version 99" in (found.error or "")
+    (found,) = replayed([Records((0, *good), (1, b"\0\0" + PLACE, b"\0\1"))]).found()
+    assert found.error is not None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"\0\0", b"\0\1", b"\0\2", b"\0", b"\0\x63", b""]),
+            st.sampled_from([PLACE, PLACE[:-1], PLACE + b"x", b"\0\2\xff\xc0\0\0\0\0\0\0"]) | st.binary(max_size=12),
+            st.none() | st.binary(max_size=30) | st.integers(0, 5).map(lambda version: commit(PLACE, 1, version)[1]),
+        )
+    )
+)
+def test_any_records_give_offsets_or_errors(parts: list[tuple[bytes, bytes, bytes | None]]) -> None:
+    found = replayed([Records(*((i, prefix + key, value) for i, (prefix, key, value) in enumerate(parts)))])
+    for offset in found.found():
+        assert (offset.offset is None) == (offset.error is not None)
+        assert 0 <= offset.record_offset < len(parts)
+
+
+def test_what_is_held_does_not_grow_with_the_log() -> None:
+    whole = replayed(BATCHES)
+    held = sorted(whole.found())
+    tracemalloc.start()
+    for _ in range(50):
+        for batch in BATCHES:
+            whole.add(batch)
+    now, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sorted(whole.found()) == held
+    assert now < 1 << 16
+
+
+def test_nothing_is_left_of_transactions_that_have_ended() -> None:
+    found = replayed(BATCHES)
+    assert found.pending == 0
+    assert not found._pending
+    assert not found._pending_in
+
+
+def test_a_producer_is_pending_until_its_marker() -> None:
+    markers = [i for i, batch in enumerate(BATCHES) if batch.is_control]
+    # What the last one would have committed was removed before.
+    assert [replayed(BATCHES[:i]).pending for i in markers] == [1, 1, 1, 1, 1, 0]
+    assert {replayed(BATCHES[: i + 1]).pending for i in markers} == {0}

@@ -115,8 +115,9 @@ class EpochRule(Rule):
         end = max((segment.next_offset or 0 for segment in segments), default=0)
         if segments[-1].is_damaged or self.partition.is_live:
             return
-        for entry in entries:
-            if entry.start_offset > end:
+        beyond = [entry for entry in entries if entry.start_offset > end]
+        if beyond and not segments[-1].has_grown():
+            for entry in beyond:
                 text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
                 self.report.add("leader-epochs-beyond-end", self._path, text, offset=end)
 

@@ -137,14 +137,6 @@ class IndexRule(Rule):
                     self.report.add("orphan-index", path, f"there is no {stem}.log")
 
 
-def _has_grown(segment: "Segment") -> bool:
-    """Whether someone has appended to the log since it was opened, which was before its indexes were."""
-    try:
-        return os.stat(segment.path).st_size > segment.size
-    except OSError:
-        return False  # it was removed: the comparison holds for what it was
-
-
 def _stem(name: str, suffix: str) -> str:
     """The number that a file of this kind is named by, "" for any other name."""
     stem = name.removesuffix(suffix)
@@ -172,7 +164,7 @@ class _IndexReport:
             self._rule.report.add("unreadable-bytes", self._path, text)
             return
         pending = state[kernel.PENDING]
-        if (walk.count(kernel.BEYOND) or pending >= 0) and _has_grown(self._segment):
+        if (walk.count(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
             may_go_on, state[kernel.COUNTS + kernel.BEYOND] = True, 0
             walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
         if is_compared and pending >= 0 and not may_go_on:

@@ -55,6 +55,13 @@ class Segment:
         """Where the segment ends in offsets: behind its last batch, at its base without one."""
         return self.last_offset + 1 if self.last_offset >= 0 else self.base_offset
 
+    def has_grown(self) -> bool:
+        """Whether someone has appended to it since it was opened, which was before its side files were."""
+        try:
+            return os.stat(self.path).st_size > self.size
+        except OSError:
+            return False  # it was removed: what was seen of it holds for what it was
+
     def beside(self, suffix: str) -> str:
         """Path of the file of another kind that belongs to this segment (its leftover suffix kept)."""
         stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)

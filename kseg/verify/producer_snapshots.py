@@ -140,7 +140,9 @@ class ProducerSnapshots:
 
     def _beyond(self, end: int) -> None:
         is_damaged = any(segment.is_damaged for segment in self._partition.segments[-1:])
-        if not self._partition.segments or self._partition.is_live:
+        if not self._offsets or not self._partition.segments or self._partition.is_live:
+            return
+        if self._partition.segments[-1].has_grown():
             return
         for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
             text = f"the log ends at offset {end}, all below {offset} was there once"

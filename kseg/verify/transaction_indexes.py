@@ -123,6 +123,10 @@ class _File:
             self._add("transaction-index-wrong-entry", text, position, WARNING)
         return True
 
+    def _may_come(self, entry: AbortedTxn) -> bool:
+        """Whether its marker was written after the segment was read."""
+        return entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown())
+
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
         if entry.version_as_kafka_reads_it > 0:
             text = f"version {entry.version}: no broker starts on it"
@@ -136,6 +140,6 @@ class _File:
             )
             text += f", whose transaction began at {abort.first_offset}" if abort.first_offset >= 0 else ""
             self._add("transaction-index-wrong-entry", text, position, self._severity)
-        elif not self._segment.is_damaged:
+        elif not self._segment.is_damaged and not self._may_come(entry):
             text = f"producer {entry.producer_id}: there is no marker of an aborted transaction at {entry.last_offset}"
             self._add("transaction-index-wrong-entry", text, position, self._severity)

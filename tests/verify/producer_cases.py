@@ -2,7 +2,7 @@
 
 import shutil
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kseg.kernel.checksum import crc32c
@@ -42,6 +42,7 @@ def findings(
     now_ms: int = NOW_MS,
     is_live: bool = False,
     names: Iterable[str] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[Finding]:
     """What the rules for producers and epochs find, errors of batches left out; ``names``: of these files alone."""
     found: list[Finding] = []
@@ -52,7 +53,9 @@ def findings(
     )  # fmt: skip
     batches = BatchRule(judged)
     judged.report = Report(found.append)
-    judge_segments(judged, files, [batches, ProducerRule(judged), EpochRule(judged)])
+    judge_segments(
+        judged, files, [batches, ProducerRule(judged), EpochRule(judged)], lambda done: progress(done) and None
+    )
     return found
 
 

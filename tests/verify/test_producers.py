@@ -227,3 +227,15 @@ def test_no_damage_raises(data: st.DataObject, tmp_path_factory: pytest.TempPath
         path.write_bytes(content[:size]) if size else path.unlink()
     for finding in findings(copied) if any(path.suffix == ".log" for path in copied.iterdir()) else []:
         assert finding.code in KINDS
+
+
+def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
+    """The side files are those of a log that has gone on since its segments were read."""
+    copied = copy_of(TRANSACTIONS, tmp_path)
+    last = copied / f"{154:020}.log"
+    whole = last.read_bytes()
+    (copied / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 190\n")
+    cut = {"producer-snapshot-beyond-end", "leader-epochs-beyond-end", "transaction-index-wrong-entry"}
+    last.write_bytes(whole[: 12 + int.from_bytes(whole[8:12], "big")])
+    assert cut <= set(codes(findings(copied)))
+    assert cut & set(codes(findings(copied, progress=lambda _: last.write_bytes(whole)))) == set()

@@ -15,7 +15,7 @@ class _Type:
         return value
 
 
-uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = void = _Type()  # noqa: A001
+uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = void = p_void = _Type()  # noqa: A001
 
 
 pointer = const = _Type()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
@@ -53,6 +54,7 @@ class Printer:
         self.errors = 0
         self._out = bytearray(OUTPUT_BYTES)
         self._state = int64s(8)
+        self._room = room(scratch.max_batch_bytes)
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
@@ -90,7 +92,7 @@ class Printer:
         is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
         if is_irregular or reader.era_07 or self.style.decoder is not None:
             for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
+                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._room))
             return
         first = 0
         while first < run.count:
@@ -133,7 +135,7 @@ class Printer:
             else:
                 at = state[STATE_NEXT]
                 if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
-                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch))
+                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch, shared=self._room))
                 state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
                 state[STATE_ORIGIN] = origin
 

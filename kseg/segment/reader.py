@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats import record_batch, v07
+from kseg.formats.libzstd import room
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
+from kseg.kernel.expand import Room
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
@@ -27,7 +29,7 @@ from kseg.segment.source import Source
 _FRAMES_AHEAD = 64
 
 WALK_RECORDS, BELIEVE_CHECKSUMS = 1, 2
-"""Look at the records of what is not compressed (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
+"""Look at the records (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
 
 SHORT_TAIL_BYTES = 17
 """So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
@@ -87,6 +89,7 @@ class SegmentReader:
         self._state[2] = -1
         self._state[5] = RUN_BYTES
         self._state[6] = manner
+        self._room = room(self.scratch.max_batch_bytes) if manner & WALK_RECORDS else None
         self._tables = (_table(1), _table(1))
         self._last_offset = -1
 
@@ -107,17 +110,19 @@ class SegmentReader:
                 for i in range(item.count):
                     yield self.batch(item, i)
 
-    def batch(self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None) -> Batch:
+    def batch(
+        self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: Room | None = None
+    ) -> Batch:
         """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source.
 
-        Another thread than the reader's gives a ``scratch`` of its own.
+        Another thread than the reader's gives a ``scratch`` of its own, and a room to be ``shared`` (see Batch) or none.
         """
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
         is_valid = bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT)
         kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
-        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
+        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch, shared)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
         return batch
@@ -131,7 +136,7 @@ class SegmentReader:
             if self._frames_first < frames == _FRAMES_AHEAD:
                 self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
-            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state)
+            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state, self._room)
             count, reached = self._state[1], self._state[0]
             if self._has_shrunk() and reached > self.end:
                 continue

@@ -29,14 +29,13 @@ from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.windows import Windows
+from kseg.segment.windows import Windows, next_frame
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
 
 PART_BYTES = 4 << 20
 PARTS_AHEAD = 2
-_SEARCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -117,13 +116,9 @@ class SegmentSurvey:
 
     def _starts(self) -> Iterator[tuple[int, int]]:
         """Ranges that begin where an intact batch seems to; the last one ends with the file."""
-        state, table = int64s(8), memoryview(bytearray(4)).cast("I")
-        state[2] = -1
         size, start = self.source.size, 0
         while size - start > 2 * PART_BYTES:
-            at = start + PART_BYTES
-            stop = min(at + _SEARCH_BYTES, size)
-            found = frames.find(self.source.buffer, at, stop, size, False, table, table, state)
+            found = next_frame(self.source.descriptor, start + PART_BYTES, size)
             if found < 0:
                 break
             yield start, found
@@ -205,7 +200,7 @@ class _Part:
     """A range of a file read in windows: lists of items, each rows of headers and the problems behind them."""
 
     def __init__(self, descriptor: int, start: int, end: int, level: int, max_batch_bytes: int) -> None:
-        self._windows = Windows(descriptor, start, end, level == DEEP)
+        self._windows = Windows(descriptor, start, end, level == DEEP, max_batch_bytes)
         self._opener = Opener(level, Scratch(max_batch_bytes))
 
     @property
@@ -216,7 +211,9 @@ class _Part:
         for window, frame_rows, count, origin in self._windows:
             rows = int64s(count * BATCH_WIDTH)
             headers.read(window, frame_rows, count, False, origin, rows)
-            found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
+            found: list[BatchProblem] = []
+            if self._windows.left:
+                found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
             yield [Headers(rows, count), *found]
 
     def whole(self) -> tuple[int, list[Item]]:

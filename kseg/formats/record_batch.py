@@ -90,13 +90,11 @@ def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
-def open_records(
-    data: Any, header: RecordBatchHeader, max_bytes: int, room: Room | None = None
-) -> tuple[Any, int]:
+def open_records(data: Any, header: RecordBatchHeader, max_bytes: int, room: Room | None = None) -> tuple[Any, int]:
     """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
 
-    With ``room`` they may lie there, and are gone when it is used again. Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is
-    not looked into.
+    With ``room`` they may lie there, and are gone when it is used again. Raises UndecodableError where the codec cannot
+    make sense of them. As in Kafka, a batch that counts no records is not looked into.
     """
     if header.codec == 0 or header.record_count == 0:
         return data, HEADER_BYTES

@@ -61,8 +61,8 @@ COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
 CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
-"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has to
-be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
+"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
+to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)

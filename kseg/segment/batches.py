@@ -156,9 +156,7 @@ class RecordBatch(Batch):
 
     def _open(self) -> tuple[Any, int]:
         if not hasattr(self, "_opened"):
-            self._opened = record_batch.open_records(
-                self.data, self.header, self.scratch.max_batch_bytes, self.room
-            )
+            self._opened = record_batch.open_records(self.data, self.header, self.scratch.max_batch_bytes, self.room)
         return self._opened
 
     def __iter__(self) -> Iterator[Record]:

@@ -115,16 +115,19 @@ class SegmentReader:
     ) -> Batch:
         """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source.
 
-        Another thread than the reader's gives a ``scratch`` of its own, and a room to be ``shared`` (see Batch) or none.
+        Another thread than the reader's gives a ``scratch`` of its own, and a room to be ``shared`` (see Batch) or
+        none. What a wrong CRC covers is not expanded there: versions of libzstd differ about bad streams.
         """
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
         is_valid = bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT)
         kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
-        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch, shared)
+        batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
+        if is_valid:
+            batch.room = shared
         return batch
 
     def runs(self) -> Iterator[Run | Damage]:

@@ -1,8 +1,8 @@
 /* LZ4 frames of independent blocks, as Kafka's producers and brokers write them (KIP-57).
  *
- * What is taken here is a subset of what the reference decoder takes, and gives the same bytes: no offset of 0, no match
- * that begins in the last 8 bytes of a block. No encoder writes those, and whoever calls us asks a library about a
- * stream that is refused here, so that one place decides what is wrong with it.
+ * What is taken here is a subset of what the reference decoder takes, and gives the same bytes: no offset of 0, no
+ * match that begins in the last 8 bytes of a block. No encoder writes those, and whoever calls us asks a library about
+ * a stream that is refused here, so that one place decides what is wrong with it.
  */
 #ifndef KSEG_LZ4_H
 #define KSEG_LZ4_H

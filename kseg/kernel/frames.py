@@ -15,7 +15,7 @@ where every byte opens a header that claims the rest of it.
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
     3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
     5 BUDGET of bytes a call, compressed ones eightfold; 0: none
-    6 WALK the records too (1), believe checksums (2)           7 RECORDS walked
+    6 WALK the records too (1), believe checksums (2)           7 RECORDS found right by walks
     8 LAST_OFFSET of the frame before NEXT, -1 unknown
     9 LARGEST bytes that a length may claim where the CRC is wrong; 0, or no ANCHOR: such a frame ends the scan
     10 to 17 NEAR, prefix CRCs computed last, each as a position and a CRC: of a start and of an end, CRC-32C and CRC-32
@@ -27,6 +27,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.expand import Room
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -41,7 +42,6 @@ if cython.compiled:
         crc32c_range,
         native_setup,
     )
-    from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
     from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
@@ -51,11 +51,12 @@ if cython.compiled:
         last_offset_at,
         last_offset_claimed,
     )
-    from cython.cimports.kseg.kernel.records import read_records
     from cython.cimports.kseg.kernel.search import next_candidate
+    from cython.cimports.kseg.kernel.walk import walk_frame
 
     native_setup()
 else:
+    from kseg.kernel.expand import Room
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -70,7 +71,6 @@ else:
         crc32c_range,
         indexable,
     )
-    from kseg.kernel.plain import is_legacy_plain, read_header
     from kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
@@ -80,16 +80,16 @@ else:
         last_offset_at,
         last_offset_claimed,
     )
-    from kseg.kernel.records import read_records
     from kseg.kernel.search import next_candidate
+    from kseg.kernel.walk import walk_frame
 
 COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
 STATE_SIZE = 18
 CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
-"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is compressed and nothing wrong with any record; a
-frame without it has to be opened to know. NULL_KEYS, with it: a record has no key."""
+"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
+to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
@@ -196,44 +196,6 @@ def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ss
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def walk_frame(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    size: cython.longlong,
-    state: cython.pointer[cython.longlong],
-) -> cython.int:
-    """RECORDS_RIGHT, or 0, for the frame at i, whose CRC is right."""
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
-    if is_compressed(p, i):
-        return 0
-    if p[i + 16] < 2:
-        if not is_legacy_plain(p, i, size, p[i + 16]):
-            return 0
-        state[7] += 1
-        return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
-    if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
-        return 0
-    if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    read_header(p, i, batch)
-    cursor[0] = 0
-    cursor[1] = i + 61
-    cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = -1
-    if batch[0]:
-        if read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0) != 0 or cursor[4] & 7:
-            return 0
-        if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
-            return 0
-    state[7] += batch[0]
-    return 6 if cursor[4] & 8 else 2
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def scan_frames(
     p: cython.pointer[cython.const[cython.uchar]],
     end: cython.Py_ssize_t,
@@ -244,9 +206,15 @@ def scan_frames(
     table_ieee: cython.pointer[cython.uint],
     state: cython.pointer[cython.longlong],
     largest: cython.longlong,
+    first: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    room_bytes: cython.Py_ssize_t,
+    zstd: cython.p_void,
+    given_up: cython.Py_ssize_t,
 ) -> cython.int:
     i: cython.Py_ssize_t = state[0]
-    n: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = first
+    found: cython.int
     size: cython.longlong
     row: cython.Py_ssize_t
     magic: cython.int
@@ -265,10 +233,16 @@ def scan_frames(
             if state[6] & 2
             else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
         ):
-            intact = i
             rows[row + FRAME_STATE] = 1
             if state[6] & 1 and not v07:
-                rows[row + FRAME_STATE] += walk_frame(p, i, size, state)
+                found = walk_frame(p, i, size, state, out, room_bytes, zstd)
+                if found == 1:
+                    if i != given_up:
+                        status = 3
+                        break
+                    found = 0
+                rows[row + FRAME_STATE] += found
+            intact = i
         else:
             if largest == 0 or state[2] < 0:
                 status = 2
@@ -411,35 +385,70 @@ def scan(
     table_c: cython.uint[::1],
     table_ieee: cython.uint[::1],
     state: cython.longlong[::1],
+    room: Room = None,
 ) -> int:
     """Follows frames from NEXT, writing frame rows.
 
     DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
-    NEXT is no intact frame, nor, where those are judged, one that is a batch all the same).
+    NEXT is no intact frame, nor, where those are judged, one that is a batch all the same). Without ``room`` a WALK
+    leaves out frames that are compressed.
     """
-    status: cython.int
+    status: cython.int = 3
     largest: cython.longlong = state[9] if len(state) >= STATE_SIZE else 0
+    first: cython.Py_ssize_t = 0
+    given_up: cython.Py_ssize_t = -1
+    out: cython.pointer[cython.uchar] = cython.NULL
+    room_bytes: cython.Py_ssize_t = 0
+    zstd: cython.p_void = cython.NULL
     if cython.compiled:
         check_views(len(buffer), end, len(table_c), len(table_ieee), state)
         if state[0] >= end:
             state[1] = 0
             return 0
-        with cython.nogil:
-            status = scan_frames(
-                cython.address(buffer[0]),
-                end,
-                cython.address(rows[0]),
-                rows.shape[0] // FRAME_WIDTH,
-                v07,
-                cython.address(table_c[0]),
-                cython.address(table_ieee[0]),
-                cython.address(state[0]),
-                largest,
-            )
+        while status == 3:
+            if room is not None:
+                out, room_bytes, zstd = cython.address(room.out[0]), room.capacity, room.zstd
+            with cython.nogil:
+                status = scan_frames(
+                    cython.address(buffer[0]),
+                    end,
+                    cython.address(rows[0]),
+                    rows.shape[0] // FRAME_WIDTH,
+                    v07,
+                    cython.address(table_c[0]),
+                    cython.address(table_ieee[0]),
+                    cython.address(state[0]),
+                    largest,
+                    first,
+                    out,
+                    room_bytes,
+                    zstd,
+                    given_up,
+                )
+            first = state[1]
+            if status == 3 and not room.extend(buffer[state[0] + 22] & 7):
+                given_up = state[0]
+        if room is not None:
+            room.left = count_unproven(rows, state[1])
         return status
     else:
-        buffer = indexable(buffer)
-        return scan_frames(buffer, end, rows, len(rows) // FRAME_WIDTH, v07, table_c, table_ieee, state, largest)
+        buffer, capacity = indexable(buffer), len(rows) // FRAME_WIDTH
+        status = scan_frames(
+            buffer, end, rows, capacity, v07, table_c, table_ieee, state, largest, 0, None, 0, None, -1
+        )
+        if room is not None:
+            room.left = count_unproven(rows, state[1])
+        return status
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def count_unproven(rows: cython.longlong[::1], count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    left: cython.Py_ssize_t = 0
+    for k in range(count):
+        left += not rows[k * FRAME_WIDTH + FRAME_STATE] & 2
+    return left
 
 
 def find(

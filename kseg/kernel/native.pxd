@@ -43,6 +43,7 @@ cdef extern from "native.h" nogil:
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     int be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
+    long long varint "kseg_varint"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
     # Once in each module that computes checksums, when it is imported.
     void native_setup "kseg_native_setup"()
     unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)

@@ -50,6 +50,21 @@ def be16(p, i):
     return int.from_bytes(p[i : i + 2], "big", signed=True)
 
 
+def varint(p, i, end):
+    """The zigzag varint at i as value * 16 + bytes used; 0 where there is none of at most 5 bytes before end."""
+    value = used = 0
+    while True:
+        if used >= 5 or i + used >= end:
+            return 0
+        byte = p[i + used]
+        value |= (byte & 127) << (7 * used)
+        used += 1
+        if byte < 128:
+            break
+    value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
+    return ((value >> 1) ^ -(value & 1)) * 16 + used
+
+
 def be32(p, i):
     return int.from_bytes(p[i : i + 4], "big", signed=True)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, Scratch, int64s
 from kseg.kernel.native import (
     FRAME_MAGIC,
@@ -63,6 +64,7 @@ class Printer:
         self._out = bytearray(OUTPUT_BYTES)
         self._state = int64s(10)
         self._program: Any = None
+        self._room = room(scratch.max_batch_bytes)
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
@@ -101,7 +103,7 @@ class Printer:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
         if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
+                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._room))
             return
         first = 0
         while first < run.count:
@@ -146,7 +148,7 @@ class Printer:
             else:
                 at = state[STATE_NEXT]
                 if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
-                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch))
+                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch, shared=self._room))
                 state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
                 state[STATE_ORIGIN] = origin
 

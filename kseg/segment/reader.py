@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from kseg.formats.libzstd import room
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
+from kseg.kernel.expand import Room
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES
@@ -24,7 +26,7 @@ from kseg.segment.source import Source
 _FRAMES_AHEAD = 64
 
 WALK_RECORDS, BELIEVE_CHECKSUMS = 1, 2
-"""Look at the records of what is not compressed (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
+"""Look at the records (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
 
 # Of the kernel's state (`kseg.kernel.frames`).
 _NEXT, _FRAMES, _ANCHOR, _FILLED_C, _FILLED_IEEE = 0, 1, 2, 3, 4
@@ -91,6 +93,7 @@ class SegmentReader:
         self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
         self._state[_BUDGET] = RUN_BYTES
         self._state[_MANNER] = manner
+        self._room = room(self.scratch.max_batch_bytes) if manner & WALK_RECORDS else None
         self._tables = (_table(1), _table(1))
 
     @cached_property
@@ -119,10 +122,13 @@ class SegmentReader:
                 for i in range(item.count):
                     yield self.batch(item, i)
 
-    def batch(self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None) -> Batch:
+    def batch(
+        self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: Room | None = None
+    ) -> Batch:
         """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source.
 
-        Another thread than the reader's gives a ``scratch`` of its own.
+        Another thread than the reader's gives a ``scratch`` of its own, and a room to be ``shared`` (see Batch) or
+        none. What a wrong CRC covers is not expanded there: versions of libzstd differ about bad streams.
         """
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
@@ -132,6 +138,8 @@ class SegmentReader:
         batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
+        if is_valid:
+            batch.room = shared
         return batch
 
     def runs(self) -> Iterator[Run | Damage]:
@@ -144,7 +152,7 @@ class SegmentReader:
             if self._frames_first < frames == _FRAMES_AHEAD:
                 self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
-            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state)
+            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state, self._room)
             count, reached = self._state[_FRAMES], self._state[_NEXT]
             if self._has_shrunk() and reached > self.end:
                 self._state[_LAST_OFFSET] = last_offset

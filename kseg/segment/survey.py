@@ -30,7 +30,7 @@ from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.windows import WINDOW_BYTES, Windows
+from kseg.segment.windows import WINDOW_BYTES, Windows, next_frame
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,7 +40,6 @@ QUICK, FULL, DEEP = 0, 1, 2
 
 PART_BYTES = 4 << 20
 PARTS_AHEAD = 2
-_SEARCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -129,13 +128,9 @@ class SegmentSurvey:
 
     def _starts(self) -> Iterator[tuple[int, int]]:
         """Ranges that begin where an intact batch seems to; the last one ends with the file."""
-        state, table = int64s(frames.STATE_SIZE), memoryview(bytearray(4)).cast("I")
-        state[2] = -1
         size, start = self.source.size, 0
         while size - start > 2 * PART_BYTES:
-            at = start + PART_BYTES
-            stop = min(at + _SEARCH_BYTES, size)
-            found = frames.find(self.source.buffer, at, stop, size, False, table, table, state)
+            found = next_frame(self.source.descriptor, start + PART_BYTES, size)
             if found < 0:
                 break
             yield start, found
@@ -219,7 +214,8 @@ class _Part:
     def __init__(
         self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None = None
     ) -> None:
-        self._windows = Windows(descriptor, start, end, SegmentSurvey.manner(level), buffers)
+        manner = SegmentSurvey.manner(level)
+        self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
         self._buffers = buffers
 
@@ -235,7 +231,9 @@ class _Part:
             else:
                 rows = self._buffers.int64s("headers", FRAMES_PER_CALL * BATCH_WIDTH)[:columns]
             headers.read(window, frame_rows, count, False, origin, rows)
-            found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
+            found: list[BatchProblem] = []
+            if self._windows.left:
+                found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
             yield [Headers(rows, count), *found]
 
     def whole(self) -> tuple[int, list[Item]]:

@@ -18,6 +18,9 @@ from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 
 STANDARD_INPUT = "-"
 
+SMALL_BYTES = 32 << 10
+"""A file of so many bytes is read at once: that costs less than a mapping."""
+
 _lingering: list[mmap.mmap] = []
 _lock = Lock()
 
@@ -81,9 +84,11 @@ class Source:
     def _opened(self) -> memoryview | FileBytes | bytes:
         if not self.size or self._descriptor < 0:
             return b""
-        if not guard.AVAILABLE:
+        if self.size > SMALL_BYTES and not guard.AVAILABLE:
             return FileBytes(self._descriptor, self.size)
         try:
+            if self.size <= SMALL_BYTES:
+                return memoryview(os.pread(self._descriptor, self.size, 0).ljust(self.size, b"\0"))
             self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error

@@ -5,6 +5,7 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kseg.kernel import index_entries as kernel
@@ -40,7 +41,9 @@ class IndexRule(Rule):
     def __init__(self, partition: "Partition", paths: dict[str, str] | None = None) -> None:
         super().__init__(partition)
         self._paths = paths
-        self._walks = {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
+        self._walks: dict[str, IndexWalk] = partition.buffers.kept(
+            "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
+        )
         self._found: set[str] = set()
         self._without: dict[str, list[Segment]] = {suffix: [] for suffix in SUFFIXES}
         self._count = 0
@@ -129,10 +132,12 @@ class IndexRule(Rule):
             self.add(code, segment, segment.path, text, severity=severity)
 
     def _tell_orphans(self) -> None:
-        names = self.partition.names
-        for name in sorted(names):
-            for suffix in (*SUFFIXES, ".txnindex"):
-                if (stem := _stem(name, suffix)) and not names & {f"{stem}.log", f"{stem}.log.swap"}:
+        names, endings = self.partition.names, (*SUFFIXES, ".txnindex")
+        # Nearly all have their .log; only what is left is looked at closely.
+        alone = [name for name in names if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names]
+        for name in sorted(alone):
+            for suffix in endings:
+                if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
                     path = os.path.join(self.partition.directory or "", name)
                     self.report.add("orphan-index", path, f"there is no {stem}.log")
 

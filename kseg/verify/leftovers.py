@@ -99,7 +99,10 @@ class LeftoverRule(Rule):
         for log in logs:
             text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
             self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base)
-            if log.name.replace(".log.", ".index.") not in names:
+            index = log.name.replace(".log.", ".index.")
+            # What lies there under the index's last name is removed with the range, unless that is empty.
+            is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
+            if index not in names and not is_kept:
                 self.report.add(
                     "swap-without-index", self._path(log.name), "no .index.swap is beside it", offset=log.base
                 )

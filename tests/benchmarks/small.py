@@ -4,6 +4,7 @@ The loop does nothing else that ``kseg verify`` does: it is the floor for any pr
 """
 
 import os
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from tests.benchmarks.segments import batches
 
 BATCHES = 2
+INTERVAL_BYTES = 4096
 
 
 def directory(seeds: Path, partitions: int, segments: int, folder: Path) -> Path:
@@ -25,15 +27,22 @@ def directory(seeds: Path, partitions: int, segments: int, folder: Path) -> Path
         partition.mkdir(parents=True, exist_ok=True)
         offset = 0
         for segment in range(segments):
-            base, out = offset, bytearray()
+            base, out, index, times = offset, bytearray(), b"", b""
+            largest, its_offset = -1, 0
             for k in range(BATCHES):
-                position, offsets = places[(segment * BATCHES + k) % (len(places) - 1)]
-                size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+                position, size, offsets = places[(segment * BATCHES + k) % len(places)]
+                at, last = len(out), offset + offsets - 1
                 out += offset.to_bytes(8, "big") + data[position + 8 : position + size]
+                timestamp = int.from_bytes(data[position + 35 : position + 43], "big")
+                if timestamp > largest:
+                    largest, its_offset = timestamp, last
+                if at > INTERVAL_BYTES:
+                    index += struct.pack(">ii", last - base, at)
+                    times += struct.pack(">qi", largest, its_offset - base)
                 offset += offsets
             (partition / f"{base:020}.log").write_bytes(out)
-            for suffix in (".index", ".timeindex"):
-                (partition / f"{base:020}{suffix}").touch()
+            (partition / f"{base:020}.index").write_bytes(index)
+            (partition / f"{base:020}.timeindex").write_bytes(times)
         (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (root / "done").touch()
     return root

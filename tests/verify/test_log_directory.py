@@ -236,7 +236,8 @@ def test_partition_metadata_that_is_missing(tmp_path: Path) -> None:
     (logs / "dplain-0" / "partition.metadata").unlink()
     assert check(logs).serious == ["no-partition-metadata"]
     (logs / "empty-0").mkdir()
-    (logs / "empty-0" / f"{0:020}.log").touch()
+    for suffix in (".log", ".index", ".timeindex"):
+        (logs / "empty-0" / f"{0:020}{suffix}").touch()
     assert check(logs / "empty-0").serious == []
     (logs / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
     assert check(logs).serious == []

@@ -88,7 +88,8 @@ def command(**options: Any) -> int:
     if options["manifest"]:
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
-    gc.freeze()
+    gc.freeze()  # what was imported stays, and next to nothing that follows is cyclic
+    gc.set_threshold(20_000, 20, 20)
     return Run(options).run()
 
 

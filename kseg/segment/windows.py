@@ -24,8 +24,8 @@ class Windows:
     """Follows intact frames of a file of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
     With ``walk`` their records are checked too, lz4 and zstd included (`kseg.kernel.frames`, RECORDS_RIGHT); it may be
-    any of that module's ways to read (WALK). ``records`` counts those found right, ``left`` the frames yielded last that
-    were not, and have to be opened: gzip, snappy, compressed messages of magic 0 and 1, what expands to more than
+    any of that module's ways to read (WALK). ``records`` counts those found right, ``left`` the frames yielded last
+    that were not, and have to be opened: gzip, snappy, compressed messages of magic 0 and 1, what expands to more than
     ``max_batch_bytes`` or LARGEST_ROOM_BYTES, and what is wrong. ``buffers`` are used where they are given, else fresh
     memory. ``position`` is where the pass stands, at the end the first byte it says nothing about. A file may have
     several passes on threads of their own: the kernel and the system work without the GIL.

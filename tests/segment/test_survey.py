@@ -104,7 +104,6 @@ def write(folder: Path, data: bytes) -> Path:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and windows of a few batches, so that small files have many of both."""
     monkeypatch.setattr(survey, "PART_BYTES", 3000)
-    monkeypatch.setattr(survey, "_SEARCH_BYTES", 2000)
     monkeypatch.setattr(windows, "WINDOW_BYTES", 2048)
 
 

@@ -5,7 +5,6 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kseg.kernel import index_entries as kernel

@@ -79,7 +79,7 @@ class Plan:
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps or self.gaps)
 
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Cuts a file that is longer than ``size`` bytes."""

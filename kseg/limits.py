@@ -42,3 +42,6 @@ MAX_ROOT_FILE_BYTES = 64 << 20
 
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""
+
+LARGEST_ROOM_BYTES = 16 << 20
+"""Records of a batch are laid out in room that is kept for the next, a thread; those of a larger one are not."""

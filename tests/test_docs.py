@@ -15,6 +15,7 @@ from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.problems import PROBLEMS
 from kseg.sidefiles.problems import SIDE_FILE_PROBLEMS
+from kseg.verify.findings import KINDS, SEVERITIES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -131,7 +132,7 @@ def test_every_example_can_be_typed(
         assert ended.value.exit_code == 0
         return
     context = command.make_context(command.name, list(arguments), parent)
-    assert context.params["paths"] or context.params["files"]
+    assert any(context.params.get(name) for name in ("paths", "files", "explain"))
 
 
 @pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
@@ -160,6 +161,28 @@ def test_every_code_of_damage_and_problems_is_explained() -> None:
 def test_no_code_is_explained_that_does_not_exist() -> None:
     page = (ROOT / "man" / "kseg-formats.7").read_text("utf-8")
     assert set(re.findall(r"^\.It ([a-z-]+)$", page, re.MULTILINE)) <= set(PROBLEMS)
+
+
+def test_the_page_of_findings_is_what_the_table_says() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.findings_page import page; print(page(), end='')"],
+        cwd=ROOT, capture_output=True, check=True,
+    )  # fmt: skip
+    written = (ROOT / "man" / "kseg-findings.7").read_text("utf-8")
+    assert done.stdout.decode() == written, "run: python -m tests.findings_page"
+
+
+def test_every_code_that_readers_tell_is_a_finding() -> None:
+    assert set(PROBLEMS) - set(KINDS) == set()
+
+
+def test_every_kind_of_finding_is_whole() -> None:
+    for code, kind in KINDS.items():
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", code)
+        assert kind.severity in SEVERITIES
+        assert kind.sentence.endswith("."), code
+        assert kind.means.endswith("."), code
+        assert kind.repair.startswith("kseg ") or kind.repair == "", code
 
 
 def test_every_code_of_side_files_is_explained() -> None:

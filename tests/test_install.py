@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kseg.kernel import COMPILED
+
 ROOT = Path(__file__).resolve().parent.parent
 SEGMENT = "testdata/kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
 
@@ -86,4 +88,26 @@ def test_help_needs_next_to_nothing() -> None:
         f"print(sorted(set(sys.modules) & {heavy}))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(not COMPILED, reason="the interpreted kernel stands on packages that the compiled one does without")
+def test_a_small_dump_needs_little(tmp_path: Path) -> None:
+    """Nor must a dump of a few batches pay for questions not asked, views not wanted or threads not started."""
+    segment = tmp_path / "00000000000000000000.log"
+    segment.write_bytes((ROOT / SEGMENT).read_bytes()[:1000])
+    heavy = {
+        "base64", "bz2", "concurrent.futures", "crc32c", "json", "lz4", "lzma", "multiprocessing", "numpy",
+        "queue", "rich", "shutil", "snappy", "tempfile", "unicodedata", "zstandard", "kseg.decoders",
+        "kseg.formats.compressing", "kseg.output.jsonl", "kseg.output.paint", "kseg.output.summary",
+        "kseg.output.table", "kseg.segment.isolation", "kseg.segment.log", "kseg.segment.seek", "kseg.segment.stop",
+        "kseg.sidefiles",
+    }  # fmt: skip
+    code = (
+        "import sys\nimport click\nbefore = set(sys.modules)\nfrom kseg.cli.main import main\n"
+        "main(['dump', '--deep-iteration', '--print-data-log', sys.argv[1]], standalone_mode=False)\n"
+        f"print(sorted((set(sys.modules) - before) & {heavy}))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, segment], capture_output=True, text=True, check=True)
+    assert "| offset: " in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"

@@ -122,7 +122,7 @@ class Plan:
     _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps or self.gaps)
 
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Cuts a file that is longer than ``size`` bytes."""

@@ -1,7 +1,5 @@
 """Keys, and formats of keys and values, on the command line."""
 
-import base64
-import binascii
 from typing import Any
 
 import click
@@ -18,10 +16,12 @@ class KeyBytes(click.ParamType):  # type: ignore[type-arg]
         form, colon, rest = str(value).partition(":")
         try:
             if colon and form == "base64":
-                return base64.b64decode(rest, validate=True)
+                from binascii import a2b_base64
+
+                return a2b_base64(rest, strict_mode=True)
             if colon and form == "hex":
                 return bytes.fromhex(rest)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
         text = rest if colon and form == "utf8" else str(value)
         return text.encode("utf-8", "surrogateescape")

@@ -1,22 +1,23 @@
 """What ``kseg dump`` is asked for: the options, where files are read from and to, and the answer to a vain question."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.cli.contents import ContentFormat, KeyBytes
 from kseg.cli.options import OffsetRange
-from kseg.cli.times import TimePoint, TimeRange, show_time
+from kseg.cli.times import LAST_TIMESTAMP, TimePoint, TimeRange, show_time
 from kseg.formats.rows import Scratch
 from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.reader import SegmentReader
-from kseg.segment.seek import LAST_TIMESTAMP, Start, offset_extent, seek_offset, seek_time, time_extent
 from kseg.segment.selection import Selection
 from kseg.segment.source import open_source
-from kseg.segment.stop import OffsetStop, TimeStop
+
+if TYPE_CHECKING:
+    from kseg.segment.stop import OffsetStop, TimeStop
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -97,6 +98,10 @@ class Questions:
         """Batches of another file, or message set, are about to be shown."""
         offsets, times = self.selection.offsets, self.selection.times
         self._stops = []
+        if offsets is None and times is None:
+            return
+        from kseg.segment.stop import OffsetStop, TimeStop
+
         if offsets is not None and offsets[1] < LAST_OFFSET:
             self._stops.append(OffsetStop(offsets[1]))
         if times is not None and times[1] < LAST_TIMESTAMP:
@@ -105,6 +110,10 @@ class Questions:
     def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
         """Moves a reader to where what is wanted may begin, by the indexes of its segment."""
         self.restart()
+        if self.selection.offsets is None and self.selection.times is None:
+            return
+        from kseg.segment.seek import Start, seek_offset, seek_time
+
         starts: list[Start] = []
         if self.selection.offsets is not None:
             starts.append(seek_offset(reader, file, self.selection.offsets[0]))
@@ -114,13 +123,14 @@ class Questions:
             if start.reason:
                 way = "read from its start" if start.is_scan else "read by an earlier entry"
                 self._notices.detail(f"{file.path}: {way}: {start.reason}")
-        if starts:
-            reader.begin_at(max(start.position for start in starts))
+        reader.begin_at(max(start.position for start in starts))
 
     def is_behind(self, batch: Batch) -> bool:
         """Whether nothing that is wanted is to be expected from this batch on. To be asked of every batch, in order."""
         for stop in self._stops:
             if stop.is_behind(batch):
+                from kseg.segment.stop import TimeStop
+
                 self._ended_early += isinstance(stop, TimeStop) and batch.timestamp_type == "CreateTime"
                 return True
         return False
@@ -135,6 +145,10 @@ class Questions:
         """Tells the range that there is, if nothing was found as the offsets or times asked for lie outside of it."""
         if self._found or not files or path == "-":
             return False
+        if self.selection.offsets is None and self.selection.times is None:
+            return False
+        from kseg.segment.seek import offset_extent, time_extent
+
         is_outside = False
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]

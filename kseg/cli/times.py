@@ -10,10 +10,7 @@ LAST_TIMESTAMP = (1 << 63) - 1
 DAY_MS = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC_3339 = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?",
-    re.ASCII,
-)
+_RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?"
 
 
 class TimeRange(click.ParamType):  # type: ignore[type-arg]
@@ -64,7 +61,7 @@ def parse_time(text: str) -> tuple[int, int] | None:
     if text.isascii() and text.isdigit():
         number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
         return (number, number) if number <= LAST_TIMESTAMP else None
-    found = _RFC_3339.fullmatch(text)
+    found = re.fullmatch(_RFC_3339, text, re.ASCII)
     if found is None:
         return None
     day, clock, fraction, zone = found.groups()

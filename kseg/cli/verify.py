@@ -1,25 +1,34 @@
 """``kseg verify``: judges segments, partitions and log directories."""
 
+import gc
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.cli.manifest import check_place, keep_manifest
 from kseg.cli.options import ByteCount, output_options, usable_cores
+from kseg.cli.watching import progress_over
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings import printer_of
-from kseg.output.notices import Notices
+from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import open_sink
-from kseg.verify.report import Report
+from kseg.verify.findings import KINDS
+from kseg.verify.report import Finding, Report
 from kseg.verify.verification import Settings, judge_path
+
+if TYPE_CHECKING:
+    from kseg.verify.comparison import Comparison
 
 LEVELS = ("quick", "full", "deep")
 
 
 @click.command("verify")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
@@ -30,11 +39,24 @@ LEVELS = ("quick", "full", "deep")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "junit"]),
     default="text",
     show_default=True,
-    help="Form of the output.",
+    help="Form of the output; junit: a report for CI servers.",
 )
+@click.option(
+    "--against",
+    type=click.Path(readable=False),
+    metavar="DIR",
+    help="Compare with another replica as well: a partition, a log directory or a segment.",
+)
+@click.option(
+    "--manifest",
+    type=click.Path(readable=False),
+    metavar="FILE",
+    help="Check against the digests in FILE as well; if there is no FILE, write them.",
+)
+@click.option("--explain", metavar="CODE", help="Tell about a finding, or all of them, and end.")
 @click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings of this code; may be repeated.")
 @click.option(
     "--fail-on",
@@ -58,25 +80,113 @@ def command(**options: Any) -> int:
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
     """
+    _check_codes([*options["ignore"], *([options["explain"]] if options["explain"] not in (None, "all") else [])])
+    if options["explain"]:
+        return _explain(options)
+    if not options["paths"]:
+        raise click.UsageError("no PATH is given")
+    if options["manifest"]:
+        check_place(options["manifest"], options["paths"])
     keep_freed_memory()
-    now = options["now"] if options["now"] is not None else int(time.time() * 1000)
-    jobs = options["jobs"] or usable_cores()
-    settings = Settings(
-        LEVELS.index(options["level"]), now, jobs, options["max_batch_bytes"], options["live"], options["era"] == "0.7"
-    )
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
-    with open_sink(options["output"]) as sink:
-        printer = printer_of(options["form"], sink, options["color"])
-        report = Report(printer.show, options["ignore"])
-        status = 0
-        for path in options["paths"]:
+    gc.freeze()  # what was imported stays, and next to nothing that follows is cyclic
+    gc.set_threshold(20_000, 20, 20)
+    return Run(options).run()
+
+
+class Run:
+    """One run over all PATHs."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.paths: tuple[str, ...] = options["paths"]
+        self.jobs = options["jobs"] or usable_cores()
+        self.notices = Notices(options["color"], options["quiet"], options["verbose"])
+        self.progress = progress_over(self.paths, options["quiet"])
+        if self.progress.total is not None:
+            self.progress.total *= 1 + bool(options["manifest"]) + bool(options["against"])
+        self.notices.before = self.progress.erase
+        self.status = 0
+
+    def run(self) -> int:
+        """Judges, compares, writes; the exit status."""
+        options = self.options
+        with open_sink(options["output"]) as sink:
+            self.printer = printer_of(options["form"], sink, options["color"], options["fail_on"], self.paths)
+            self.report = Report(self._show, options["ignore"])
             try:
-                judge_path(path, settings, report, lambda _: None)
-            except StoppedHalfwayError:
+                with self.progress:
+                    self._judge()
+            except KeyboardInterrupt:
+                self.report.was_interrupted = True
+                self.printer.finish(self.report, self.notices)
                 raise
-            except KsegError as error:
-                notices.error(error)
-                status = max(status, error.exit_status)
-        printer.finish(report, notices)
-    failed = report.totals.errors > 0 or (options["fail_on"] == "warning" and report.totals.warnings > 0)
-    return max(status, int(failed))
+            self.printer.finish(self.report, self.notices)
+        totals = self.report.totals
+        failed = totals.errors > 0 or (options["fail_on"] == "warning" and totals.warnings > 0)
+        return max(self.status, int(failed))
+
+    def _judge(self) -> None:
+        options = self.options
+        now = options["now"] if options["now"] is not None else int(time.time() * 1000)
+        settings = Settings(
+            LEVELS.index(options["level"]), now, self.jobs, options["max_batch_bytes"], options["live"],
+            options["era"] == "0.7",
+        )  # fmt: skip
+        for path in self.paths:
+            self._attempt(partial(judge_path, path, settings, self.report, self.progress.advance))
+            if options["against"]:
+                self._attempt(partial(self._compare, path))
+        if manifest := options["manifest"]:
+            work = partial(keep_manifest, manifest, self.paths, settings, self.report)
+            self._attempt(partial(work, self.progress.advance, self.notices))
+
+    def _compare(self, path: str) -> None:
+        from kseg.verify.against import compare_path
+
+        compare_path(
+            path, self.options["against"], self.report, self._compared, self.jobs, self.options["max_batch_bytes"],
+            self.progress.advance,
+        )  # fmt: skip
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """What cannot be done keeps nothing else from being done."""
+        told = len(self.report.failures)
+        try:
+            work()
+        except StoppedHalfwayError:
+            raise
+        except KsegError as error:
+            self.report.failures.append(str(error))
+        for failure in self.report.failures[told:]:
+            self.notices.error(failure)
+            self.status = KsegError.exit_status
+
+    def _show(self, finding: Finding) -> None:
+        self.progress.erase()
+        self.printer.show(finding)
+
+    def _compared(self, comparison: "Comparison") -> None:
+        self.progress.erase()
+        self.printer.compared(comparison)
+
+
+def _check_codes(codes: list[str]) -> None:
+    """Raises UsageError for a code that no finding has."""
+    for code in codes:
+        if code in KINDS:
+            continue
+        from difflib import get_close_matches
+
+        near = get_close_matches(code, KINDS, 3, 0.5)
+        hint = f"; is it {' or '.join(near)}?" if near else "; --explain all lists them"
+        raise click.UsageError(f"no finding has the code {on_one_line(code)!r}{hint}")
+
+
+def _explain(options: dict[str, Any]) -> int:
+    from kseg.output.explanations import explain
+
+    if options["form"] == "junit":
+        raise click.UsageError("--explain has no junit form")
+    with open_sink(options["output"]) as sink:
+        explain(KINDS if options["explain"] == "all" else [options["explain"]], options["form"], sink, options["color"])
+    return 0

@@ -1,21 +1,20 @@
 """The options of ``kseg dump`` that are for people: ``--format table``, ``--hex``, ``--summary``, and progress."""
 
 import os
-import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.errors import KsegError
-from kseg.formats.compressing import Target, parse_target
+from kseg.cli.watching import progress_over
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint
 from kseg.output.printer import Style
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
-from kseg.segment.files import expand_path, segments_at
-from kseg.segment.source import STANDARD_INPUT
+from kseg.segment.files import expand_path
+
+if TYPE_CHECKING:
+    from kseg.formats.compressing import Target
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -43,7 +42,9 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
 
     name = "CODEC"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Target":
+        from kseg.formats.compressing import Target, parse_target
+
         if isinstance(value, Target):
             return value
         try:
@@ -99,6 +100,10 @@ def view_printer(
         raise click.UsageError("--position is for --hex")
     if options["sample"] and options["what_if"] is None:
         raise click.UsageError("--sample is for --what-if")
+    if not (options["as_hex"] or summary or form == "table" or options["committed_offsets"]):
+        return None
+    from kseg.output.paint import Paint
+
     paint = Paint(options["color"], sink.is_terminal)
     if options["as_hex"]:
         from kseg.output.hexview import HexPrinter
@@ -142,29 +147,15 @@ def progress_of(
     """Progress over the bytes of all paths; none where the output itself is watched."""
     is_gathered = options["summary"] or options["committed_offsets"]
     quiet = options["quiet"] or (sink.is_terminal and not is_gathered)
-    progress = Progress(None, quiet)
-    if progress.is_on:
-        progress.total = _total_bytes(paths, options["everything"], parts_of)
-    return progress
-
-
-def _total_bytes(paths: list[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
-    """Bytes of all segments that the paths stand for; None where one cannot be told."""
-    total = 0
-    for path in paths:
-        if path == STANDARD_INPUT:
-            return None
-        try:
-            total += sum(
-                os.path.getsize(file.path) for part in parts_of(path) for file in segments_at(part, everything)
-            )
-        except (KsegError, OSError):
-            return None  # the pass over it will say why
-    return total
+    return progress_over(paths, quiet, options["everything"], parts_of)
 
 
 def _width(sink: Sink, otherwise: int) -> int:
-    return shutil.get_terminal_size().columns if sink.is_terminal else otherwise
+    if not sink.is_terminal:
+        return otherwise
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def _position(text: str, default: int) -> int | None:

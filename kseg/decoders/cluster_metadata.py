@@ -4,11 +4,13 @@ Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``)
 """
 
 import re
+from functools import cached_property
 from typing import Any
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.cluster_metadata import RECORDS
+from kseg.formats.program import Program, framed_program
 from kseg.formats.schema import MessageError, json_text
 
 REDACTED = "<redacted>"
@@ -28,6 +30,12 @@ class ClusterMetadataDecoder:
 
     def __init__(self, redact: bool = False):
         self._redact = redact
+
+    @cached_property
+    def program(self) -> Program | None:
+        """None where secrets are to be found and hidden, which only `decode` does."""
+        names = {api_key: type_name(message) for api_key, message in RECORDS.items()}
+        return None if self._redact else framed_program(RECORDS, names)
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""

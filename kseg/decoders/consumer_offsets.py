@@ -10,24 +10,27 @@ from typing import Any
 
 from kseg.decoders.coordinator import CoordinatorDecoder
 from kseg.decoders.schemas.consumer_offsets import ASSIGNMENT, KEYS, SUBSCRIPTION, VALUES
+from kseg.formats.program import Switch
 from kseg.formats.schema import Message, MessageError
 
 GROUP_METADATA = 2
 CONSUMER_PROTOCOL = "consumer"
+PROTOCOLS = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
 
 _VERSION = struct.Struct(">h")
 
 
 def decoder() -> CoordinatorDecoder:
-    return CoordinatorDecoder(KEYS, VALUES, _expand_members)
+    switch = Switch(GROUP_METADATA, "protocolType", CONSUMER_PROTOCOL, PROTOCOLS)
+    return CoordinatorDecoder(KEYS, VALUES, _expand_members, switch)
 
 
 def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
     if record_type != GROUP_METADATA or fields["protocolType"] != CONSUMER_PROTOCOL:
         return
     for member in fields["members"]:
-        member["subscription"] = _expanded(SUBSCRIPTION, member["subscription"])
-        member["assignment"] = _expanded(ASSIGNMENT, member["assignment"])
+        for name, message in PROTOCOLS.items():
+            member[name] = _expanded(message, member[name])
 
 
 def _expanded(message: Message, encoded: str) -> Any:

@@ -8,9 +8,11 @@ Bytes behind either message are ignored. Source: CoordinatorRecordSerde and Dump
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable
+from kseg.formats.program import Program, Switch, coordinator_program
 from kseg.formats.schema import Message, MessageError, json_text
 
 TOMBSTONE = "<DELETE>"
@@ -19,17 +21,26 @@ _PREFIX = struct.Struct(">h")
 
 
 class CoordinatorDecoder:
-    """Decodes the records of one coordinator; `refine` (record type, value fields) may change the fields in place."""
+    """Decodes the records of one coordinator; `refine` (record type, value fields) may change the fields in place.
+
+    `switch` says the same for the kernel.
+    """
 
     def __init__(
         self,
         keys: Mapping[int, Message],
         values: Mapping[int, Message],
         refine: Callable[[int, dict[str, Any]], None] | None = None,
+        switch: Switch | None = None,
     ):
         self._keys = keys
         self._values = values
         self._refine = refine
+        self._switch = switch
+
+    @cached_property
+    def program(self) -> Program:
+        return coordinator_program(self._keys, self._values, self._switch)
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; see `kseg.decoders.decoded.Decoder`."""

@@ -22,7 +22,10 @@ class Decoded(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Decodes the records of one internal topic. Never raises for bad bytes: the texts say what is wrong with them."""
+    """Decodes the records of one internal topic. Never raises for bad bytes: the texts say what is wrong with them.
+
+    It may have a ``program`` (`kseg.formats.program`), by which the kernel shows the same of records that are plain.
+    """
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
         """One record; `offset` is its Kafka offset, which error texts name. Control records are not for decoders.

@@ -18,9 +18,17 @@ KIP-630, KIP-853.
 import struct
 from typing import Any, NamedTuple
 
+from kseg.formats.control_types import (
+    ABORT,
+    COMMIT,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+)
 from kseg.formats.schema import UNDERFLOW, Message, MessageError, json_text
 
-ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 NAMES = (
     "ABORT",
     "COMMIT",

@@ -149,7 +149,7 @@ def _is_intact(buffer: Any, start: int, end: int, era_07: bool) -> bool:
 def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
     """Where the first intact message of an era begins behind a damaged one; ``end`` if none does."""
     entries = (end - start) // _PREFIX_BYTES + 2
-    state = int64s(8)
+    state = int64s(kernel.STATE_SIZE)
     state[2] = start
     found = kernel.find(buffer, start, end, end, era_07, _table(entries), _table(entries), state)
     return end if found < 0 else found

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.compression import CODEC_NAMES, DecompressionError, decompress
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import records as kernel
+from kseg.kernel.expand import Room
 from kseg.kernel.native import HEADER_WIDTH
 from kseg.limits import MAX_HEADERS
 
@@ -89,16 +90,21 @@ def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
-def open_records(data: Any, header: RecordBatchHeader, max_bytes: int) -> tuple[Any, int]:
+def open_records(data: Any, header: RecordBatchHeader, max_bytes: int, room: Room | None = None) -> tuple[Any, int]:
     """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
 
-    Raises UndecodableError where the codec cannot make sense of them. As in Kafka, a batch that counts no records is
-    not looked into.
+    With ``room`` they may lie there, and are gone when it is used again. Raises UndecodableError where the codec cannot
+    make sense of them. As in Kafka, a batch that counts no records is not looked into.
     """
     if header.codec == 0 or header.record_count == 0:
         return data, HEADER_BYTES
+    area = data[HEADER_BYTES:]
+    if room is not None:
+        view = room.expand(header.codec, 2, area)
+        if view is not None and len(view) <= max_bytes:
+            return view, 0
     try:
-        return decompress(header.codec, data[HEADER_BYTES:], 2, max_bytes), 0
+        return decompress(header.codec, area, 2, max_bytes), 0
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
 

@@ -1,6 +1,5 @@
 """What every era's decoder yields: rows of records over one payload (`kseg.kernel.native` tells the columns)."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
@@ -20,27 +19,31 @@ def int64s(count: int) -> memoryview:
     return memoryview(bytearray(8 * count)).cast("q")
 
 
-@dataclass(slots=True)
 class Scratch:
     """Room for rows that decoders fill again and again, and the bounds they keep.
 
     ``max_batch_bytes`` bounds what one batch may decompress to, all its nested sets together.
     """
 
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    rows: memoryview = field(default_factory=lambda: int64s(ROWS_PER_CALL * ROW_WIDTH))
-    headers: memoryview = field(default_factory=lambda: int64s(HEADERS_PER_CALL * HEADER_WIDTH))
+    __slots__ = ("headers", "max_batch_bytes", "rows")
+
+    def __init__(self, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
+        self.max_batch_bytes = max_batch_bytes
+        self.rows = int64s(ROWS_PER_CALL * ROW_WIDTH)
+        self.headers = int64s(HEADERS_PER_CALL * HEADER_WIDTH)
 
 
-@dataclass(slots=True)
 class Rows:
     """``count`` records: ``rows`` and ``headers`` point into ``payload``. Valid until the decoder is asked for more.
 
     ``misfits`` of them, only where a decoder is told to read sizes alone, have a key or value that is not all there.
     """
 
-    payload: Any
-    rows: memoryview
-    headers: memoryview
-    count: int
-    misfits: int = 0
+    __slots__ = ("count", "headers", "misfits", "payload", "rows")
+
+    def __init__(self, payload: Any, rows: memoryview, headers: memoryview, count: int, misfits: int = 0) -> None:
+        self.payload = payload
+        self.rows = rows
+        self.headers = headers
+        self.count = count
+        self.misfits = misfits

@@ -86,6 +86,29 @@ _ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def sum_of(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """Modulo 2^64, as Java adds longs: offsets of a damaged header may be anything."""
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
+    else:
+        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def difference(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) - cython.cast(cython.ulonglong, b))
+    else:
+        return (a - b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def tell(
     state: cython.pointer[cython.longlong],
     events: cython.pointer[cython.longlong],
@@ -132,7 +155,7 @@ def count_batch(
         state[22] += (attributes >> 6) & 1
         if row[at + BATCH_PRODUCER_ID] >= 0:
             state[15] += 1
-        if count < row[at + BATCH_LAST_OFFSET] - row[at + BATCH_FIRST_OFFSET] + 1:
+        if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
             state[20] += 1
         if not attributes & 64 and count > 0:
             least(state, row[at + BATCH_BASE_TIMESTAMP])
@@ -182,28 +205,31 @@ def follow_offsets(
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     before: cython.longlong = state[0]
-    expected: cython.longlong = before + 1
+    expected: cython.longlong = sum_of(before, 1)
+    after: cython.longlong
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
     if before < 0 and state[2] >= 0:
         expected = state[2]
+    # Where the batch would end if its base offset were the one expected.
+    after = sum_of(sum_of(expected, difference(last, first)), 1)
     if state[2] >= 0 and (last < state[2] or last - state[2] > _ROOM or (is_known and first < state[2])):
-        if before >= 0 and is_known and goes_on(rows, i, count, expected + (last - first) + 1):
+        if before >= 0 and is_known and goes_on(rows, i, count, after):
             tell(state, events, capacity, 4, i, expected, first, 0)
-            state[0] = expected + (last - first)
+            state[0] = sum_of(after, -1)
             return
         tell(state, events, capacity, 5, i, first if is_known and first < state[2] else last, 0, 0)
         if last < state[2] or last - state[2] > _ROOM:
             state[3] = 1
             return
     if is_known and (before >= 0 or state[2] >= 0) and first != expected:
-        if (before >= 0 or expected > first) and goes_on(rows, i, count, expected + (last - first) + 1):
+        if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
             tell(state, events, capacity, 4, i, expected, first, 0)
-            state[0] = expected + (last - first)
+            state[0] = sum_of(after, -1)
             state[3] = 0
             return
         if first > expected:
             tell(state, events, capacity, 2, i, expected, first, state[3])
-            state[21] += first - expected
+            state[21] = sum_of(state[21], difference(first, expected))
         elif before >= 0:
             tell(state, events, capacity, 3, i, before, first, 0)
     elif not is_known and before >= 0 and last <= before:
@@ -236,9 +262,9 @@ def follow_rows(
             tell(state, events, capacity, 1, i, state[0], 0, 0)
             # What it claims is believed where it goes on from the batch before and the one behind goes on from it.
             if (
-                rows[at + BATCH_FIRST_OFFSET] == state[0] + 1
+                rows[at + BATCH_FIRST_OFFSET] == sum_of(state[0], 1)
                 and rows[at + BATCH_LAST_OFFSET] >= rows[at + BATCH_FIRST_OFFSET]
-                and goes_on(rows, i, count, rows[at + BATCH_LAST_OFFSET] + 1)
+                and goes_on(rows, i, count, sum_of(rows[at + BATCH_LAST_OFFSET], 1))
             ):
                 state[0] = rows[at + BATCH_LAST_OFFSET]
             else:
@@ -246,7 +272,7 @@ def follow_rows(
             continue
         count_batch(rows, at, state)
         if rows[at + BATCH_MAGIC] == 2:
-            room = rows[at + BATCH_LAST_OFFSET] - rows[at + BATCH_FIRST_OFFSET] + 1
+            room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
             if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
                 tell(state, events, capacity, 7, i, rows[at + BATCH_COUNT], room, 0)
             epoch = rows[at + BATCH_LEADER_EPOCH]

@@ -1,14 +1,9 @@
 /* CRC-32C (Castagnoli: batches of magic 2) and CRC-32 (IEEE 802.3, zlib's: messages before it), the fastest way the
  * processor has, and the arithmetic that gets the CRC of a range from two prefix CRCs.
  *
- * A 32-bit register is a polynomial over GF(2) of degree < 32, reflected: bit 31 is x^0, bit 0 is x^31. Appending n
- * zero bytes multiplies it by x^(8n) modulo the CRC's polynomial. A carry-less product of two reflected registers has
- * its x^0 at bit 62 of 64, hence the shifts by one below. "Register" means the CRC before its final inversion.
- *
  * The folding follows Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
  * (Intel, 2009); three interleaved streams follow Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction" (Intel, 2011); the tables follow Kounavis and Berry, "Novel Table Lookup-Based Algorithms for
- * High-Performance CRC Generation" (2008).
+ * Instruction" (Intel, 2011).
  */
 #ifndef KSEG_CHECKSUM_H
 #define KSEG_CHECKSUM_H
@@ -16,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "polynomial.h"
 
 #if defined(__GNUC__) || defined(__clang__)
 #if defined(__x86_64__)
@@ -30,70 +27,25 @@
 #define KSEG_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-/* ---- the two polynomials ---- */
+/* ---- the ways there are ---- */
 
-enum { KSEG_LOW = 0, KSEG_HIGH = 1 };
-
-struct kseg_polynomial {
-    const uint32_t reflected;
-    const uint64_t order;     /* the least n with x^n = 1, so that x^(8n) depends on n modulo this */
-    uint32_t table[8][256];   /* [k][b]: what byte b leaves in the register k zero bytes later */
-    uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
-    uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, 64, 256 bytes */
-    uint64_t fold_64[2];
-    uint64_t fold_256[2];
-    uint64_t gather[8];       /* four pairs: move the lanes of 64 bytes onto the last one, which itself gets zeros */
-};
-
-static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
-static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
-
-/* One way to compute both CRCs, registers in and out. */
+/* One way to compute both CRCs, and to add zero bytes to either; registers in and out. */
 typedef uint32_t (*kseg_update)(uint32_t reg, const unsigned char *p, size_t n);
+typedef uint32_t (*kseg_shifting)(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n);
 
 struct kseg_path {
     const char *name;
     kseg_update crc32c, crc32;
+    kseg_shifting shift;
 };
 
 static inline void kseg_native_setup(void);
 static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n);
 static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n);
+static uint32_t kseg_shift_first(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n);
 
-static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first};
+static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first, kseg_shift_first};
 static const struct kseg_path *kseg_best = &kseg_unset;
-
-/* ---- portable: slicing by 8 ---- */
-
-static inline uint32_t kseg_le32(const unsigned char *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static inline uint64_t kseg_le64(const unsigned char *p) {
-    return (uint64_t)kseg_le32(p) | (uint64_t)kseg_le32(p + 4) << 32;
-}
-
-static inline uint32_t kseg_step4(const struct kseg_polynomial *poly, uint32_t word) {
-    return poly->table[3][word & 255] ^ poly->table[2][word >> 8 & 255] ^ poly->table[1][word >> 16 & 255] ^
-           poly->table[0][word >> 24];
-}
-
-static inline uint32_t kseg_step8(const struct kseg_polynomial *poly, uint64_t word) {
-    return poly->table[7][word & 255] ^ poly->table[6][word >> 8 & 255] ^ poly->table[5][word >> 16 & 255] ^
-           poly->table[4][word >> 24 & 255] ^ kseg_step4(poly, (uint32_t)(word >> 32));
-}
-
-static inline uint32_t kseg_by_table(const struct kseg_polynomial *poly, uint32_t reg, const unsigned char *p,
-                                     size_t n) {
-    for (; n >= 8; p += 8, n -= 8) reg = kseg_step8(poly, kseg_le64(p) ^ reg);
-    if (n & 4) {
-        reg = kseg_step4(poly, kseg_le32(p) ^ reg);
-        p += 4;
-        n -= 4;
-    }
-    for (; n; p++, n--) reg = poly->table[0][(reg ^ *p) & 255] ^ reg >> 8;
-    return reg;
-}
 
 static inline uint32_t kseg_crc32c_table(uint32_t reg, const unsigned char *p, size_t n) {
     return kseg_by_table(&kseg_castagnoli, reg, p, n);
@@ -101,71 +53,6 @@ static inline uint32_t kseg_crc32c_table(uint32_t reg, const unsigned char *p, s
 
 static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, size_t n) {
     return kseg_by_table(&kseg_ieee, reg, p, n);
-}
-
-/* ---- arithmetic modulo the polynomial ---- */
-
-/* a * b, four bits of b at a time; needs poly->table. */
-static inline uint32_t kseg_multiply(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
-    uint64_t multiple[16], product = 0;
-    int i;
-    multiple[0] = 0;
-    multiple[1] = (uint64_t)a << 1;
-    for (i = 2; i < 16; i += 2) {
-        multiple[i] = multiple[i / 2] << 1;
-        multiple[i + 1] = multiple[i] ^ multiple[1];
-    }
-    for (i = 28; i >= 0; i -= 4) product = product << 4 ^ multiple[b >> i & 15];
-    return (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
-}
-
-/* x^bits, for the set-up only. */
-static inline uint32_t kseg_x_to(const struct kseg_polynomial *poly, unsigned bits) {
-    uint32_t result = 1u << 31, square = 1u << 30;
-    for (; bits; bits >>= 1) {
-        if (bits & 1) result = kseg_multiply(poly, result, square);
-        square = kseg_multiply(poly, square, square);
-    }
-    return result;
-}
-
-/* The register after n more zero bytes. */
-static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
-    int k;
-    if (kseg_best == &kseg_unset) kseg_native_setup();
-    if (n >= poly->order) n %= poly->order;
-    for (k = 0; n; n >>= 8, k++)
-        if (n & 255) reg = kseg_multiply(poly, reg, poly->power[k][n & 255]);
-    return reg;
-}
-
-/* 128 bits move forward by `bytes`: the low half has 64 degrees more than the high one, and a product of 64 by 32 bits
- * in 128 already stands for 33 degrees more than it says. */
-static inline void kseg_fold_factors(const struct kseg_polynomial *poly, unsigned bytes, uint64_t factors[2]) {
-    factors[KSEG_LOW] = kseg_x_to(poly, 8 * bytes + 64 - 33);
-    factors[KSEG_HIGH] = kseg_x_to(poly, 8 * bytes - 33);
-}
-
-/* Each entry is written once, with its final value, from entries that are final: running it again changes nothing. */
-static void kseg_fill(struct kseg_polynomial *poly) {
-    int b, k;
-    for (b = 0; b < 256; b++) {
-        uint32_t reg = (uint32_t)b;
-        for (k = 0; k < 8; k++) reg = reg & 1 ? reg >> 1 ^ poly->reflected : reg >> 1;
-        poly->table[0][b] = reg;
-    }
-    for (k = 1; k < 8; k++)
-        for (b = 0; b < 256; b++)
-            poly->table[k][b] = poly->table[k - 1][b] >> 8 ^ poly->table[0][poly->table[k - 1][b] & 255];
-    for (k = 0; k < 4; k++) {
-        uint32_t unit = k ? kseg_multiply(poly, poly->power[k - 1][255], poly->power[k - 1][1]) : 1u << 23;
-        poly->power[k][0] = 1u << 31;
-        for (b = 1; b < 256; b++) poly->power[k][b] = kseg_multiply(poly, poly->power[k][b - 1], unit);
-    }
-    kseg_fold_factors(poly, 16, poly->fold_16);
-    kseg_fold_factors(poly, 64, poly->fold_64);
-    kseg_fold_factors(poly, 256, poly->fold_256);
-    for (k = 0; k < 3; k++) kseg_fold_factors(poly, 48 - 16 * (unsigned)k, poly->gather + 2 * k);
 }
 
 /* ---- x86-64: CRC32 instruction, PCLMULQDQ, AVX-512 with VPCLMULQDQ ---- */
@@ -203,6 +90,19 @@ KSEG_SSE static inline uint32_t kseg_serial_sse(uint64_t reg, const unsigned cha
 KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
+}
+
+/* kseg_shift_table with the product of two registers in one instruction. */
+KSEG_SSE static inline uint32_t kseg_shift_sse(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    int k;
+    if (n >= poly->order) n %= poly->order;
+    for (k = 0; n; n >>= 8, k++) {
+        uint64_t product;
+        if (!(n & 255)) continue;
+        product = kseg_product_sse(reg, poly->power[k][n & 255]);
+        reg = (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
+    }
+    return reg;
 }
 
 /* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */
@@ -397,11 +297,10 @@ enum { KSEG_PATH_MAX = 3 };
 static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* what this processor can run, the best last */
 static int kseg_path_count;
 
-static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32) {
-    struct kseg_path *path = &kseg_paths[(*count)++];
-    path->name = name;
-    path->crc32c = crc32c;
-    path->crc32 = crc32;
+static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32,
+                              kseg_shifting shift) {
+    const struct kseg_path path = {name, crc32c, crc32, shift};
+    kseg_paths[(*count)++] = path;
 }
 
 /* Each extension module runs it once when it is imported, under the import lock; one that doesn't pays at its first
@@ -410,15 +309,15 @@ static inline void kseg_native_setup(void) {
     int count = 0;
     kseg_fill(&kseg_castagnoli);
     kseg_fill(&kseg_ieee);
-    kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table);
+    kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table, kseg_shift_table);
 #ifdef KSEG_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
-        kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse);
+        kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse, kseg_shift_sse);
 #ifdef KSEG_AVX512_BUILT
         if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
             __builtin_cpu_supports("vpclmulqdq"))
-            kseg_offer(&count, "avx512", kseg_crc32c_avx512, kseg_crc32_avx512);
+            kseg_offer(&count, "avx512", kseg_crc32c_avx512, kseg_crc32_avx512, kseg_shift_sse);
 #endif
     }
 #endif
@@ -427,7 +326,7 @@ static inline void kseg_native_setup(void) {
     enum { HAS_CRC32 = 1 << 7 }; /* HWCAP_CRC32 of <asm/hwcap.h>, which some C libraries don't bring */
     if (getauxval(AT_HWCAP) & HAS_CRC32)
 #endif
-        kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm);
+        kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm, kseg_shift_table);
 #endif
     kseg_path_count = count;
 #if defined(__GNUC__) || defined(__clang__)
@@ -444,6 +343,11 @@ static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n
 static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n) {
     kseg_native_setup();
     return kseg_best->crc32(reg, p, n);
+}
+
+static uint32_t kseg_shift_first(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    kseg_native_setup();
+    return kseg_best->shift(poly, reg, n);
 }
 
 static inline const char *kseg_path_name(int path) {
@@ -469,22 +373,22 @@ static inline uint32_t kseg_crc32_by(int path, const unsigned char *p, ptrdiff_t
     return ~kseg_paths[path].crc32(~crc, p, (size_t)n);
 }
 
-static inline uint32_t kseg_crc32c_shift(uint32_t reg, uint64_t n) {
-    return kseg_shift(&kseg_castagnoli, reg, n);
-}
-
-static inline uint32_t kseg_crc32_shift(uint32_t reg, uint64_t n) {
-    return kseg_shift(&kseg_ieee, reg, n);
-}
-
 /* The CRC of n bytes from the CRC of all before them and the CRC of all up to their end: the inversions at both ends
  * of a CRC cancel out, so finalised CRCs combine as registers do. */
 static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_shift(&kseg_castagnoli, before, n);
+    return through ^ kseg_best->shift(&kseg_castagnoli, before, n);
 }
 
 static inline uint32_t kseg_crc32_range(uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_shift(&kseg_ieee, before, n);
+    return through ^ kseg_best->shift(&kseg_ieee, before, n);
+}
+
+static inline uint32_t kseg_crc32c_range_by(int path, uint32_t before, uint32_t through, uint64_t n) {
+    return through ^ kseg_paths[path].shift(&kseg_castagnoli, before, n);
+}
+
+static inline uint32_t kseg_crc32_range_by(int path, uint32_t before, uint32_t through, uint64_t n) {
+    return through ^ kseg_paths[path].shift(&kseg_ieee, before, n);
 }
 
 #endif

@@ -66,6 +66,16 @@ def crc32_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uin
     return _update(False, paths().index(path), buffer, crc)
 
 
+def range_by(path: str, castagnoli: cython.bint, before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
+    """`crc32c_range`, or `crc32_range`, by a named path. Raises ValueError for one that is not among `paths`."""
+    number: cython.int = paths().index(path)
+    if cython.compiled:
+        if castagnoli:
+            return native.crc32c_range_by(number, before, through, n)
+        return native.crc32_range_by(number, before, through, n)
+    return native.crc32c_range(before, through, n) if castagnoli else native.crc32_range(before, through, n)
+
+
 @cython.cfunc
 def _update(
     castagnoli: cython.bint, path: cython.int, buffer: cython.const[cython.uchar][::1], crc: cython.uint

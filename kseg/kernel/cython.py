@@ -15,7 +15,8 @@ class _Type:
         return value
 
 
-uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = void = _Type()  # noqa: A001
+uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = _Type()  # noqa: A001
+void = p_void = _Type()
 
 
 pointer = const = _Type()

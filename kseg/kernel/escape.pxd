@@ -12,7 +12,7 @@ cdef extern from "escape.h" nogil:
         NO_ROOM "KSEG_NO_ROOM"
         NOT_UTF8 "KSEG_NOT_UTF8"
     ctypedef struct Near "kseg_near":
-        pass
+        long long base
     ctypedef struct Counters "kseg_counters":
         Near offset
         Near timestamp

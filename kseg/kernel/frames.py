@@ -3,16 +3,22 @@
 A frame is an entry whose header can be followed. v2 batches and v0/v1 messages start with an int64 offset and an int32
 length, 0.7 messages with the length alone; it counts the bytes behind it. Rows of frames: `kseg.kernel.native`.
 
+A frame whose CRC is wrong is a batch all the same if its length leads somewhere sound: to the end of the file, to an
+intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
+
 CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on,
 filled as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even
 where every byte opens a header that claims the rest of it.
 
-``state`` (int64[8], in and out):
+``state`` (int64[8], in and out; int64[18] where there is an ANCHOR or LARGEST):
 
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
     3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
-    5 BUDGET of bytes a call, compressed ones eightfold         6 WALK the records (1), believe checksums (2)
-    7 RECORDS walked
+    5 BUDGET of bytes a call, compressed ones eightfold; 0: none
+    6 WALK the records too (1), believe checksums (2)           7 RECORDS found right by walks
+    8 LAST_OFFSET of the frame before NEXT, -1 unknown
+    9 LARGEST bytes that a length may claim where the CRC is wrong; 0, or no ANCHOR: such a frame ends the scan
+    10 to 17 NEAR, prefix CRCs computed last, each as a position and a CRC: of a start and of an end, CRC-32C and CRC-32
 """
 
 try:
@@ -21,6 +27,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.expand import Room
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -35,11 +42,21 @@ if cython.compiled:
         crc32c_range,
         native_setup,
     )
-    from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.plausibility import (
+        claimed_bytes,
+        compressed_end,
+        could_be_frame,
+        frame_bytes,
+        goes_on,
+        last_offset_at,
+        last_offset_claimed,
+    )
+    from cython.cimports.kseg.kernel.search import next_candidate
+    from cython.cimports.kseg.kernel.walk import walk_frame
 
     native_setup()
 else:
+    from kseg.kernel.expand import Room
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -52,20 +69,32 @@ else:
         crc32_range,
         crc32c,
         crc32c_range,
+        indexable,
     )
-    from kseg.kernel.plain import is_legacy_plain, read_header
-    from kseg.kernel.records import read_records
+    from kseg.kernel.plausibility import (
+        claimed_bytes,
+        compressed_end,
+        could_be_frame,
+        frame_bytes,
+        goes_on,
+        last_offset_at,
+        last_offset_claimed,
+    )
     from kseg.kernel.search import next_candidate
+    from kseg.kernel.walk import walk_frame
 
 COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
+STATE_SIZE = 18
 CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
-"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is compressed and nothing wrong with any record; a
-frame without it has to be opened to know. NULL_KEYS, with it: a record has no key."""
+"""Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
+to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
+SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
+INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
@@ -73,71 +102,50 @@ LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def frame_bytes(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t, v07: cython.bint
-) -> cython.longlong:
-    """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
-    size: cython.longlong
-    magic: cython.int
-    if v07:
-        if end - i < 9:
-            return 0
-        magic = p[i + 4]
-        size = be32(p, i)
-        if magic > 1 or size < 5 + magic or size > end - i - 4:
-            return 0
-        return size + 4
-    if end - i < 26:
-        return 0
-    magic = p[i + 16]
-    if magic > 2:
-        return 0
-    size = be32(p, i + 8)
-    if size > end - i - 12:
-        return 0
-    if magic == 2:
-        return size + 12 if size >= 49 else 0
-    return size + 12 if size >= 14 + 8 * magic else 0
+def crc_of(
+    castagnoli: cython.bint,
+    crc: cython.uint,
+    p: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.uint:
+    return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def prefix_c(
+def prefix(
+    castagnoli: cython.bint,
     p: cython.pointer[cython.const[cython.uchar]],
     x: cython.Py_ssize_t,
+    is_end: cython.bint,
     table: cython.pointer[cython.uint],
     state: cython.pointer[cython.longlong],
 ) -> cython.uint:
-    """CRC-32C of the bytes from the anchor to x."""
+    """CRC-32C, or CRC-32, of the bytes from the anchor to x, the end of a frame or else the start of what it covers."""
+    filled: cython.int = 3 if castagnoli else 4
+    near: cython.int = 10 if castagnoli else 14
     anchor: cython.Py_ssize_t = state[2]
-    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
-    n: cython.Py_ssize_t = state[3]
-    while n <= k:
-        table[n] = crc32c(table[n - 1], p, anchor + (n - 1) * BLOCK_BYTES, anchor + n * BLOCK_BYTES) if n else 0
-        n += 1
-    state[3] = n
-    return crc32c(table[k], p, anchor + k * BLOCK_BYTES, x)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def prefix_ieee(
-    p: cython.pointer[cython.const[cython.uchar]],
-    x: cython.Py_ssize_t,
-    table: cython.pointer[cython.uint],
-    state: cython.pointer[cython.longlong],
-) -> cython.uint:
-    """CRC-32 of the bytes from the anchor to x."""
-    anchor: cython.Py_ssize_t = state[2]
-    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
-    n: cython.Py_ssize_t = state[4]
-    while n <= k:
-        table[n] = crc32(table[n - 1], p, anchor + (n - 1) * BLOCK_BYTES, anchor + n * BLOCK_BYTES) if n else 0
-        n += 1
-    state[4] = n
-    return crc32(table[k], p, anchor + k * BLOCK_BYTES, x)
+    n: cython.Py_ssize_t = state[filled]
+    k: cython.Py_ssize_t
+    if n == 0:
+        n = 1
+        table[0] = 0
+        state[near] = state[near + 2] = -1
+    if is_end:
+        near += 2
+    if 0 <= state[near] <= x <= state[near] + BLOCK_BYTES:
+        state[near + 1] = crc_of(castagnoli, state[near + 1], p, state[near], x)
+    else:
+        k = (x - anchor) // BLOCK_BYTES
+        while n <= k:
+            table[n] = crc_of(castagnoli, table[n - 1], p, anchor + (n - 1) * BLOCK_BYTES, anchor + n * BLOCK_BYTES)
+            n += 1
+        state[near + 1] = crc_of(castagnoli, table[k], p, anchor + k * BLOCK_BYTES, x)
+    state[filled] = n
+    state[near] = x
+    return cython.cast(cython.uint, state[near + 1])
 
 
 @cython.cfunc
@@ -153,28 +161,28 @@ def crc_is_right(
     state: cython.pointer[cython.longlong],
 ) -> cython.bint:
     """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
+    castagnoli: cython.bint = not v07 and p[i + 16] == 2
+    table: cython.pointer[cython.uint] = table_c if castagnoli else table_ieee
     stored: cython.longlong
     start: cython.Py_ssize_t
-    anchored: cython.bint = state[2] >= 0 and i >= state[2]
-    if not v07 and p[i + 16] == 2:
-        stored = be32(p, i + 17) & LOW_32_BITS
+    before: cython.uint
+    through: cython.uint
+    if castagnoli:
         start = i + 21
-        if anchored and after - start > DIRECT_BYTES_MAX:
-            return stored == crc32c_range(
-                prefix_c(p, start, table_c, state), prefix_c(p, after, table_c, state), after - start
-            )
-        return stored == crc32c(0, p, start, after)
-    if v07:
+        stored = be32(p, i + 17) & LOW_32_BITS
+    elif v07:
         start = i + 9 + p[i + 4]
         stored = be32(p, start - 4) & LOW_32_BITS
     else:
         start = i + 16
         stored = be32(p, i + 12) & LOW_32_BITS
-    if anchored and after - start > DIRECT_BYTES_MAX:
-        return stored == crc32_range(
-            prefix_ieee(p, start, table_ieee, state), prefix_ieee(p, after, table_ieee, state), after - start
-        )
-    return stored == crc32(0, p, start, after)
+    if state[2] < 0 or i < state[2] or after - start <= DIRECT_BYTES_MAX:
+        return stored == crc_of(castagnoli, 0, p, start, after)
+    before = prefix(castagnoli, p, start, False, table, state)
+    through = prefix(castagnoli, p, after, True, table, state)
+    if castagnoli:
+        return stored == crc32c_range(before, through, after - start)
+    return stored == crc32_range(before, through, after - start)
 
 
 @cython.cfunc
@@ -183,44 +191,6 @@ def crc_is_right(
 @cython.exceptval(check=False)
 def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
     return (p[i + 22] if p[i + 16] == 2 else p[i + 17]) & 7
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_frame(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    size: cython.longlong,
-    state: cython.pointer[cython.longlong],
-) -> cython.int:
-    """RECORDS_RIGHT, or 0, for the frame at i, whose CRC is right."""
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
-    if is_compressed(p, i):
-        return 0
-    if p[i + 16] < 2:
-        if not is_legacy_plain(p, i, size, p[i + 16]):
-            return 0
-        state[7] += 1
-        return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
-    if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
-        return 0
-    if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    read_header(p, i, batch)
-    cursor[0] = 0
-    cursor[1] = i + 61
-    cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = -1
-    if batch[0]:
-        if read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0) != 0 or cursor[4] & 7:
-            return 0
-        if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
-            return 0
-    state[7] += batch[0]
-    return 6 if cursor[4] & 8 else 2
 
 
 @cython.cfunc
@@ -235,74 +205,114 @@ def scan_frames(
     table_c: cython.pointer[cython.uint],
     table_ieee: cython.pointer[cython.uint],
     state: cython.pointer[cython.longlong],
+    largest: cython.longlong,
+    first: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    room_bytes: cython.Py_ssize_t,
+    zstd: cython.p_void,
+    given_up: cython.Py_ssize_t,
 ) -> cython.int:
     i: cython.Py_ssize_t = state[0]
-    n: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = first
+    found: cython.int
     size: cython.longlong
     row: cython.Py_ssize_t
+    magic: cython.int
     weight: cython.longlong = 0
     budget: cython.longlong = state[5]
     status: cython.int = 0
+    intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
     while i < end:
         if n >= capacity or (budget > 0 and weight >= budget):
             status = 1
             break
         size = frame_bytes(p, i, end, v07)
-        if size == 0 or not (
-            could_be_frame(p, i, size, v07)
+        row = n * FRAME_WIDTH
+        if size and (
+            (v07 or could_be_frame(p, i, size, v07))  # an empty message of 0.7 tells nothing but its length
             if state[6] & 2
             else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
         ):
-            status = 2
-            break
-        row = n * FRAME_WIDTH
+            rows[row + FRAME_STATE] = 1
+            if state[6] & 1 and not v07:
+                found = walk_frame(p, i, size, state, out, room_bytes, zstd)
+                if found == 1:
+                    if i != given_up:
+                        status = 3
+                        break
+                    found = 0
+                rows[row + FRAME_STATE] += found
+            intact = i
+        else:
+            if largest == 0 or state[2] < 0:
+                status = 2
+                break
+            if intact >= 0 and not v07:
+                state[8] = last_offset_at(p, intact, end)
+            intact = -1
+            size = wrong_batch_bytes(p, i, end, v07, largest, table_c, table_ieee, state)
+            if size == 0:
+                status = 2
+                break
+            if not v07 and goes_on(p, i, end, state[8]):
+                state[8] = last_offset_at(p, i, end)
+            rows[row + FRAME_STATE] = 0
+        magic = p[i + 4] if v07 else p[i + 16]
         rows[row + FRAME_POSITION] = i
         rows[row + FRAME_SIZE] = size
-        rows[row + FRAME_MAGIC] = p[i + 4] if v07 else p[i + 16]
-        rows[row + FRAME_STATE] = 1
-        if state[6] & 1 and not v07:
-            rows[row + FRAME_STATE] += walk_frame(p, i, size, state)
+        rows[row + FRAME_MAGIC] = magic if magic < 128 else magic - 256
         n += 1
         weight += size if v07 or not is_compressed(p, i) else size * COMPRESSED_WEIGHT
         i += size
+    if intact >= 0 and largest and not v07:
+        state[8] = last_offset_at(p, intact, end)
     state[0] = i
     state[1] = n
     return status
 
 
 @cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def wrong_batch_bytes(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    v07: cython.bint,
+    largest: cython.longlong,
+    table_c: cython.pointer[cython.uint],
+    table_ieee: cython.pointer[cython.uint],
+    state: cython.pointer[cython.longlong],
+) -> cython.longlong:
+    """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0."""
+    size: cython.longlong = claimed_bytes(p, i, end, v07, largest)
+    after: cython.Py_ssize_t = i + size
+    if size == 0 or after == end or is_found(p, after, end, v07, table_c, table_ieee, state):
+        return size
+    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last_offset_claimed(p, i, end))):
+        return 0
+    # An intact batch before that end speaks against the length, and must not be lost to it.
+    return size if find_behind(p, i, i + 1, after, end, v07, table_c, table_ieee, state) < 0 else 0
+
+
+@cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def could_be_frame(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong, v07: cython.bint
+def is_found(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    v07: cython.bint,
+    table_c: cython.pointer[cython.uint],
+    table_ieee: cython.pointer[cython.uint],
+    state: cython.pointer[cython.longlong],
 ) -> cython.bint:
-    """What is cheap to tell of a frame found by search: fields that no writer ever filled so."""
-    fields: cython.Py_ssize_t
-    key_size: cython.longlong
-    value_size: cython.longlong
-    if v07:
-        return size > 9 + p[i + 4]
-    if be64(p, i) < 0:
-        return False
-    if p[i + 16] == 2:
-        return (
-            (p[i + 22] & 7) <= 4
-            and be32(p, i + 23) >= 0
-            and be64(p, i + 43) >= -1
-            and be32(p, i + 53) >= -1
-            and be32(p, i + 57) >= 0
-        )
-    fields = i + 18 + 8 * p[i + 16]
-    key_size = be32(p, fields)
-    if key_size < 0:
-        key_size = 0
-    if key_size > i + size - fields - 8:
-        return False
-    value_size = be32(p, fields + 4 + key_size)
-    if value_size < 0:
-        value_size = 0
-    return fields + 8 + key_size + value_size == i + size
+    """Whether a search finds an intact frame at i."""
+    size: cython.longlong = frame_bytes(p, i, end, v07)
+    return (
+        size > 0 and could_be_frame(p, i, size, v07) and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
+    )
 
 
 @cython.cfunc
@@ -320,23 +330,51 @@ def find_frame(
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t = start
     magic_at: cython.Py_ssize_t = 4 if v07 else 16
-    size: cython.longlong
     if stop > end - magic_at:
         stop = end - magic_at
     while i < stop:
-        if cython.compiled:
-            if p[i + magic_at] > 2:
-                i += 1
-                continue
-        else:
-            i = next_candidate(p, i, stop, v07)
-            if i >= stop:
-                break
-        size = frame_bytes(p, i, end, v07)
-        if size and could_be_frame(p, i, size, v07) and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state):
+        i = next_candidate(p, i, stop, end, v07)
+        if i >= stop:
+            break
+        if is_found(p, i, end, v07, table_c, table_ieee, state):
             return i
         i += 1
     return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_behind(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    v07: cython.bint,
+    table_c: cython.pointer[cython.uint],
+    table_ieee: cython.pointer[cython.uint],
+    state: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    """The first intact frame in [start, stop), -1 without one; not a message inside the irregular, compressed one at i
+    (-1: none). NEXT of the state is where to go on from.
+
+    lz4 and snappy leave messages readable. One of those is not compressed, and its offset (absolute in v0, relative in
+    v1) does not go beyond that of the message around it.
+    """
+    inside: cython.longlong = 0 if v07 or i < 0 else compressed_end(p, i, end, state[8])
+    found: cython.Py_ssize_t = find_frame(p, start, stop, end, v07, table_c, table_ieee, state)
+    ahead: cython.longlong
+    state[0] = stop
+    while 0 <= found < inside and p[found + 16] < 2 and p[found + 17] & 7 == 0:
+        ahead = be64(p, found) - be64(p, i)
+        if 0 < ahead <= INT32_MAX:
+            break
+        start = found + frame_bytes(p, found, end, v07)
+        if start > stop:
+            state[0] = start
+        found = find_frame(p, start, stop, end, v07, table_c, table_ieee, state)
+    return found
 
 
 def scan(
@@ -347,32 +385,70 @@ def scan(
     table_c: cython.uint[::1],
     table_ieee: cython.uint[::1],
     state: cython.longlong[::1],
+    room: Room = None,
 ) -> int:
-    """Follows intact frames from NEXT, writing frame rows.
+    """Follows frames from NEXT, writing frame rows.
 
     DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
-    NEXT is no intact frame).
+    NEXT is no intact frame, nor, where those are judged, one that is a batch all the same). Without ``room`` a WALK
+    leaves out frames that are compressed.
     """
-    status: cython.int
+    status: cython.int = 3
+    largest: cython.longlong = state[9] if len(state) >= STATE_SIZE else 0
+    first: cython.Py_ssize_t = 0
+    given_up: cython.Py_ssize_t = -1
+    out: cython.pointer[cython.uchar] = cython.NULL
+    room_bytes: cython.Py_ssize_t = 0
+    zstd: cython.p_void = cython.NULL
     if cython.compiled:
         check_views(len(buffer), end, len(table_c), len(table_ieee), state)
         if state[0] >= end:
             state[1] = 0
             return 0
-        with cython.nogil:
-            status = scan_frames(
-                cython.address(buffer[0]),
-                end,
-                cython.address(rows[0]),
-                rows.shape[0] // FRAME_WIDTH,
-                v07,
-                cython.address(table_c[0]),
-                cython.address(table_ieee[0]),
-                cython.address(state[0]),
-            )
+        while status == 3:
+            if room is not None:
+                out, room_bytes, zstd = cython.address(room.out[0]), room.capacity, room.zstd
+            with cython.nogil:
+                status = scan_frames(
+                    cython.address(buffer[0]),
+                    end,
+                    cython.address(rows[0]),
+                    rows.shape[0] // FRAME_WIDTH,
+                    v07,
+                    cython.address(table_c[0]),
+                    cython.address(table_ieee[0]),
+                    cython.address(state[0]),
+                    largest,
+                    first,
+                    out,
+                    room_bytes,
+                    zstd,
+                    given_up,
+                )
+            first = state[1]
+            if status == 3 and not room.extend(buffer[state[0] + 22] & 7):
+                given_up = state[0]
+        if room is not None:
+            room.left = count_unproven(rows, state[1])
         return status
     else:
-        return scan_frames(buffer, end, rows, len(rows) // FRAME_WIDTH, v07, table_c, table_ieee, state)
+        buffer, capacity = indexable(buffer), len(rows) // FRAME_WIDTH
+        status = scan_frames(
+            buffer, end, rows, capacity, v07, table_c, table_ieee, state, largest, 0, None, 0, None, -1
+        )
+        if room is not None:
+            room.left = count_unproven(rows, state[1])
+        return status
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def count_unproven(rows: cython.longlong[::1], count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    left: cython.Py_ssize_t = 0
+    for k in range(count):
+        left += not rows[k * FRAME_WIDTH + FRAME_STATE] & 2
+    return left
 
 
 def find(
@@ -384,16 +460,24 @@ def find(
     table_c: cython.uint[::1],
     table_ieee: cython.uint[::1],
     state: cython.longlong[::1],
+    behind: cython.Py_ssize_t = -1,
 ) -> int:
-    """The first position in [start, stop) at which an intact frame begins (its end may lie behind stop), or -1."""
+    """The first position in [start, stop) at which an intact frame begins (its end may lie behind stop), or -1.
+
+    ``behind``, the position of an irregular entry: messages that lie inside of it are passed over, by LAST_OFFSET of
+    the state; a search in parts goes on from NEXT.
+    """
     found: cython.Py_ssize_t
     if cython.compiled:
         check_views(len(buffer), end, len(table_c), len(table_ieee), state)
         if start < 0 or start >= end:
             return -1
+        if behind >= start or len(state) < STATE_SIZE:
+            behind = -1
         with cython.nogil:
-            found = find_frame(
+            found = find_behind(
                 cython.address(buffer[0]),
+                behind,
                 start,
                 stop,
                 end,
@@ -404,7 +488,7 @@ def find(
             )
         return found
     else:
-        return find_frame(buffer, start, stop, end, v07, table_c, table_ieee, state)
+        return find_behind(buffer, behind, start, stop, end, v07, table_c, table_ieee, state)
 
 
 @cython.cfunc
@@ -417,5 +501,7 @@ def check_views(
 ) -> cython.void:
     if end > length or len(state) < 8 or state[0] < 0 or entries_c < 1 or entries_ieee < 1:
         raise ValueError("a buffer is too short")
+    if state[2] >= 0 and len(state) < STATE_SIZE:
+        raise ValueError("the state is too short")
     if state[2] >= 0 and (end - state[2]) // BLOCK_BYTES >= min(entries_c, entries_ieee):
         raise ValueError("a prefix table is too short")

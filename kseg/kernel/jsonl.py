@@ -90,7 +90,7 @@ if not cython.compiled:
             else:
                 yield b'{"key":%s}' % json_value(p, key, key_size)
 
-    def _record_line(p, row, headers, magic, kind, flags, context, position):
+    def record_line(p, row, headers, magic, kind, flags, context, position):
         """One record line; row is the ten columns of `kseg.kernel.native`."""
         offset, timestamp, sequence, key, key_size, value, value_size, first, header_count, check = row
         line = b"%s%d%s%d" % (context[1], position, context[2], offset)
@@ -279,7 +279,7 @@ def put_rows(
     else:
         while row < stop:
             columns = rows[row * ROW_WIDTH : row * ROW_WIDTH + ROW_WIDTH]
-            line = _record_line(p, columns, headers, magic, kind, flags, context, position)
+            line = record_line(p, columns, headers, magic, kind, flags, context, position)
             after = o + len(line)
             if after > capacity:
                 break

@@ -76,4 +76,34 @@ static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
     return (int64_t)((uint64_t)kseg_unsigned_be32(p + i) << 32 | kseg_unsigned_be32(p + i + 4));
 }
 
+/* A zigzag varint of any length as kseg_varint gives it. Kept apart so that the other one stays small. */
+static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
+    uint32_t value = 0;
+    int used = 0;
+    for (;;) {
+        unsigned byte;
+        if (used >= 5 || i + used >= end) return 0;
+        byte = p[i + used];
+        value |= (uint32_t)(byte & 127) << (7 * used);
+        used++;
+        if (byte < 128) break;
+    }
+    return (int64_t)(int32_t)(value >> 1 ^ (0 - (value & 1))) * 16 + used;
+}
+
+/* The zigzag varint at i as value * 16 + bytes used; 0 where there is none before end. One or two bytes are what nearly
+ * all have. A walk is a chain of these, and a call for each would be a third of it. */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((always_inline))
+#endif
+static inline int64_t kseg_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
+    int64_t value;
+    if (i >= end) return 0;
+    value = p[i];
+    if (value < 128) return ((value >> 1) ^ -(value & 1)) * 16 + 1;
+    if (i + 1 >= end || p[i + 1] >= 128) return kseg_long_varint(p, i, end);
+    value = (value & 127) | (int64_t)p[i + 1] << 7;
+    return ((value >> 1) ^ -(value & 1)) * 16 + 2;
+}
+
 #endif

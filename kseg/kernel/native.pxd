@@ -43,12 +43,11 @@ cdef extern from "native.h" nogil:
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     int be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
+    long long varint "kseg_varint"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
     # Once in each module that computes checksums, when it is imported.
     void native_setup "kseg_native_setup"()
     unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
     unsigned int crc32 "kseg_crc32"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
-    unsigned int crc32c_shift "kseg_crc32c_shift"(unsigned int state, unsigned long long n)
-    unsigned int crc32_shift "kseg_crc32_shift"(unsigned int state, unsigned long long n)
     unsigned int crc32c_range "kseg_crc32c_range"(unsigned int before, unsigned int through, unsigned long long n)
     unsigned int crc32_range "kseg_crc32_range"(unsigned int before, unsigned int through, unsigned long long n)
     # For tests: any of the path_count ways that this processor has, by number.
@@ -56,3 +55,9 @@ cdef extern from "native.h" nogil:
     const char* path_name "kseg_path_name"(int path)
     unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
     unsigned int crc32_by "kseg_crc32_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
+    unsigned int crc32c_range_by "kseg_crc32c_range_by"(
+        int path, unsigned int before, unsigned int through, unsigned long long n
+    )
+    unsigned int crc32_range_by "kseg_crc32_range_by"(
+        int path, unsigned int before, unsigned int through, unsigned long long n
+    )

@@ -7,6 +7,9 @@ cdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef int enter(const unsigned char* p, const long long* frame, const long long* state, long long* batch,
                long long* cursor, long long* rows, Py_ssize_t row_capacity,
                long long* headers, Py_ssize_t header_capacity, Py_ssize_t room) noexcept nogil
+cdef int enter_any(const unsigned char* p, const long long* frame, const long long* state, long long* batch,
+                   long long* cursor, long long* rows, Py_ssize_t row_capacity, long long* headers,
+                   Py_ssize_t header_capacity, Py_ssize_t room, int refused) noexcept nogil
 cdef bint leave(const unsigned char* p, const long long* frame, long long* state, const long long* batch,
                 long long* cursor, long long written, const long long* rows, const long long* headers) noexcept nogil
 cdef long long room_for(const long long* rows, Py_ssize_t row, const long long* headers,

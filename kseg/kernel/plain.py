@@ -1,7 +1,8 @@
 """Which frames the renderers print without help, and the walk through their records.
 
-A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, and every record decodes:
-all that is left to do is to print. Whatever isn't plain goes back to the caller, with nothing of it printed.
+A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, every record decodes, and
+their offsets are as they should be: all that is left to do is to print. Whatever isn't plain goes back to the caller,
+with nothing of it printed.
 
 A renderer may have to stop at any record, because its output is full; `leave` notes where, `enter` goes on there.
 """
@@ -61,11 +62,14 @@ else:
         ROW_WIDTH,
         be32,
         be64,
+        v2_fields,
     )
     from kseg.kernel.records import read_records
 
 COMPILED = cython.compiled
 
+CODEC_OR_CONTROL = cython.declare(cython.int, 0x27)
+WRONG_OFFSETS = cython.declare(cython.longlong, 3)  # FLAG_NOT_RISING and FLAG_OUT_OF_RANGE of kseg.kernel.records
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
@@ -113,13 +117,16 @@ def read_header(
     p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, batch: cython.pointer[cython.longlong]
 ) -> cython.void:
     """Fills the eight fields that `kseg.kernel.records` wants to know of the v2 batch header at p[at]."""
-    batch[0] = be32(p, at + 57)
-    batch[1] = be64(p, at)
-    batch[2] = be64(p, at + 27)
-    batch[3] = be64(p, at + 35)
-    batch[4] = (p[at + 22] >> 3) & 1
-    batch[5] = be32(p, at + 53)
-    batch[6] = be32(p, at + 23)
+    if cython.compiled:
+        batch[0] = be32(p, at + 57)
+        batch[1] = be64(p, at)
+        batch[2] = be64(p, at + 27)
+        batch[3] = be64(p, at + 35)
+        batch[4] = (p[at + 22] >> 3) & 1
+        batch[5] = be32(p, at + 53)
+        batch[6] = be32(p, at + 23)
+    else:
+        batch[:7] = v2_fields(p, at)
 
 
 @cython.cfunc
@@ -239,8 +246,12 @@ def open_frame(
     row_capacity: cython.Py_ssize_t,
     headers: cython.pointer[cython.longlong],
     header_capacity: cython.Py_ssize_t,
+    refused: cython.int,
 ) -> cython.int:
-    """Checks the whole frame and reads its first rows: 0 or 1 as `next_rows`, 14 too many headers, other: not plain."""
+    """Checks the whole frame and reads its first rows: 0 or 1 as `next_rows`, 14 too many headers, other: not plain.
+
+    ``refused``: the attributes of a v2 batch that isn't plain.
+    """
     position: cython.Py_ssize_t = frame[FRAME_POSITION]
     size: cython.Py_ssize_t = frame[FRAME_SIZE]
     status: cython.int
@@ -248,9 +259,11 @@ def open_frame(
         return 2
     cursor[0] = 0
     if frame[FRAME_MAGIC] == 2:
-        if size < 61 or p[position + 22] & 0x27:
+        if size < 61 or p[position + 22] & refused:
             return 2
         read_header(p, position, batch)
+        if batch[0] > batch[6] + 1 and batch[0] > 0:
+            return 2
         cursor[1] = position + 61
     elif frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
         if not is_legacy_plain(p, position, size, cython.cast(cython.int, frame[FRAME_MAGIC])):
@@ -262,7 +275,7 @@ def open_frame(
     status = next_rows(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
     if status == 1 and check_rest(p, position + size, batch, cursor) != 0:
         return 2
-    return status
+    return 2 if cursor[4] & WRONG_OFFSETS else status
 
 
 @cython.cfunc
@@ -274,14 +287,17 @@ def check_rest(
     batch: cython.pointer[cython.const[cython.longlong]],
     cursor: cython.pointer[cython.longlong],
 ) -> cython.int:
-    """Whether the records behind the cursor decode, up to the end of the batch; the cursor stays."""
+    """Reads the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
     ahead: cython.longlong[8]
     k: cython.Py_ssize_t
+    status: cython.int
     if not cython.compiled:
         ahead = [0] * 8
     for k in range(8):
         ahead[k] = cursor[k]
-    return read_records(p, end, ahead, batch, cython.NULL, 0, cython.NULL, 0)
+    status = read_records(p, end, ahead, batch, cython.NULL, 0, cython.NULL, 0)
+    cursor[4] = ahead[4]
+    return status
 
 
 @cython.cfunc
@@ -303,9 +319,31 @@ def enter(
 
     ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
     """
+    return enter_any(
+        p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, room, CODEC_OR_CONTROL
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def enter_any(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frame: cython.pointer[cython.const[cython.longlong]],
+    state: cython.pointer[cython.const[cython.longlong]],
+    batch: cython.pointer[cython.longlong],
+    cursor: cython.pointer[cython.longlong],
+    rows: cython.pointer[cython.longlong],
+    row_capacity: cython.Py_ssize_t,
+    headers: cython.pointer[cython.longlong],
+    header_capacity: cython.Py_ssize_t,
+    room: cython.Py_ssize_t,
+    refused: cython.int,
+) -> cython.int:
+    """As `enter`, with the attributes that `open_frame` refuses."""
     fitting: cython.Py_ssize_t
     if state[2] == 0:
-        return open_frame(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
+        return open_frame(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity, refused)
     batch[0] = 1
     if frame[FRAME_MAGIC] >= 2:
         read_header(p, frame[FRAME_POSITION], batch)

@@ -45,6 +45,7 @@ if cython.compiled:
         ROW_VALUE,
         ROW_VALUE_SIZE,
         ROW_WIDTH,
+        varint,
     )
 else:
     from kseg.kernel.native import (
@@ -64,6 +65,7 @@ else:
         ROW_VALUE,
         ROW_VALUE_SIZE,
         ROW_WIDTH,
+        varint,
     )
 
 COMPILED = cython.compiled
@@ -85,40 +87,6 @@ REASONS = {
     14: "a record has more headers than there is room for",
 }
 FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES, FLAG_NULL_KEY = 1, 2, 4, 8
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def varint(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.longlong:
-    """The zigzag varint at i as value * 16 + bytes used; 0 where there is none before end."""
-    byte: cython.uint
-    value: cython.uint
-    used: cython.uint
-    if i >= end:
-        return 0
-    value = p[i]
-    used = 1
-    if value >= 128:
-        if i + 1 < end and p[i + 1] < 128:  # one or two bytes are what nearly all have
-            value = (value & 127) | cython.cast(cython.uint, p[i + 1]) << 7
-            used = 2
-        else:
-            value &= 127
-            while True:
-                if used >= 5 or i + used >= end:
-                    return 0
-                byte = p[i + used]
-                value |= (byte & 127) << (7 * used)
-                used += 1
-                if byte < 128:
-                    break
-            if not cython.compiled:
-                value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
-    return cython.cast(cython.longlong, cython.cast(cython.int, (value >> 1) ^ (0 - (value & 1)))) * 16 + used
 
 
 @cython.cfunc

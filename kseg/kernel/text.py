@@ -37,6 +37,7 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
+        FRAME_STATE,
         FRAME_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -63,6 +64,7 @@ else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
+        FRAME_STATE,
         FRAME_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -88,7 +90,7 @@ KINDS = (b"NoTimestampType", b"CreateTime", b"LogAppendTime")
 
 if not cython.compiled:
 
-    def _record_line(p, row, headers, magic, kind, flags):
+    def record_line(p, row, headers, magic, kind, flags):
         """One record line; row is the ten columns of `kseg.kernel.native`."""
         offset, timestamp, sequence, key, key_size, value, value_size, first, header_count, check = row
         text = visible if flags & F_ESCAPE else java
@@ -269,7 +271,7 @@ def put_rows(
     else:
         name = KINDS[kind]
         while row < stop:
-            line = _record_line(p, rows[row * ROW_WIDTH : row * ROW_WIDTH + ROW_WIDTH], headers, magic, name, flags)
+            line = record_line(p, rows[row * ROW_WIDTH : row * ROW_WIDTH + ROW_WIDTH], headers, magic, name, flags)
             after = o + len(line)
             if after > capacity:
                 break
@@ -345,6 +347,8 @@ def write_batches(
             if status > 1:
                 state[6] = 2 * header_capacity + 8
                 return 4 if status == 14 else 2
+        elif not frame[FRAME_STATE] & 1 and not flags & F_LINE_ONLY:
+            return 2
         if state[2] == 0:
             if not put_frame_line(out, capacity, p, length, frame, state):
                 state[6] = 2 * capacity

@@ -57,6 +57,13 @@ class KafkaTextPrinter(Printer):
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
     def _render_run(self, buffer: object, rows: memoryview, first: int, stop: int) -> int:
+        if self._program is not None:
+            from kseg.kernel import decoded
+
+            return decoded.batches(
+                buffer, rows, first, stop, self._flags, None, self._program, self.scratch.rows, self.scratch.headers,
+                self._out, self._state,
+            )  # fmt: skip
         return kernel.text_batches(
             buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state
         )
@@ -106,10 +113,22 @@ class KafkaTextPrinter(Printer):
         if not batch.is_control and self.style.decoder is None:
             self._render_rows(render, first, stop)
             return
+        if not batch.is_control and self._program is not None:
+            self._render_rows(self._decoding(batch, rows, magic), first, stop, rows)
+            return
         for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
                 self._metadata(render, i)
-                self._put(self._rest_of_record(batch, record) + b"\n")
+                self._put(self._rest_of_record(batch.is_control, record) + b"\n")
+
+    def _decoding(self, batch: Batch, rows: Rows, magic: int) -> Callable[[int, int], int]:
+        from kseg.kernel import decoded
+
+        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
+        return lambda start, end: decoded.records(
+            rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, None, batch.position,
+            self._program, self._out, self._state,
+        )  # fmt: skip
 
     def _metadata(self, render: Callable[[int, int], int], i: int) -> None:
         """The line of row i up to where contents begin."""
@@ -119,9 +138,8 @@ class KafkaTextPrinter(Printer):
             self._flags = flags
             self._state[STATE_OUT] -= 1  # its line end, which is still in the output
 
-    def _rest_of_record(self, batch: Batch, record: Record) -> bytes:
-        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
-        if batch.is_control:
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        if is_control:
             from kseg.formats.control import control_text, parse_control  # with its schemas it takes 6 ms
 
             shown = "" if self.style.skip_metadata else control_text(parse_control(record.key, record.value))

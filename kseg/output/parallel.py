@@ -6,9 +6,8 @@ of a serial dump times the number of threads.
 """
 
 from collections.abc import Callable
-from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import int64s
 from kseg.kernel.native import FRAME_WIDTH
@@ -17,6 +16,9 @@ from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 SERIAL_BYTES = 1 << 20
 """So much is rendered before threads are started: for less they'd cost more than they bring."""
@@ -64,7 +66,7 @@ class ParallelPrinter:
         self._jobs = jobs
         self._printers = [make(sink)]
         self._threads: list[Thread] = []
-        self._tasks: SimpleQueue[tuple[Task, SegmentFile | None, Any, Any]] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[Task, SegmentFile | None, Any, Any]]
         self._room = Semaphore(jobs * TASKS_PER_THREAD)
         self._last: Any = Lock()
         self._file: SegmentFile | None = None
@@ -140,6 +142,9 @@ class ParallelPrinter:
         self._tasks.put((task, self._file, before, self._last))
 
     def _start(self) -> None:
+        from queue import SimpleQueue
+
+        self._tasks = SimpleQueue()
         self._printers[0].finish()
         for _ in range(self._jobs):
             sink = TurnSink(self._sink)

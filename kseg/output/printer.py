@@ -1,26 +1,34 @@
 """What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.native import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_WIDTH,
+)
 from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
 
-DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS = 0, 1, 2, 3, 4
+DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS, YOURS = 0, 1, 2, 3, 4, 5
 STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
+STATE_ROW, STATE_CONTROL = 8, 9
 
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
 
     A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects. ``choose`` may give a file one of its
@@ -37,7 +45,7 @@ class Style:
     def of(self, file: SegmentFile) -> "Style":
         """The style of one file."""
         found = self.choose(file) if self.choose is not None else None
-        return self if found is None else replace(self, deep=True, contents=True, decoder=found)
+        return self if found is None else self._replace(deep=True, contents=True, decoder=found)
 
 
 class Printer:
@@ -46,17 +54,23 @@ class Printer:
     ``errors`` counts damage and batches that are not right.
     """
 
+    _line_end = b"\n"
+
     def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
         self.sink = sink
         self.style = self._style = style
         self.scratch = scratch
         self.errors = 0
         self._out = bytearray(OUTPUT_BYTES)
-        self._state = int64s(8)
+        self._state = int64s(10)
+        self._program: Any = None
+        self._room = room(scratch.max_batch_bytes)
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
         self.style = self._style.of(file)
+        # What the kernel decodes records with; None where it cannot: it knows no text for terminals.
+        self._program = None if self.style.escape else getattr(self.style.decoder, "program", None)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -87,10 +101,9 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """A run of frames: plain ones in the kernel, the others through `batch`."""
-        is_irregular = not run.rows[FRAME_STATE]  # such a frame comes alone
-        if is_irregular or reader.era_07 or self.style.decoder is not None:
+        if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch))
+                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._room))
             return
         first = 0
         while first < run.count:
@@ -128,20 +141,35 @@ class Printer:
                 self._flush()
             elif status == GROW:
                 self._grow(state[STATE_NEEDED])
+            elif status == YOURS:
+                self._finish_row(buffer, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and state[STATE_NEEDED] <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
                 at = state[STATE_NEXT]
                 if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
-                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch))
+                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch, shared=self._room))
                 state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
                 state[STATE_ORIGIN] = origin
 
     def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
         raise NotImplementedError
 
-    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int) -> None:
-        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for."""
+    def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
+        """Ends the line of a record that the kernel has begun but whose key and value it leaves to the decoder."""
+        at = self._state[STATE_ROW]
+        (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
+        self._put(self._rest_of_record(bool(self._state[STATE_CONTROL]), record) + self._line_end)
+
+    def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
+        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
+        raise NotImplementedError
+
+    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int, rows: Rows | None = None) -> None:
+        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for.
+
+        ``rows``: those that it renders, where it decodes them.
+        """
         state = self._state
         state[STATE_RECORD] = first
         while True:
@@ -150,6 +178,8 @@ class Printer:
                 return
             if status == FLUSH:
                 self._flush()
+            elif status == YOURS and rows is not None:
+                self._finish_row(rows.payload, rows.rows, rows.headers)
             else:
                 self._grow(state[STATE_NEEDED])
 

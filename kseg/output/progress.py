@@ -1,12 +1,11 @@
 """Progress on standard error, for what takes longer than a second and is watched on a terminal: bytes, rate, time left.
 
 One line, drawn over itself a few times a second and erased at the end, whatever the end is. The cursor stays visible,
-so that nothing is left behind where the process is killed. rich is imported when the line is drawn first.
+so that nothing is left behind where the process is killed. What draws it is imported when it is drawn first.
 """
 
 import io
 import os
-import shutil
 import sys
 import time
 from bisect import bisect_left
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from kseg.kernel.native import FRAME_POSITION, FRAME_WIDTH
-from kseg.output.paint import shown_bytes
 from kseg.segment.reader import Run
 
 DELAY_SECONDS = 1.0
@@ -84,6 +82,8 @@ class Progress:
 
 def _renderer() -> Callable[[int, int | None, float], str]:
     """What draws the line, from bytes done, bytes in all and seconds passed; as wide as the terminal, less a column."""
+    import shutil
+
     from rich.console import Console
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -107,6 +107,8 @@ def _renderer() -> Callable[[int, int | None, float], str]:
 
 def progress_text(done: int, total: int | None, seconds: float) -> str:
     """How far it is after ``seconds``: share, bytes, rate and time left as far as they can be told."""
+    from kseg.output.paint import shown_bytes
+
     rate = done / seconds if seconds > 0 else 0.0
     speed = f"{shown_bytes(round(rate))}/s"
     if not total:

@@ -1,7 +1,20 @@
 """Segments: names on disk, where bytes come from, and the reader that turns them into `Batch` and `Damage` items."""
 
+from typing import TYPE_CHECKING, Any
+
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage, Header, Problem, Record
-from kseg.segment.log import Log, open_path
+
+if TYPE_CHECKING:
+    from kseg.segment.log import Log, open_path
 
 __all__ = ["Batch", "Damage", "Header", "Log", "Problem", "Record", "open_path"]
+
+
+def __getattr__(name: str) -> Any:
+    """What opens paths is imported on first use: commands have ways of their own."""
+    if name not in ("Log", "open_path"):
+        raise AttributeError(f"module 'kseg.segment' has no attribute {name!r}")
+    from kseg.segment import log
+
+    return getattr(log, name)

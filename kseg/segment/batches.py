@@ -10,6 +10,7 @@ from typing import Any
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel import messages
+from kseg.kernel.expand import Room
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
@@ -19,7 +20,8 @@ class Batch:
     """Bytes ``[position, position + size)`` of a file that make a record batch (v2) or a message (v0, v1, 0.7).
 
     ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is
-    wrong, `check` looks at every record as well. Iterating yields the records that decode.
+    wrong, `check` looks at every record as well. Iterating yields the records that decode. With a ``room`` they may lie
+    there: done with the batch, before another one is opened that has the same room.
     """
 
     data: Any
@@ -28,6 +30,7 @@ class Batch:
     magic: int
     is_valid: bool
     scratch: Scratch = field(default_factory=Scratch, repr=False)
+    room: Room | None = field(default=None, repr=False)
 
     is_control = False
     is_transactional = False
@@ -153,7 +156,7 @@ class RecordBatch(Batch):
 
     def _open(self) -> tuple[Any, int]:
         if not hasattr(self, "_opened"):
-            self._opened = record_batch.open_records(self.data, self.header, self.scratch.max_batch_bytes)
+            self._opened = record_batch.open_records(self.data, self.header, self.scratch.max_batch_bytes, self.room)
         return self._opened
 
     def __iter__(self) -> Iterator[Record]:

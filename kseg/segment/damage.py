@@ -1,17 +1,16 @@
 """Names damage: what the bytes between two batches, or behind the last one, once were."""
 
-import re
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import be32, be64
+from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.items import Damage
 
 _OFFSET_BYTES = 8
-_STREAM_STARTS = {1: b"\x1f\x8b", 2: b"\x82SNAPPY\0", 3: b"\x04\x22\x4d\x18"}
-_ZERO_RUN = re.compile(rb"\0{64,}")
+_ZERO_RUN_BYTES = 64
 _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
 
@@ -63,7 +62,7 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
 
 def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
     """A few zero bytes can also be the beginning of an offset field."""
-    return length >= (8 if era_07 or not _offset_continues(0, last_offset) else 12)
+    return length >= (8 if era_07 or not offset_continues(0, last_offset) else 12)
 
 
 def _with_length(head: bytes, length: int) -> bytes:
@@ -78,7 +77,7 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     """Whether fewer bytes than a header holds could be the beginning of one."""
     if len(head) < 8:
         return True
-    if not _offset_continues(be64(head, 0), last_offset):
+    if not offset_continues(be64(head, 0), last_offset):
         return False
     return len(head) < 12 or (be32(head, 8) + 12 > len(head) and (len(head) < 17 or head[16] <= 2))
 
@@ -86,9 +85,8 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
 def _zeros_in(buffer: Any, start: int, stop: int) -> str:
     """Names the zero bytes of long runs, as lost pages leave them."""
     zeros = sum(
-        len(run)
+        long_zeros(buffer[at : min(at + WINDOW_BYTES, stop)], _ZERO_RUN_BYTES)
         for at in range(start, stop, WINDOW_BYTES)
-        for run in _ZERO_RUN.findall(bytes(buffer[at : min(at + WINDOW_BYTES, stop)]))
     )
     return f" ({zeros} bytes of it are zero)" if zeros else ""
 
@@ -114,19 +112,15 @@ def zlib_crc(buffer: Any, start: int, stop: int) -> int:
     return crc
 
 
-def _offset_continues(offset: int, last_offset: int) -> bool:
-    return offset >= 0 and (last_offset < 0 or 0 < offset - last_offset < 1 << 31)
-
-
 def is_zero(buffer: Any, start: int, stop: int) -> bool:
     """Whether all bytes of the range are zero."""
     if buffer[start] or buffer[stop - 1]:
         return False
-    return all(not any_set(buffer[at : min(at + WINDOW_BYTES, stop)]) for at in range(start, stop, WINDOW_BYTES))
-
-
-def any_set(window: Any) -> bool:
-    return bytes(window).strip(b"\0") != b""
+    for at in range(start, stop, WINDOW_BYTES):
+        window = buffer[at : min(at + WINDOW_BYTES, stop)]
+        if leading_zeros(window) < len(window):
+            return False
+    return True
 
 
 def crc_holds(buffer: Any, position: int, stop: int) -> bool:
@@ -139,71 +133,3 @@ def crc_holds(buffer: Any, position: int, stop: int) -> bool:
         window = buffer[start : min(start + WINDOW_BYTES, stop)]
         crc = crc32c(window, crc) if is_v2 else crc32(window, crc)
     return crc == stored
-
-
-def last_offset_claimed(head: bytes) -> int:
-    """The last offset that the header in ``head`` claims, -1 if that is no offset."""
-    last = be64(head, 0)
-    if len(head) >= 27 and 2 <= head[16] < 128:
-        last += be32(head, 23)
-    return last if 0 <= last < 1 << 62 else -1
-
-
-def compressed_bytes(head: bytes, last_offset: int) -> int:
-    """Bytes of the compressed v0 or v1 message that the header in ``head`` begins, told by its key and value sizes; 0
-    where it begins none, or one that does not go on from ``last_offset`` (-1: unknown).
-    """
-    if len(head) < message_set.LEAST_BYTES or head[16] > 1 or not 1 <= head[17] & 7 <= 3:
-        return 0
-    if not _offset_continues(be64(head, 0), last_offset):
-        return 0
-    at = 18 + 8 * head[16]
-    if be32(head, at) != -1 or be32(head, at + 4) < 0:
-        return 0
-    at += 8
-    found = at + be32(head, at - 4)
-    # Nonsense can look like this much of a header, and must not hide an intact message behind it.
-    is_stream = head[at:].startswith(_STREAM_STARTS[head[17] & 7])
-    return found if is_stream or found == be32(head, 8) + 12 else 0
-
-
-def continues(head: bytes, last_offset: int) -> bool:
-    """Whether the bytes look like the header of the batch behind ``last_offset`` (-1: unknown), whatever its CRC and
-    end.
-
-    Tests fields that random bytes do not get right: offset, magic, attributes, and counts or key and value sizes.
-    """
-    if len(head) < message_set.LEAST_BYTES or head[16] > 2:
-        return False
-    offset, size = be64(head, 0), be32(head, 8)
-    if not _offset_continues(offset, last_offset):
-        return False
-    if head[16] == 2:
-        if size < 49 or len(head) < record_batch.HEADER_BYTES:
-            return False
-        header = record_batch.parse_header(head)
-        return (
-            header.attributes & ~0x7F == 0
-            and header.codec <= 4
-            and 0 <= header.record_count <= header.last_offset_delta + 1
-            and (header.codec != 0 or header.record_count * 7 <= size - 49)
-            and min(header.producer_id, header.producer_epoch, header.base_sequence, header.partition_leader_epoch)
-            >= -1
-        )
-    return message_sizes_fit(head, size)
-
-
-def message_sizes_fit(head: bytes, size: int) -> bool:
-    """Whether key and value of the v0 or v1 entry fill its size exactly, as far as ``head`` tells."""
-    magic, attributes = head[16], head[17]
-    at = 18 + 8 * magic
-    if attributes & (0xF0 if magic else 0xF8) or attributes & 7 > 3 or size < 14 + 8 * magic or len(head) < at + 4:
-        return False
-    key_size = max(be32(head, at), 0)
-    if be32(head, at) < -1 or key_size > size - 14 - 8 * magic:
-        return False
-    at += 4 + key_size
-    if at + 4 > len(head):
-        return True
-    value_size = be32(head, at)
-    return value_size >= -1 and size == 14 + 8 * magic + key_size + max(value_size, 0)

@@ -5,8 +5,8 @@ Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run o
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kseg.errors import PathError
 
@@ -18,22 +18,21 @@ SIDE_NAMES = (
     "log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
+_MOVED_SUFFIXES = ("-delete", "-future", "-stray")
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 LAST_OFFSET = (1 << 63) - 1
 LAST_BASE_07 = 1 << 62
 """0.7 adds byte positions to the number in a name: above this the sums would not be int64."""
 
-_CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)\.checkpoint")
-_NUMBERED = re.compile(
-    r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
-)
-_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
-_MOVED_PARTITION = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
+# Compiled where they are used first: a dump of one file needs none of them.
+_CHECKPOINT = r"([0-9]+)-([0-9]+)\.checkpoint"
+_NUMBERED = r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
+_PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
+_MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(NamedTuple):
     """What a segment's name and place tell, before a byte is read.
 
     ``kind`` is its suffix without leftovers (".log", ".kafka", ".checkpoint", ".index", ".gz", …), the whole name of a
@@ -66,28 +65,34 @@ class SegmentFile:
 
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
-    moved = _MOVED_PARTITION.fullmatch(name)
-    found = _PARTITION.fullmatch(moved["name"] if moved else name)
+    if "-" not in name:
+        return None
+    moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
+    found = re.fullmatch(_PARTITION, moved["name"] if moved else name)
     return (found["topic"], int(found["partition"])) if found else None
 
 
 def segment_file(path: str) -> SegmentFile:
     """Reads what the name of ``path`` says. Touches nothing on disk."""
-    name = os.path.basename(path)
+    directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return _segment_file(path, os.path.basename(path), parse_partition_name(directory) or (None, None))
+
+
+def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") -> SegmentFile:
+    """As `segment_file`; ``place`` is what its directory's name says."""
     stem, leftover = name, ""
     for suffix in LEFTOVER_SUFFIXES:
         if stem.endswith(suffix):
             stem, leftover = stem.removesuffix(suffix), suffix
     suffixes = LOG_SUFFIXES + SIDE_SUFFIXES + PACKED_SUFFIXES
     kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
-    digits = re.match(r"[0-9]+(?=[.-])", stem)
-    base_offset = _number(digits[0], LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
+    rest = stem.lstrip("0123456789")
+    digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
+    base_offset = _number(digits, LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
     epoch = None
-    if kind == ".checkpoint" and (snapshot := _CHECKPOINT.fullmatch(stem)):
+    if kind == ".checkpoint" and (snapshot := re.fullmatch(_CHECKPOINT, stem)):
         epoch = _number(snapshot[2], LAST_OFFSET)
-    directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
-    place = parse_partition_name(directory)
-    return SegmentFile(path, kind, leftover, base_offset, epoch, *(place or (None, None)))
+    return SegmentFile(path, kind, leftover, base_offset, epoch, *place)
 
 
 def _number(digits: str, largest: int) -> int | None:
@@ -101,21 +106,49 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
 
     With ``everything``, leftovers (.deleted .cleaned .swap) as well. Raises PathError if the directory cannot be read.
     """
+    return segments_among(directory, file_names(directory), everything)
+
+
+def file_names(directory: str) -> list[str]:
+    """The names of the regular files in a directory, in no order. Raises PathError where it cannot be read."""
     try:
-        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if entry.is_file()]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
-    is_metadata = os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-")
+
+
+def segments_among(
+    directory: str, names: Iterable[str], everything: bool = False, own_name: str | None = None
+) -> list[SegmentFile]:
+    """What `list_segments` makes of the names of the files in a directory, which is called ``own_name``."""
+    own_name = os.path.basename(os.path.abspath(directory)) if own_name is None else own_name
+    is_metadata = own_name.startswith(METADATA_TOPIC + "-")
+    place = parse_partition_name(own_name) or (None, None)
+    endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
     found = []
-    for name in names:
-        file = segment_file(os.path.join(directory, name))
-        if not _NUMBERED.fullmatch(name) or (file.leftover and not everything):
+    for name in sorted(names):
+        if not name.endswith(endings):
             continue
-        if is_metadata or file.kind != ".checkpoint":
-            found.append(file)
+        if len(name) == 24 and name.endswith(".log") and name[:20].isascii() and name[:20].isdigit():
+            base_offset = _number(name[:20], LAST_OFFSET)
+            found.append(SegmentFile(os.path.join(directory, name), ".log", "", base_offset, None, *place))
+        elif re.fullmatch(_NUMBERED, name):
+            file = _segment_file(os.path.join(directory, name), name, place)
+            if is_metadata or file.kind != ".checkpoint":
+                found.append(file)
     return sorted(
         found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
     )
+
+
+def holds_segments(directory: str) -> bool:
+    """Whether `list_segments`, of everything, finds any. Raises PathError if the directory cannot be read."""
+    endings = (".log", ".kafka", *LEFTOVER_SUFFIXES)
+    names = file_names(directory)
+    if any(name.endswith(endings) and re.fullmatch(_NUMBERED, name) for name in names):
+        return True
+    return bool(segments_among(directory, names, everything=True))
 
 
 def list_partitions(directory: str) -> list[str]:
@@ -136,7 +169,7 @@ def expand_path(path: str) -> list[str]:
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         return [path]
-    if list_segments(path, everything=True):
+    if holds_segments(path):
         return [path]
     if partitions := list_partitions(path):
         return partitions

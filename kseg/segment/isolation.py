@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kseg.formats.control import ABORT, COMMIT, parse_control
+from kseg.formats.control import parse_control
+from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import Batch, RecordBatch

@@ -1,7 +1,6 @@
 """What the bytes of a segment turn into beside batches: `Damage`, `Problem`s, and the `Record`s of a batch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kseg.formats.rows import Rows
@@ -60,8 +59,7 @@ class Problem(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes ``[position, position + length)`` of a file that no batch claims; ``code`` is a key of DAMAGE_CODES."""
 
     code: str

@@ -1,7 +1,6 @@
 """What is asked for of a log: records by offset, time and key, batches by producer id; all that is given must hold."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
@@ -11,7 +10,6 @@ Span = tuple[int, int]
 """Rows first to stop, stop not included."""
 
 
-@dataclass(slots=True)
 class Selection:
     """Ranges include both ends; ``times`` are ms since the epoch and not negative, as -1 stands for no timestamp.
 
@@ -19,11 +17,20 @@ class Selection:
     Control records have keys that no user gave them: ``key`` finds none.
     """
 
-    offsets: tuple[int, int] | None = None
-    times: tuple[int, int] | None = None
-    key: bytes | None = None
-    producer_id: int | None = None
-    untimed: int = 0
+    __slots__ = ("key", "offsets", "producer_id", "times", "untimed")
+
+    def __init__(
+        self,
+        offsets: tuple[int, int] | None = None,
+        times: tuple[int, int] | None = None,
+        key: bytes | None = None,
+        producer_id: int | None = None,
+    ) -> None:
+        self.offsets = offsets
+        self.times = times
+        self.key = key
+        self.producer_id = producer_id
+        self.untimed = 0
 
     @property
     def is_empty(self) -> bool:

@@ -18,6 +18,9 @@ from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 
 STANDARD_INPUT = "-"
 
+SMALL_BYTES = 32 << 10
+"""A file of so many bytes is read at once: that costs less than a mapping."""
+
 _lingering: list[mmap.mmap] = []
 _lock = Lock()
 
@@ -64,18 +67,32 @@ class Source:
     ``size`` is that of the file when it was opened; what is appended later is not seen.
     """
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
         self.path = path
         self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
+        self.size = os.fstat(descriptor).st_size if size is None else size
         self._mapping: mmap.mmap | None = None
-        if self.size and guard.AVAILABLE:
-            self._mapping = _map(descriptor, self.size) or _map_copy(descriptor, self.size)
-        self.buffer: memoryview | FileBytes | bytes = b""
-        if self._mapping is not None:
-            self.buffer = memoryview(self._mapping)
-        elif self.size:
-            self.buffer = FileBytes(descriptor, self.size)
+        self._buffer: memoryview | FileBytes | bytes | None = None
+
+    @property
+    def buffer(self) -> memoryview | FileBytes | bytes:
+        """The bytes, mapped when they are first asked for. Raises PathError where they cannot be had."""
+        if self._buffer is None:
+            self._buffer = self._opened()
+        return self._buffer
+
+    def _opened(self) -> memoryview | FileBytes | bytes:
+        if not self.size or self._descriptor < 0:
+            return b""
+        if self.size > SMALL_BYTES and not guard.AVAILABLE:
+            return FileBytes(self._descriptor, self.size)
+        try:
+            if self.size <= SMALL_BYTES:
+                return memoryview(os.pread(self._descriptor, self.size, 0).ljust(self.size, b"\0"))
+            self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
+        except OSError as error:
+            raise PathError(f"{self.path}: {error.strerror or error}") from error
+        return memoryview(self._mapping)
 
     @property
     def descriptor(self) -> int:
@@ -97,10 +114,10 @@ class Source:
         return self._mapping is not None and guard.was_cut(self._mapping)
 
     def close(self) -> None:
-        if isinstance(self.buffer, memoryview):
+        if isinstance(self._buffer, memoryview):
             with suppress(BufferError):  # slices of it are held: `_unmap` sees to that
-                self.buffer.release()
-        self.buffer = b""
+                self._buffer.release()
+        self._buffer = b""
         if self._mapping is not None:
             _unmap(self._mapping)
             self._mapping = None
@@ -167,14 +184,14 @@ def open_source(path: str) -> Source:
                 raise PathError("standard input is closed")
             return Source(_seekable(sys.stdin.buffer), path)
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISFIFO(kind):
+        status = os.fstat(descriptor)
+        if stat.S_ISFIFO(status.st_mode):
             with os.fdopen(descriptor, "rb") as pipe:
                 return Source(_seekable(pipe), path)
-        if not stat.S_ISREG(kind):
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise PathError(f"{path}: not a regular file")
-        return Source(descriptor, path)
+        return Source(descriptor, path, status.st_size)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
 

@@ -7,9 +7,8 @@ not intact, `SegmentReader` follows the rest.
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import COMPILED, frames, headers
@@ -24,19 +23,23 @@ from kseg.kernel.native import (
     FRAME_STATE,
     FRAME_WIDTH,
 )
+from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
+from kseg.segment.buffers import Buffers
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.windows import Windows
+from kseg.segment.windows import WINDOW_BYTES, Windows, next_frame
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
 
 PART_BYTES = 4 << 20
 PARTS_AHEAD = 2
-_SEARCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -62,10 +65,14 @@ Item = Headers | Damage | BatchProblem
 
 
 class SegmentSurvey:
-    """A pass at one of the levels. ``position`` after it is where the items end."""
+    """A pass at one of the levels. ``position`` after it is where the items end.
 
-    def __init__(self, reader: SegmentReader, level: int, jobs: int = 1) -> None:
+    With ``buffers`` the rows of an item are written over when the next is asked for; else they are the receiver's.
+    """
+
+    def __init__(self, reader: SegmentReader, level: int, jobs: int = 1, buffers: Buffers | None = None) -> None:
         self.reader = reader
+        self._buffers = buffers
         self.source: Source = reader.source
         self.level = level
         self.jobs = jobs if COMPILED else 1
@@ -77,13 +84,15 @@ class SegmentSurvey:
         return (BELIEVE_CHECKSUMS, 0, WALK_RECORDS)[level]
 
     def __iter__(self) -> Iterator[Item]:
-        """Items that tile the file, with the problems of batches behind their headers. Rows are the receiver's."""
-        if self.level != QUICK and not self.reader.era_07 and self.source.size and not self.reader.is_cut:
+        """Items that tile the file, with the problems of batches behind their headers."""
+        size = self.source.size
+        # Headers alone are read best where they lie, in a mapped file, unless a few pages hold all of it.
+        if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
             descriptor = self.source.descriptor
-            if self.jobs > 1 and self.source.size > 2 * PART_BYTES:
+            if self.jobs > 1 and size > 2 * PART_BYTES:
                 yield from self._parts(descriptor)
             else:
-                part = _Part(descriptor, 0, self.source.size, self.level, self.reader.scratch.max_batch_bytes)
+                part = _Part(descriptor, 0, size, self.level, self.reader.scratch, self._buffers)
                 for items in part:
                     yield from items
                 self.position = part.position
@@ -92,12 +101,14 @@ class SegmentSurvey:
 
     def _parts(self, descriptor: int) -> Iterator[Item]:
         """Parts on threads of their own, given out in their order, as long as each ends where the next begins."""
+        from concurrent.futures import ThreadPoolExecutor  # 10 ms, and few files are so large
+
         pending: deque[tuple[int, Future[tuple[int, list[Item]]]]] = deque()
         starts = self._starts()
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 for start, end in starts:
-                    part = _Part(descriptor, start, end, self.level, self.reader.scratch.max_batch_bytes)
+                    part = _Part(descriptor, start, end, self.level, Scratch(self.reader.scratch.max_batch_bytes))
                     pending.append((start, pool.submit(part.whole)))
                     if len(pending) >= self.jobs * PARTS_AHEAD:
                         yield from self._first_of(pending)
@@ -117,13 +128,9 @@ class SegmentSurvey:
 
     def _starts(self) -> Iterator[tuple[int, int]]:
         """Ranges that begin where an intact batch seems to; the last one ends with the file."""
-        state, table = int64s(8), memoryview(bytearray(4)).cast("I")
-        state[2] = -1
         size, start = self.source.size, 0
         while size - start > 2 * PART_BYTES:
-            at = start + PART_BYTES
-            stop = min(at + _SEARCH_BYTES, size)
-            found = frames.find(self.source.buffer, at, stop, size, False, table, table, state)
+            found = next_frame(self.source.descriptor, start + PART_BYTES, size)
             if found < 0:
                 break
             yield start, found
@@ -204,9 +211,13 @@ class Opener:
 class _Part:
     """A range of a file read in windows: lists of items, each rows of headers and the problems behind them."""
 
-    def __init__(self, descriptor: int, start: int, end: int, level: int, max_batch_bytes: int) -> None:
-        self._windows = Windows(descriptor, start, end, level == DEEP)
-        self._opener = Opener(level, Scratch(max_batch_bytes))
+    def __init__(
+        self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None = None
+    ) -> None:
+        manner = SegmentSurvey.manner(level)
+        self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
+        self._opener = Opener(level, scratch)
+        self._buffers = buffers
 
     @property
     def position(self) -> int:
@@ -214,9 +225,15 @@ class _Part:
 
     def __iter__(self) -> Iterator[list[Item]]:
         for window, frame_rows, count, origin in self._windows:
-            rows = int64s(count * BATCH_WIDTH)
+            columns = count * BATCH_WIDTH
+            if self._buffers is None:
+                rows = int64s(columns)
+            else:
+                rows = self._buffers.int64s("headers", FRAMES_PER_CALL * BATCH_WIDTH)[:columns]
             headers.read(window, frame_rows, count, False, origin, rows)
-            found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
+            found: list[BatchProblem] = []
+            if self._windows.left:
+                found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
             yield [Headers(rows, count), *found]
 
     def whole(self) -> tuple[int, list[Item]]:

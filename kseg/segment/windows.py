@@ -7,10 +7,12 @@ meanwhile only ends early. What the frames of a window hold is looked at while i
 import os
 from collections.abc import Iterator
 
+from kseg.formats.libzstd import room
 from kseg.formats.rows import int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.native import FRAME_WIDTH
-from kseg.limits import FRAMES_PER_CALL
+from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
+from kseg.segment.buffers import Buffers
 
 WINDOW_BYTES = 1 << 19
 
@@ -21,24 +23,41 @@ LARGEST_WINDOW_BYTES = 1 << 25
 class Windows:
     """Follows intact frames of a file of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
-    With ``walk`` the records of frames that are not compressed are checked too (`kseg.kernel.frames`, RECORDS_RIGHT).
-    ``position`` is where the pass stands, at the end the first byte it says nothing about; ``records`` counts those
-    walked. A file may have several passes on threads of their own: the kernel and the system work without the GIL.
+    With ``walk`` their records are checked too, lz4 and zstd included (`kseg.kernel.frames`, RECORDS_RIGHT); it may be
+    any of that module's ways to read (WALK). ``records`` counts those found right, ``left`` the frames yielded last
+    that were not, and have to be opened: gzip, snappy, compressed messages of magic 0 and 1, what expands to more than
+    ``max_batch_bytes`` or LARGEST_ROOM_BYTES, and what is wrong. ``buffers`` are used where they are given, else fresh
+    memory. ``position`` is where the pass stands, at the end the first byte it says nothing about. A file may have
+    several passes on threads of their own: the kernel and the system work without the GIL.
     """
 
-    def __init__(self, descriptor: int, position: int, end: int, walk: bool = True) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        position: int,
+        end: int,
+        walk: int = True,
+        max_batch_bytes: int = MAX_BATCH_BYTES,
+        buffers: Buffers | None = None,
+    ) -> None:
         self._descriptor = descriptor
         self._end = end
-        self._buffer = bytearray(WINDOW_BYTES)
-        self._rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        self._buffer = bytearray(WINDOW_BYTES) if buffers is None else buffers.window(WINDOW_BYTES)
+        columns = FRAMES_PER_CALL * FRAME_WIDTH
+        self._rows = int64s(columns) if buffers is None else buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
-        self._state = int64s(8)
+        self._state = int64s(kernel.STATE_SIZE)
+        self._room = room(max_batch_bytes) if walk & 1 else None
         self._state[2], self._state[6] = -1, walk
         self.position = position
 
     @property
     def records(self) -> int:
         return self._state[7]
+
+    @property
+    def left(self) -> int:
+        return 0 if self._room is None else self._room.left
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview, int, int]]:
         """(window, rows, frames, origin): rows of ``frames`` frames, whose positions count from the window's start.
@@ -50,7 +69,7 @@ class Windows:
             window, origin, start = memoryview(self._buffer), self.position, self.position
             state[0], status = 0, kernel.FULL
             while status == kernel.FULL:
-                status = kernel.scan(window, filled, self._rows, False, *self._tables, state)
+                status = kernel.scan(window, filled, self._rows, False, *self._tables, state, self._room)
                 self.position = origin + state[0]
                 if state[1]:
                     yield window, self._rows, state[1], origin
@@ -73,3 +92,27 @@ class Windows:
             return False
         self._buffer = bytearray(min(max(2 * claimed, 2 * filled), LARGEST_WINDOW_BYTES))
         return True
+
+
+def next_frame(descriptor: int, start: int, end: int) -> int:
+    """Where the next frame from ``start`` on begins that is intact and not too large for a pass; -1 where none does.
+
+    A place to cut a file of magic 0 to 2 for passes on several threads. Bytes inside a record may look like a frame: a
+    pass up to such a place ends before it, and what the pass behind it finds is not to be used.
+    """
+    size = WINDOW_BYTES
+    while start < end:
+        data = os.pread(descriptor, min(2 * size, end - start), start)
+        # Prefix CRCs keep the search linear where each byte seems to open a frame.
+        tables = [memoryview(bytearray(4 * (len(data) // 256 + 2))).cast("I") for _ in range(2)]
+        at = (
+            kernel.find(data, 0, min(size, len(data)), len(data), False, *tables, int64s(kernel.STATE_SIZE))
+            if data
+            else -1
+        )
+        if at >= 0:
+            return start + at
+        if size >= LARGEST_WINDOW_BYTES or len(data) < 2 * size:
+            return -1
+        size *= 2
+    return -1

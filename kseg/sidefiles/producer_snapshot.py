@@ -80,6 +80,11 @@ class ProducerSnapshot:
             window = bytes(self.buffer[start : min(start + step, end)])
             yield from map(ProducerStateEntry._make, ENTRY.iter_unpack(window))
 
+    def entry(self, number: int) -> ProducerStateEntry:
+        """One of the entries that are claimed and there."""
+        start = HEADER_BYTES + number * ENTRY.size
+        return ProducerStateEntry._make(ENTRY.unpack(bytes(self.buffer[start : start + ENTRY.size])))
+
     def computed_crc(self) -> int:
         """CRC-32C from the count to the end of the file."""
         crc = 0

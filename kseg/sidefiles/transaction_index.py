@@ -43,6 +43,11 @@ class TransactionIndex(EntryFile[AbortedTxn]):
     def _entry(self, fields: tuple[int, ...]) -> AbortedTxn:
         return AbortedTxn(*fields)
 
+    def problem_of(self, entry: AbortedTxn, before: AbortedTxn | None) -> str | None:
+        """What is wrong with an entry, the one before it known."""
+        found = self._problem(entry, before)
+        return found[1] if found else None
+
     def _problem(self, entry: AbortedTxn, before: AbortedTxn | None) -> tuple[str, str] | None:
         if entry.version != VERSION:
             return "unknown-version", f"version {entry.version} is not {VERSION}"

@@ -1,9 +1,12 @@
 """The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
 
+import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.control import ABORT
+from kseg.changes.quarantine import changes, folder_of
+from kseg.errors import KsegError
+from kseg.formats.control_types import ABORT
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
@@ -72,7 +75,7 @@ class BatchRule(Rule):
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._state = int64s(chain.STATE_WIDTH)
-        self._events = int64s(EVENT_ROOM * chain.EVENT_WIDTH)
+        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = False
         self._found: list[_Found] = []
@@ -195,10 +198,12 @@ class BatchRule(Rule):
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
             self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
-        for kind, code in _CODES.items():
-            if not (kind == chain.COUNT and self.partition.level == DEEP):
-                self.report.more(code, segment.path, state[chain.COUNTS + kind] - self._shown[kind])
-        self._uncounted_gaps += state[chain.COUNTS + chain.GAP] - self._shown[chain.GAP]
+        counts = state[chain.COUNTS : chain.COUNTS + chain.KINDS].tolist()
+        if counts != self._shown:
+            for kind, code in _CODES.items():
+                if not (kind == chain.COUNT and self.partition.level == DEEP):
+                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
+            self._uncounted_gaps += counts[chain.GAP] - self._shown[chain.GAP]
         self._found.clear()
         segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
         segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])
@@ -214,11 +219,24 @@ class BatchRule(Rule):
         self._last_epoch = state[chain.LAST_EPOCH]
         self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
 
+    def _salvaged(self) -> list[tuple[int, int]]:
+        """Ranges of offsets that earlier salvages could not keep."""
+        directory = self.partition.directory
+        if directory is None or not os.path.isdir(folder_of(directory)):
+            return []
+        try:
+            return [gap for change in changes(directory) for gap in change.gaps]
+        except KsegError:
+            return []  # what is wrong with a manifest is told where changes are looked at
+
     def finish(self) -> None:
+        salvaged = self._salvaged() if self._gaps else []
         thinned: dict[tuple[str, str], list[_Gap]] = defaultdict(list)
         for gap in self._gaps:
             code = gap.code
-            if code != "gap-truncated":
+            if any(first <= gap.first and gap.last <= last for first, last in salvaged):
+                code = "gap-salvaged"
+            elif code != "gap-truncated":
                 code = (code or "gap-compacted") if self.partition.is_compacted else "gap-unexplained"
             if code in ("gap-truncated", "gap-unexplained"):
                 text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"

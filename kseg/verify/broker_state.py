@@ -1,14 +1,15 @@
 """What a log directory says of one of its partitions: checkpoints, shutdown marker, the topic's settings."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerState(NamedTuple):
     """None is what is not known: no log directory, no such checkpoint, or the partition is not in it.
 
-    ``is_compacted``: cleanup.policy holds compact, by the newest __cluster_metadata or by the topic's name.
-    ``was_clean``: .kafka_cleanshutdown is there. ``is_known``: a log directory with files of its own lies around.
+    ``is_compacted``: cleanup.policy holds compact, by the newest __cluster_metadata or by the topic's name;
+    ``is_deleting``: it holds delete. ``was_clean``: .kafka_cleanshutdown is there. ``is_known``: a log directory with
+    files of its own lies around. ``is_kraft``: its node is one of KRaft, not of ZooKeeper. ``topic_id`` is "" where
+    __cluster_metadata is there and has no such topic.
     """
 
     recovery_point: int | None = None
@@ -21,6 +22,7 @@ class BrokerState:
     topic_id: str | None = None
     was_clean: bool | None = None
     is_known: bool = False
+    is_kraft: bool | None = None
 
     def will_be_scanned(self, next_offset: int | None) -> bool:
         """Whether a broker's start scans a segment that ends before ``next_offset``, and rebuilds its indexes.

@@ -3,11 +3,12 @@
 `Partition` and `Segment` are what the rules know of where they are.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kseg.formats.rows import Scratch
-from kseg.segment.files import SegmentFile
+from kseg.segment.buffers import Buffers
+from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source, open_source
@@ -15,6 +16,9 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
+
+_CALLS = ("begin", "headers", "damage", "problem", "end")
+_answering: dict[tuple[type[Rule], ...], list[list[int]]] = {}
 
 
 @dataclass(slots=True)
@@ -51,6 +55,13 @@ class Segment:
         """Where the segment ends in offsets: behind its last batch, at its base without one."""
         return self.last_offset + 1 if self.last_offset >= 0 else self.base_offset
 
+    def has_grown(self) -> bool:
+        """Whether someone has appended to it since it was opened, which was before its side files were."""
+        try:
+            return os.stat(self.path).st_size > self.size
+        except OSError:
+            return False  # it was removed: what was seen of it holds for what it was
+
     def beside(self, suffix: str) -> str:
         """Path of the file of another kind that belongs to this segment (its leftover suffix kept)."""
         stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)
@@ -72,16 +83,37 @@ class Partition:
     now_ms: int
     report: Report
     broker: BrokerState = field(default_factory=BrokerState)
-    scratch: Scratch = field(default_factory=Scratch)
+    buffers: Buffers = field(default_factory=Buffers)
     jobs: int = 1
     is_live: bool = False
+    listed: frozenset[str] | None = None
+    """The regular files in ``directory`` when the check began, where someone has listed them."""
     segments: list[Segment] = field(default_factory=list)
+    topic_id: str | None = None
+    """What partition.metadata says, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
     """Whether batches were met that a cleaner has thinned out."""
+    own_name: str = ""
+    """The name of ``directory`` without what it lies in."""
 
     @property
     def name(self) -> str:
         return self.directory or "-"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the files in the directory, listed once; none where there is no directory."""
+        if self.listed is None:
+            try:
+                self.listed = frozenset(os.listdir(self.directory) if self.directory else ())
+            except OSError:
+                self.listed = frozenset()  # it is gone since its segments were listed, which tell that
+        return self.listed
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are segments alone: someone's copy, of which no side file can be missing."""
+        return not any(os.path.splitext(name.removesuffix(".deleted"))[1] in SIDE_SUFFIXES for name in self.names)
 
     @property
     def is_compacted(self) -> bool:
@@ -97,43 +129,62 @@ def judge_segments(
 ) -> None:
     """Shows the segments to the rules. Raises PathError where one cannot be opened."""
     files = list(files)
+    asked = _Asked(rules)
     for file in files:
         with open_source(file.path) as source:
             segment = Segment(file, source.size, file is files[-1], source)
             partition.segments.append(segment)
-            _judge(partition, segment, source, rules, progress)
+            _judge(partition, segment, source, asked, progress)
             segment.source = None
     for rule in rules:
         rule.finish()
 
 
+class _Asked:
+    """The calls that rules answer: most leave most of them out, and there are many small segments."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        classes = tuple(map(type, rules))
+        answering = _answering.get(classes)
+        if answering is None:
+            answering = _answering[classes] = _who_answers(classes)
+        self.begin, self.headers, self.damage, self.problem, self.end = (
+            [getattr(rules[i], name) for i in found] for name, found in zip(_CALLS, answering, strict=True)
+        )
+
+
+def _who_answers(classes: tuple[type[Rule], ...]) -> list[list[int]]:
+    """For each call the classes, by their places, that have a method of their own for it."""
+    return [[i for i, rule in enumerate(classes) if getattr(rule, name) is not getattr(Rule, name)] for name in _CALLS]
+
+
 def _judge(
-    partition: Partition, segment: Segment, source: Source, rules: list[Rule], progress: Callable[[int], None]
+    partition: Partition, segment: Segment, source: Source, asked: _Asked, progress: Callable[[int], None]
 ) -> None:
     is_live = partition.is_live and segment.is_last
     reader = SegmentReader(
-        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.scratch,
+        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.buffers.scratch,
         SegmentSurvey.manner(partition.level),
     )  # fmt: skip
-    survey = SegmentSurvey(reader, partition.level, partition.jobs)
-    for rule in rules:
-        rule.begin(segment)
+    survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
+    for begin in asked.begin:
+        begin(segment)
     told = 0
     for item in survey:
         if isinstance(item, Headers):
-            for rule in rules:
-                rule.headers(segment, item)
+            for headers in asked.headers:
+                headers(segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
-            for rule in rules:
-                rule.damage(segment, item)
+            for damage in asked.damage:
+                damage(segment, item)
         elif isinstance(item, BatchProblem):
-            for rule in rules:
-                rule.problem(segment, item)
+            for problem in asked.problem:
+                problem(segment, item)
         progress(segment.end - told)
         told = segment.end
-    for rule in rules:
-        rule.end(segment)
+    for end in asked.end:
+        end(segment)
     progress(segment.size - told)
     totals = partition.report.totals
     totals.files += 1

@@ -12,7 +12,7 @@ SHOWN_PER_FILE = 100
 
 
 class Finding(NamedTuple):
-    """One thing found; ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's, None: none is meant.
+    """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None: none is meant.
 
     ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
     """
@@ -60,13 +60,19 @@ class Totals:
 
 
 class Report:
-    """Takes findings from rules and hands those to be shown to ``show``, in the order they come."""
+    """Takes findings from rules and hands those to be shown to ``show``, in the order they come.
+
+    ``failures`` are sentences on what could not be judged; the report is then, as after ``was_interrupted``, not whole.
+    """
 
     def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
         self.totals = Totals()
-        self._show = show
-        self._ignored = frozenset(ignored)
-        self._of_file: Counter[tuple[str, str]] = Counter()
+        self.failures: list[str] = []
+        self.was_interrupted = False
+        self.show = show
+        self.ignored = frozenset(ignored)
+        self._shown: Counter[tuple[str, str]] = Counter()
+        self._unshown: Counter[tuple[str, str]] = Counter()
 
     def add(
         self,
@@ -80,29 +86,40 @@ class Report:
         count: int = 1,
     ) -> None:
         """A finding; ``count`` above 1: it stands for so many alike, of which this one is shown."""
-        if code in self._ignored:
+        if code in self.ignored:
             return
         severity = severity or severity_of(code)
         self.totals.severities[severity] += count
         self.totals.codes[code] += count
-        self._of_file[file, code] += count
-        if self._of_file[file, code] - count < SHOWN_PER_FILE:
-            self._show(Finding(code, severity, file, position, length, offset, message))
+        is_shown = self._shown[file, code] < SHOWN_PER_FILE
+        if count > is_shown:
+            self._unshown[file, code] += count - is_shown
+        if is_shown:
+            self._shown[file, code] += 1
+            self.show(Finding(code, severity, file, position, length, offset, message))
 
     def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
         """``count`` more findings of a code that the kernel only counted."""
-        if count <= 0 or code in self._ignored:
+        if count <= 0 or code in self.ignored:
             return
         self.totals.severities[severity or severity_of(code)] += count
         self.totals.codes[code] += count
-        self._of_file[file, code] += count
+        self._unshown[file, code] += count
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was asked for has been judged."""
+        return not self.failures and not self.was_interrupted
+
+    def take(self, totals: Totals, unshown: list[tuple[str, str, int]]) -> None:
+        """What another report counted, whose findings have been shown; ``unshown`` as the method of that name."""
+        self.totals.add(totals)
+        for file, code, count in unshown:
+            self._unshown[file, code] += count
 
     def unshown(self) -> list[tuple[str, str, int]]:
         """(file, code, how many) of findings that were counted and not shown; forgets them."""
-        left = [
-            (file, code, count - SHOWN_PER_FILE)
-            for (file, code), count in self._of_file.items()
-            if count > SHOWN_PER_FILE
-        ]
-        self._of_file.clear()
+        left = [(file, code, count) for (file, code), count in self._unshown.items()]
+        self._shown.clear()
+        self._unshown.clear()
         return left

@@ -20,7 +20,7 @@ class Rule:
         """A segment begins, whose items follow."""
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
-        """Some batches of it, in the order of the file."""
+        """Some batches of it, in the order of the file. The rows are written over when the call is over."""
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         """Bytes that no batch claims."""

@@ -1,21 +1,53 @@
 """From PATHs to partitions to findings: a file, a partition directory, a whole log directory, or a stream."""
 
+import math
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kseg.errors import PathError
-from kseg.formats.rows import Scratch
+from kseg.errors import KsegError, PathError
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name, segment_file
+from kseg.segment.buffers import Buffers
+from kseg.segment.files import (
+    SegmentFile,
+    file_names,
+    holds_segments,
+    list_partitions,
+    parse_partition_name,
+    segment_file,
+    segments_among,
+)
+from kseg.sidefiles.kinds import side_file
 from kseg.verify.batches import BatchRule
 from kseg.verify.broker_state import BrokerState
+from kseg.verify.checkpoints import CheckpointRule
+from kseg.verify.directory_rules import judge_directory, judge_topic_ids
+from kseg.verify.epochs import EpochRule
+from kseg.verify.housekeeping import CleanerRule
+from kseg.verify.indexes import IndexRule
+from kseg.verify.leftovers import LeftoverRule
+from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory, state_by_name
+from kseg.verify.metadata_log import MetadataLogRule
 from kseg.verify.partition import Partition, judge_segments
-from kseg.verify.report import Report
+from kseg.verify.producers import ProducerRule
+from kseg.verify.report import Report, Totals
 from kseg.verify.rule import Rule
+from kseg.verify.side_files import judge_side_file
+from kseg.verify.topic_ids import TopicIdRule
 
-RULES: tuple[type[Rule], ...] = (BatchRule,)
+RULES: tuple[type[Rule], ...] = (
+    BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
+    MetadataLogRule,
+)  # fmt: skip
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
+
+ALONE_SECONDS, WORTH_SECONDS = 0.1, 0.5
+"""So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
+than they bring for less."""
+
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,43 +63,137 @@ class Settings:
 
 
 def judge_partition(
-    directory: str, settings: Settings, report: Report, broker: BrokerState, progress: Callable[[int], None]
-) -> None:
+    directory: str,
+    settings: Settings,
+    report: Report,
+    broker: BrokerState,
+    progress: Progress,
+    buffers: Buffers | None = None,
+) -> Partition:
     """A partition directory. Raises PathError where it cannot be read."""
-    files = [file for file in list_segments(directory) if file.kind != ".checkpoint"]
-    place = parse_partition_name(os.path.basename(os.path.abspath(directory))) or (None, None)
-    partition = _partition(directory, place, True, settings, report, broker)
+    names = frozenset(file_names(directory))
+    own_name = os.path.basename(os.path.abspath(directory))
+    files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
+    place = parse_partition_name(own_name) or (None, None)
+    partition = _partition(directory, place, True, settings, report, broker, buffers, names)
+    partition.own_name = own_name
     judge_segments(partition, files, [rule(partition) for rule in RULES], progress)
+    return partition
 
 
-def judge_file(path: str, settings: Settings, report: Report, progress: Callable[[int], None]) -> None:
-    """One segment, by itself and against the side files beside it. Raises PathError where it cannot be read."""
+def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+    """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
+    be read."""
     file = segment_file(path)
     if settings.era_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
-    partition = _partition(directory, (file.topic, file.partition), False, settings, report, BrokerState())
+    partition = _partition(directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic))
+    if not file.is_segment and path != "-" and (side := side_file(path)):
+        judge_side_file(partition, side, progress)
+        return
     judge_segments(partition, [file], [rule(partition) for rule in RULES], progress)
 
 
 def _partition(
     directory: str | None, place: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
-    broker: BrokerState,
+    broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
 ) -> Partition:  # fmt: skip
     return Partition(
         directory, *place, is_whole, settings.level, settings.now_ms, report, broker,
-        Scratch(settings.max_batch_bytes), settings.jobs, settings.is_live,
+        buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
     )  # fmt: skip
 
 
-def judge_path(path: str, settings: Settings, report: Report, progress: Callable[[int], None]) -> None:
-    """What a PATH of the command line stands for. Raises PathError where there is nothing of Kafka's."""
+def judge_path(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+    """What a PATH of the command line stands for. Raises PathError where there is nothing of Kafka's.
+
+    Of a log directory with partitions that cannot be read the others are judged; ``report.failures`` tells.
+    """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         judge_file(path, settings, report, progress)
-    elif list_segments(path, everything=True) or not list_partitions(path):
-        judge_partition(path, settings, report, BrokerState(), progress)
-    else:
-        for directory in list_partitions(path):
-            judge_partition(directory, settings, report, BrokerState(), progress)
+        return
+    name = os.path.basename(os.path.abspath(path))
+    if not holds_segments(path):
+        partitions, directory = list_partitions(path), read_log_directory(path)
+        if partitions or directory is not None:
+            judge_log_directory(directory, partitions, settings, report, progress)
+            return
+        if parse_partition_name(name) is None:
+            raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or checkpoint in it)")
+    around = directory_around(path)
+    broker = _state(around, name)
+    judge_partition(path, settings, report, broker, progress)
+
+
+class Task(NamedTuple):
+    """A partition to be judged."""
+
+    directory: str
+    broker: BrokerState
+
+
+class Outcome(NamedTuple):
+    """What is left to tell when the findings of a partition have been shown.
+
+    ``failure``: why it could not be judged.
+    """
+
+    directory: str
+    totals: Totals
+    topic_id: str | None
+    failure: str | None
+
+
+def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
+    """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others.
+
+    The totals of the outcome are those of ``report``.
+    """
+    failure = topic_id = None
+    try:
+        topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
+    except (KsegError, OSError) as error:
+        failure = str(error)
+    return Outcome(task.directory, report.totals, topic_id, failure)
+
+
+def _is_worth_more(seconds: float, done: int, left: int) -> bool:
+    """Whether partitions that take as long as those before are worth more processes."""
+    return seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
+
+
+def _state(directory: LogDirectory | None, name: str) -> BrokerState:
+    if directory is not None:
+        return directory.broker_state(name)
+    place = parse_partition_name(name)
+    return state_by_name(place[0] if place else None)
+
+
+def judge_log_directory(
+    directory: LogDirectory | None, partitions: list[str], settings: Settings, report: Report, progress: Progress
+) -> None:
+    """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
+    if directory is not None:
+        judge_directory(directory, report)
+    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+    topic_ids: dict[str, str] = {}
+    buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
+    outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
+    for done in range(len(tasks)):
+        left = len(tasks) - done
+        if settings.jobs > 1 and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
+            from kseg.verify.processes import judge_together
+
+            outcomes = judge_together(tasks[done:], settings, report, progress)
+            began = math.inf
+        outcome = next(outcomes)
+        if outcome.failure is not None:
+            report.failures.append(outcome.failure)
+        name = os.path.basename(outcome.directory)
+        if outcome.topic_id is not None and not is_moved(name):
+            topic_ids[name] = outcome.topic_id
+    if directory is not None:
+        judge_topic_ids(directory, topic_ids, report)

@@ -12,11 +12,19 @@ from pathlib import Path
 
 from tests.benchmarks.peers import PeerError, Peers
 from tests.benchmarks.process import printed, timed
-from tests.benchmarks.segments import KINDS, SEEDS, grown
+from tests.benchmarks.segments import FLAGS, KINDS, SEEDS, grown
+from tests.benchmarks.small import directory
+from tests.benchmarks.wreckage import WRECKS, wrecked
 
 KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
+VERIFY = [*KSEG, "verify", "--quiet"]
+LOOP = [sys.executable, "-m", "tests.benchmarks.small"]
+SMALL = ((1, 2000), (100, 20), (2000, 1))
+"""Partitions, and segments in each."""
 WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
+RUNS = [sys.executable, "-m", "tests.benchmarks.runs"]
+WRECK_KINDS = ("1k", "tiny")
 WALK_ROUNDS, WARM_ROUNDS = 3, 8
 
 Measure = Callable[[], float]
@@ -27,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
-    parser.add_argument("--only", default="walk,dump,start,interpreted", help="parts (default: all four)")
+    parser.add_argument("--only", default="walk,dump,verify,start,interpreted,wreck", help="parts (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
                         help="where segments and jars are kept")  # fmt: skip
     parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
@@ -81,11 +89,11 @@ def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
 
 
 def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
-    """Whole processes that print all records to nowhere."""
+    """Whole processes that print all records to nowhere, those of internal topics decoded."""
     print("\ndump --deep-iteration --print-data-log, whole process (kafka-dump-log's class : kseg)")
     head("input", "text, s", "JSON, s", "Kafka, s", "Kafka : text", "Kafka : JSON", "anonymous MiB")
     for kind, path in files.items():
-        peaks = [0]
+        peaks, flags = [0], FLAGS.get(kind, [])
 
         def seconds(command: list[str], peaks: list[int] = peaks) -> float:
             taken, peak = timed(command)
@@ -93,14 +101,32 @@ def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
             return taken
 
         measures: dict[str, Measure] = {
-            "text": lambda path=path: seconds([*DUMP, str(path)]),
-            "json": lambda path=path: seconds([*DUMP, "--format", "json", str(path)]),
+            "text": lambda path=path, flags=flags: seconds([*DUMP, *flags, str(path)]),
+            "json": lambda path=path, flags=flags: seconds([*DUMP, *flags, "--format", "json", str(path)]),
         }
         if peers:
-            measures["java"] = lambda path=path: timed(peers.dump(path))[0]
+            measures["java"] = lambda path=path, flags=flags: timed(peers.dump(path, *flags))[0]
         found = best(measures, rounds)
         java = found.get("java", float("nan"))
         row(kind, found["text"], found["json"], java, java / found["text"], java / found["json"], max(peaks) >> 20)
+
+
+def verifies(folder: Path, seeds: Path, rounds: int) -> None:
+    """Whole processes over 2,000 segments of 32 KiB, which are in memory."""
+    print("\nverify of small segments, whole process (kseg : a Python loop that reads each and takes its CRC)")
+    head("partitions x segments", "loop, s", "kseg, s", "kseg : loop", "kseg with one process : loop")
+    for partitions, segments in SMALL:
+        root = str(directory(seeds, partitions, segments, folder))
+        found = best(
+            {
+                "loop": lambda root=root: timed([*LOOP, root])[0],
+                "kseg": lambda root=root: timed([*VERIFY, root])[0],
+                "one": lambda root=root: timed([*VERIFY, "--jobs", "1", root])[0],
+            },
+            3 * rounds,
+        )
+        one, ratio = found["one"] / found["loop"], found["kseg"] / found["loop"]
+        row(f"{partitions} x {segments}", found["loop"], found["kseg"], ratio, one)
 
 
 def starts(folder: Path, seeds: Path, rounds: int) -> None:
@@ -119,6 +145,20 @@ def starts(folder: Path, seeds: Path, rounds: int) -> None:
     row("python -c 'import click'", 1000 * found["click"], 1.0)
     row("kseg --help", 1000 * found["help"], found["help"] / found["click"])
     row("kseg dump of 340 bytes", 1000 * found["small"], found["small"] / found["click"])
+
+
+def wrecks(folder: Path, seeds: Path, files: dict[str, Path], mib: int, rounds: int) -> None:
+    """The processor's time that the reader takes over wreckage; an input is made, read and removed."""
+    print("\nthe reader over wrecked segments (processor time : that of the intact segment)")
+    head("input", "wreck", "s", ": intact")
+    for kind in [kind for kind in WRECK_KINDS if kind in files]:
+        intact = printed([*RUNS, str(files[kind]), str(rounds)])[0]
+        row(kind, "none", intact, 1.0)
+        for wreck in WRECKS:
+            path = wrecked(seeds, kind, wreck, mib, folder)
+            seconds = printed([*RUNS, str(path), str(rounds)])[0]
+            path.unlink()
+            row(kind, wreck, seconds, seconds / intact)
 
 
 def interpreted(folder: Path, seeds: Path, kinds: list[str]) -> None:
@@ -147,10 +187,14 @@ def main() -> None:
         walks(files, peers, chosen.rounds)
     if "dump" in parts:
         dumps(files, peers, chosen.rounds)
+    if "verify" in parts:
+        verifies(chosen.folder, chosen.seeds, chosen.rounds)
     if "start" in parts:
         starts(chosen.folder, chosen.seeds, chosen.rounds)
     if "interpreted" in parts:
         interpreted(chosen.folder, chosen.seeds, kinds)
+    if "wreck" in parts:
+        wrecks(chosen.folder, chosen.seeds, files, chosen.mib, chosen.rounds)
 
 
 if __name__ == "__main__":

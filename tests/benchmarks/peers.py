@@ -37,9 +37,9 @@ class Peers:
     def _java(self, *arguments: str) -> list[str]:
         return ["java", "-cp", f"{self._folder}:{self._folder}/jars/*", *arguments]
 
-    def dump(self, path: Path) -> list[str]:
+    def dump(self, path: Path, *flags: str) -> list[str]:
         name = "org.apache.kafka.tools.DumpLogSegments"
-        return self._java(name, "--deep-iteration", "--print-data-log", "--files", str(path))
+        return self._java(name, "--deep-iteration", "--print-data-log", *flags, "--files", str(path))
 
     def walk(self, path: Path, rounds: int) -> list[str]:
         return self._java("Walk", str(path), str(rounds))

@@ -1,9 +1,14 @@
-"""Segments of any size, grown from the real batches of testdata/speed."""
+"""Segments of any size, grown from the real batches of testdata/speed and, where those are more telling, others."""
 
 from pathlib import Path
 
-KINDS = ("1k", "100b", "tiny", "lz4", "zstd")
-SEEDS = Path(__file__).resolve().parent.parent.parent / "testdata" / "speed"
+KINDS = ("1k", "100b", "tiny", "lz4", "zstd", "offsets")
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+SEEDS = TESTDATA / "speed"
+SEGMENTS = {"offsets": sorted(TESTDATA.glob("kafka-4.3.1/internal/__consumer_offsets-*/*.log"))}
+"""Kinds that are grown from whole segments."""
+FLAGS = {"offsets": ["--offsets-decoder"]}
+"""What a dump of the kind is asked for besides keys and values; kafka-dump-log knows it by the same name."""
 
 
 def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
@@ -12,22 +17,23 @@ def grown(seeds: Path, kind: str, mib: int, folder: Path) -> Path:
     if path.exists() and path.stat().st_size >= mib << 20:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    seed = bytearray((seeds / f"{kind}.log").read_bytes())
-    places = list(_batches(seed))
+    seed = bytearray(b"".join(part.read_bytes() for part in SEGMENTS.get(kind, [seeds / f"{kind}.log"])))
+    places = batches(seed)
     next_offset = 0
     with path.open("wb") as out:
         while out.tell() < mib << 20:
-            for position, offsets in places:
+            for position, _, offsets in places:
                 seed[position : position + 8] = next_offset.to_bytes(8, "big")
                 next_offset += offsets
             out.write(seed)
     return path
 
 
-def _batches(data: bytes) -> "list[tuple[int, int]]":
-    """Position of each batch, and how many offsets it takes."""
+def batches(data: bytes | bytearray) -> list[tuple[int, int, int]]:
+    """Position and bytes of each batch, and how many offsets it takes."""
     found, position = [], 0
     while position < len(data):
-        found.append((position, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
-        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        found.append((position, size, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
+        position += size
     return found

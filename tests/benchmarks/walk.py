@@ -3,7 +3,6 @@
 Prints the seconds of the best round, and how many records were walked. The counterpart of Walk.java.
 """
 
-import mmap
 import os
 import sys
 from itertools import pairwise
@@ -13,9 +12,9 @@ from time import perf_counter
 from kseg.formats.rows import Scratch
 from kseg.kernel import frames
 from kseg.kernel.guard import keep_freed_memory
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import RecordBatch
-from kseg.segment.windows import Windows
+from kseg.segment.windows import Windows, next_frame
 
 
 class Range:
@@ -24,39 +23,30 @@ class Range:
     def __init__(self, descriptor: int, start: int, end: int) -> None:
         self.windows = Windows(descriptor, start, end)
         self.end = end
-        self.opened = 0
-        self.scratch = Scratch()
+        self._opened = 0
+        self._scratch = Scratch()
 
     def walk(self) -> None:
         for window, rows, count, origin in self.windows:
-            states = rows[FRAME_STATE : count * FRAME_WIDTH : FRAME_WIDTH].tolist()
-            if states.count(frames.CRC_RIGHT | frames.RECORDS_RIGHT) == count:
-                continue
-            for i, state in enumerate(states):
-                if not state & frames.RECORDS_RIGHT:
-                    self._open(window, rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH], origin)
+            for i in range(count) if self.windows.left else ():
+                row = rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH]
+                if not row[FRAME_STATE] & frames.RECORDS_RIGHT:
+                    self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
 
-    def _open(self, window: memoryview, row: memoryview, origin: int) -> None:
-        position, size = row[FRAME_POSITION], row[FRAME_SIZE]
-        data = window[position : position + size]
-        batch = RecordBatch(data, origin + position, size, row[FRAME_MAGIC], True, self.scratch)
+    def _open(self, data: memoryview, origin: int) -> None:
+        batch = RecordBatch(data, origin, len(data), data[16], True, self._scratch)
         if batch.check():
-            raise SystemExit(f"a batch at {origin + position} is not right: {batch.check()}")
-        self.opened += batch.header.record_count
+            raise SystemExit(f"a batch behind {origin} is not right: {batch.check()}")
+        self._opened += batch.header.record_count
 
     @property
     def records(self) -> int:
-        return self.windows.records + self.opened
+        return self.windows.records + self._opened
 
 
 def boundaries(descriptor: int, size: int, parts: int) -> list[int]:
     """Where batches begin that cut the file in ``parts``, and its end."""
-    state, table = memoryview(bytearray(64)).cast("q"), memoryview(bytearray(4)).cast("I")
-    state[2] = -1
-    with mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as mapping:
-        starts = [size * k // parts for k in range(1, parts)]
-        inner = [frames.find(mapping, start, size, size, False, table, table, state) for start in starts]
-    return [0, *inner, size]
+    return [0, *(next_frame(descriptor, size * k // parts, size) for k in range(1, parts)), size]
 
 
 def one_round(path: str, threads: int) -> tuple[float, int]:

@@ -86,15 +86,16 @@ def frames(data):
     return int64s(rows)
 
 
-def render(call, data, found, out_bytes=65536, row_count=64, header_count=64):
+def render(call, data, found, out_bytes=65536, row_count=64, header_count=64, finish=None):
     """Calls a renderer of batches as its contract says, until it is done.
 
     ``call(data, frames, start, stop, rows, headers, out, state)``. Returns pieces: the bytes between frames that are
     not plain, and for each of those its index, as (NOT_PLAIN, index); and the state at the end. Nothing may be written
-    behind the room that was given.
+    behind the room that was given. ``finish(data, rows, headers, state)`` gives the rest of a line that the renderer
+    leaves to its caller.
     """
     stop = len(found) // 4
-    rows, headers, state = int64s(10 * row_count), int64s(4 * header_count), int64s(8)
+    rows, headers, state = int64s(10 * row_count), int64s(4 * header_count), int64s(10)
     whole = bytearray(b"\xa5" * (out_bytes + 256))
     pieces, piece = [], bytearray()
     while True:
@@ -117,6 +118,8 @@ def render(call, data, found, out_bytes=65536, row_count=64, header_count=64):
         elif status == 4:
             assert state[6] > len(headers) // 4
             headers = int64s(4 * state[6])
+        elif status == 5:
+            piece += finish(data, rows, headers, state)
         else:
             assert status == 0
             return [*pieces, bytes(piece)], state

@@ -4,6 +4,7 @@ import mmap
 import random
 import re
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,13 @@ RANGES = [
     (CASTAGNOLI, native.crc32c_range),
     (IEEE, checksum.crc32_range),
     (IEEE, native.crc32_range),
+    *((CASTAGNOLI, partial(checksum.range_by, path, True)) for path in checksum.paths()),
+    *((IEEE, partial(checksum.range_by, path, False)) for path in checksum.paths()),
 ]
-ranges = pytest.mark.parametrize("polynomial, compute", RANGES, ids=["crc32c", "crc32c-py", "crc32", "crc32-py"])
+NAMES = [f"{name}-{path}" for name in ("crc32c", "crc32") for path in checksum.paths()]
+ranges = pytest.mark.parametrize(
+    "polynomial, compute", RANGES, ids=["crc32c", "crc32c-py", "crc32", "crc32-py", *NAMES]
+)
 
 
 @ranges
@@ -160,6 +166,6 @@ def test_row_constants_are_the_same_in_c_and_in_python():
     folder = Path(native.__file__).parent
     in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder / "native.h").read_text(), re.MULTILINE)
     declared = re.findall(r"^        ([A-Z_]+)$", (folder / "native.pxd").read_text(), re.MULTILINE)
-    in_python = {name: value for name, value in vars(native).items() if re.match("(FRAME|ROW|HEADER)_", name)}
+    in_python = {name: value for name, value in vars(native).items() if re.match("(FRAME|ROW|HEADER|BATCH)_", name)}
     assert {name: int(value) for name, value in in_c} == in_python
     assert set(declared) == set(in_python)

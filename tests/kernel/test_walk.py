@@ -1,10 +1,16 @@
 """Frames whose records are walked in the same pass, a bounded scan, and passes in windows of a reused buffer."""
 
+import gzip
 import os
 
+import lz4.frame
 import pytest
-from rendering import batch, int64s, message, record
+import zstandard
+from rendering import batch as framed
+from rendering import int64s, message, record
 
+from kseg import kernel
+from kseg.formats.libzstd import room
 from kseg.kernel import frames
 from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
 from kseg.segment.reader import SegmentReader
@@ -12,20 +18,41 @@ from kseg.segment.source import open_source
 from kseg.segment.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
 
 RIGHT = frames.CRC_RIGHT | frames.RECORDS_RIGHT
+GZIP, LZ4, ZSTD = 1, 3, 4
+TIMESTAMP_MS = 1000
 
 
-def scanned(data, walk=True, budget=0):
+def batch(records, **fields):
+    """A v2 batch whose header tells the largest timestamp that `records` have."""
+    return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
+
+
+def scanned(data, walk=True, budget=0, room=None):
     """(status, states of the frames, records walked, position reached)."""
-    rows, state = int64s(64 * FRAME_WIDTH), int64s(8)
+    rows, state = int64s(64 * FRAME_WIDTH), int64s(frames.STATE_SIZE)
     state[2], state[5], state[6] = -1, budget, walk
     table = memoryview(bytearray(4)).cast("I")
-    status = frames.scan(data, len(data), rows, False, table, table, state)
+    status = frames.scan(data, len(data), rows, False, table, table, state, room)
     states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(state[1])]
     return status, states, state[7], state[0]
 
 
-def records(count, start=0, size=10):
-    return [record(start + k, value=b"v" * size) for k in range(count)]
+def records(count, start=0, size=10, key=b"k", first_timestamp_delta=0):
+    return [
+        record(start + k, timestamp_delta=0 if k else first_timestamp_delta, key=key, value=b"v" * size)
+        for k in range(count)
+    ]
+
+
+def compressed(found, codec, **header):
+    """The same batch with its records compressed."""
+    pack = {
+        GZIP: gzip.compress,
+        LZ4: lambda data: lz4.frame.compress(data, block_linked=False),
+        ZSTD: zstandard.ZstdCompressor().compress,
+    }[codec]
+    fields = {"attributes": codec, "count": len(found), "last_delta": len(found) - 1}
+    return batch([pack(b"".join(found))], **{**fields, **header})
 
 
 @pytest.mark.parametrize(
@@ -34,9 +61,10 @@ def records(count, start=0, size=10):
         (batch(records(5)), 5),
         (batch([]), 0),
         (message(0, 0, b"key", b"value"), 1),
-        (message(0, 1, None, b"value"), 1),
+        (message(0, 1, b"", b"value"), 1),
+        (batch(records(2, first_timestamp_delta=-7)), 2),
     ],
-    ids=["v2", "empty", "v0", "v1"],
+    ids=["v2", "empty", "v0", "v1", "falling timestamps"],
 )
 def test_frames_with_nothing_wrong_are_told_so(frame, walked):
     assert scanned(frame) == (frames.DONE, [RIGHT], walked, len(frame))
@@ -45,18 +73,88 @@ def test_frames_with_nothing_wrong_are_told_so(frame, walked):
 @pytest.mark.parametrize(
     "frame",
     [
-        batch(records(3), attributes=4),
-        batch([*records(2), b"\x20rubbish"], count=3),
-        batch(records(2) + records(1)),
-        batch([record(0), record(7)]),
-        batch(records(3), count=3, last_delta=1),
-        batch(records(2), count=1),
-        batch(records(2), count=-1),
+        batch([*records(3), record(3, value=b"v")]),
+        batch(records(3, key=None)),
+        message(0, 0, None, b"value"),
+        message(0, 1, None, b"value"),
     ],
-    ids=["compressed", "rubbish", "not rising", "out of range", "too many", "bytes left", "negative"],
+    ids=["one of v2", "all of v2", "v0", "v1"],
 )
-def test_frames_to_be_opened_are_left(frame):
+def test_records_without_a_key_are_told(frame):
+    assert scanned(frame)[1] == [RIGHT | frames.NULL_KEYS]
+
+
+WRONG = {
+    "rubbish": batch([*records(2), b"\x20rubbish"], count=3),
+    "not rising": batch(records(2) + records(1)),
+    "out of range": batch([record(0), record(7)]),
+    "too many": batch(records(3), count=3, last_delta=1),
+    "bytes left": batch(records(2), count=1),
+    "negative": batch(records(2), count=-1),
+    "max timestamp above": batch(records(3), max_timestamp=TIMESTAMP_MS + 1),
+    "max timestamp below": batch(records(3, first_timestamp_delta=1)),
+    "record attributes": batch([records(1)[0][:1] + b"\x01" + records(1)[0][2:]]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_frames_with_something_wrong_are_left(name):
+    frame = WRONG[name]
     assert scanned(frame) == (frames.DONE, [frames.CRC_RIGHT], 0, len(frame))
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_compressed_frames_are_left_where_there_is_no_room(codec):
+    assert scanned(compressed(records(3), codec))[1:3] == ([frames.CRC_RIGHT], 0)
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+@pytest.mark.parametrize("size", [10, 3_000_000], ids=["small", "more than the first room"])
+def test_compressed_frames_are_walked_where_there_is_room(codec, size):
+    data = batch(records(1)) + compressed(records(3, size=size), codec) * 2 + batch(records(2))
+    shared = room(64 << 20)
+    if kernel.COMPILED:
+        assert scanned(data, room=shared) == (frames.DONE, [RIGHT] * 4, 9, len(data))
+        assert shared.left == 0
+    else:
+        assert scanned(data, room=shared)[1] == [RIGHT, frames.CRC_RIGHT, frames.CRC_RIGHT, RIGHT]
+        assert shared.left == 2
+
+
+def test_a_compressed_frame_without_keys_is_told_so():
+    found = scanned(compressed([record(0, value=b"v")], LZ4), room=room(1 << 20))
+    assert found[1] == [RIGHT | frames.NULL_KEYS if kernel.COMPILED else frames.CRC_RIGHT]
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
+    large, small = compressed(records(3, size=400_000), codec), compressed(records(3), codec)
+    data = small + large + small + large
+    shared = room(1 << 20)
+    assert scanned(data, room=shared)[:2] == (
+        frames.DONE,
+        [RIGHT, frames.CRC_RIGHT] * 2 if kernel.COMPILED else [frames.CRC_RIGHT] * 4,
+    )
+    assert shared.left == (2 if kernel.COMPILED else 4)
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+@pytest.mark.parametrize(
+    "header",
+    [{"count": 2}, {"count": 4, "last_delta": 3}, {"count": -1}, {"last_delta": 1}, {"max_timestamp": 7}],
+    ids=str,
+)
+def test_compressed_frames_with_something_wrong_are_left(codec, header):
+    shared = room(1 << 20)
+    assert scanned(compressed(records(3), codec, **header), room=shared)[1:3] == ([frames.CRC_RIGHT], 0)
+    assert shared.left == 1
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD, 5, 7])
+def test_an_area_that_is_no_stream_is_left(codec):
+    for area in (b"", b"x", b"rubbish" * 40):
+        frame = batch([area], attributes=codec, count=1)
+        assert scanned(frame, room=room(1 << 20))[1] == [frames.CRC_RIGHT]
 
 
 def test_records_are_walked_only_on_request():

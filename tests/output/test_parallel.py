@@ -2,6 +2,7 @@
 
 import pytest
 
+from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
@@ -79,6 +80,21 @@ def test_threads_print_what_one_prints(segment, form, jobs):
     dump(printer, segment)
     assert together.data == alone.data * 2
     assert printer.errors == 2 * serial.errors == 4
+
+
+@pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
+def test_threads_share_a_decoder(form, tmp_path, request):
+    internal = request.config.rootpath / "testdata" / "kafka-4.3.1" / "internal"
+    real = b"".join(path.read_bytes() for path in sorted(internal.glob("__consumer_offsets-*/*.log")))
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(real * (2 * SERIAL_BYTES // len(real)))
+    style = Style(deep=True, contents=True, decoder=decoder("offsets"))
+    alone, together = Memory(), Memory()
+    dump(form(alone, style, Scratch()), path)
+    printer = ParallelPrinter(together, lambda turn: form(turn, style, Scratch()), 3)
+    dump(printer, path)
+    assert printer._threads
+    assert together.data == alone.data
 
 
 @pytest.mark.parametrize("room", [0, SERIAL_BYTES * 4, SERIAL_BYTES * 8])

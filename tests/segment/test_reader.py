@@ -193,14 +193,15 @@ def test_any_bytes(data: bytes, suffix: str, tmp_path: Path) -> None:
 
 
 def hostile(kind: str, size: int) -> bytes:
-    """Bytes that open a plausible header at every step, each claiming all that is left."""
+    """Bytes that open a plausible header at every step, each claiming all that is left, or half of it where nested."""
     out = bytearray()
     rng = random.Random(kind)
     real = entries(sample("v2"))
     while len(out) < size:
-        claim = max(size - len(out) - 12, 0).to_bytes(4, "big")
+        left = size - len(out)
+        claim = max((left // 2 // 61 * 61 if kind == "nested" else left) - 12, 0).to_bytes(4, "big")
         offset = (len(out) + 1).to_bytes(8, "big")
-        if kind == "v2-headers":
+        if kind in ("v2-headers", "nested"):
             out += (
                 offset
                 + claim
@@ -225,15 +226,20 @@ def hostile(kind: str, size: int) -> bytes:
             )
         elif kind == "batch-then-claim":
             out += real[0] + offset + claim + bytes(4) + b"\2" + rng.randbytes(4) + bytes(38)
+        elif kind == "wrong-batches":
+            out += offset + real[0][8:-1] + bytes([real[0][-1] ^ 1])
         else:
             out += {"ones": b"\1", "twos": b"\2", "zeros": b"\0"}[kind] * 4096
     return bytes(out[:size])
 
 
+HOSTILE = ("v2-headers", "nested", "v0-headers", "batch-then-claim", "wrong-batches", "ones", "twos", "zeros")
+
+
 @pytest.mark.skipif(COMPILED, reason="counts the bytes that the interpreted kernel takes checksums of")
-@pytest.mark.parametrize("kind", ["v2-headers", "v0-headers", "batch-then-claim", "ones", "twos", "zeros"])
+@pytest.mark.parametrize("kind", HOSTILE)
 def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted in bytes that checksums are taken of, never in seconds."""
+    """Counted in bytes that checksums are taken of and that are searched, never in seconds."""
     from kseg.kernel import frames
 
     counted = [0]
@@ -245,19 +251,27 @@ def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pyte
 
         return count
 
+    def searching(p, i, stop, end, v07, search=frames.next_candidate):
+        found = search(p, i, stop, end, v07)
+        searched[0] += found - i
+        return found
+
+    searched = [0]
+    monkeypatch.setattr(frames, "next_candidate", searching)
     monkeypatch.setattr(frames, "crc32c", counting(frames.crc32c))
     monkeypatch.setattr(frames, "crc32", counting(frames.crc32))
     work = []
     for size in (20_000, 80_000):
-        counted[0] = 0
+        counted[0] = searched[0] = 0
         read(tmp_path, hostile(kind, size))
         work.append(counted[0])
         assert counted[0] <= 40 * size
+        assert searched[0] <= 3 * size
     assert work[1] <= 6 * work[0] + 80_000
 
 
 @pytest.mark.skipif(not COMPILED, reason="as many bytes take the interpreted kernel minutes")
-@pytest.mark.parametrize("kind", ["v2-headers", "v0-headers", "batch-then-claim", "ones", "twos", "zeros"])
+@pytest.mark.parametrize("kind", HOSTILE)
 def test_megabytes_of_hostile_headers_are_read_to_the_end(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(hostile(kind, 8 << 20))

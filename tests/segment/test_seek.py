@@ -176,7 +176,7 @@ class Touched:
             return pread(descriptor, size, position)
 
         def counting_scan(*arguments: Any) -> int:
-            state = arguments[-1]
+            state = arguments[6]
             start = state[0]
             status = scan(*arguments)
             self.followed += state[0] - start

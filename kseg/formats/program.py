@@ -1,0 +1,145 @@
+"""Tables of `kseg.formats.schema` turned into programs for `kseg.kernel.schema`, which tells what code holds.
+
+A program begins with what its records are framed in and where each message is found:
+
+    FRAMING, TYPES, VERSIONS              COORDINATOR or FRAMED; how many record types and versions there is room for
+    TYPES columns                         of COORDINATOR: where the key of a type begins, 0: nowhere
+    TYPES * VERSIONS columns              where the value of a type begins, in a version
+
+There a message begins: the text that leads to its object (position and size in ``names``), the index of its struct,
+and whether it is flexible.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kseg.formats.schema import Field, Message, json_text
+from kseg.kernel.schema import layout
+
+COORDINATOR, FRAMED = 1, 2
+
+_LAYOUT = layout()
+
+
+class Program(NamedTuple):
+    """What `kseg.kernel.decoded` decodes records with: int64 code, and the texts in it."""
+
+    code: memoryview
+    names: bytes
+
+
+class Switch(NamedTuple):
+    """Bytes in values of `record_type` hold messages of their own, by field, where another `field` is `text`."""
+
+    record_type: int
+    field: str
+    text: str
+    messages: Mapping[str, Message]
+
+
+class UnfitError(Exception):
+    """Raised for a message that the kernel has no means to show: floats, and tags of large numbers."""
+
+
+def coordinator_program(
+    keys: Mapping[int, Message], values: Mapping[int, Message], switch: Switch | None = None
+) -> Program:
+    """For the records of a coordinator; see `kseg.decoders.coordinator`."""
+    maker = _Maker(COORDINATOR, keys, values.values())
+    for record_type, message in keys.items():
+        lead = f'{{"type":"{record_type}","data":'
+        maker.code[maker.key_place(record_type)] = maker.message(message, record_type, lead)
+    for record_type, message in values.items():
+        for version in range(message.lowest, message.highest + 1):
+            place = maker.value_place(record_type, version)
+            its_switch = switch if switch and switch.record_type == record_type else None
+            maker.code[place] = maker.message(message, version, f'{{"version":"{version}","data":', its_switch)
+    return maker.program()
+
+
+def framed_program(records: Mapping[int, Message], names: Mapping[int, str]) -> Program:
+    """For records framed as `kseg.decoders.framed` says, called by ``names``."""
+    maker = _Maker(FRAMED, records, records.values())
+    for record_type, message in records.items():
+        for version in range(message.lowest, message.highest + 1):
+            lead = f'{{"type":"{names[record_type]}","version":{version},"data":'
+            maker.code[maker.value_place(record_type, version)] = maker.message(message, version, lead)
+    return maker.program()
+
+
+class _Maker:
+    def __init__(self, framing: int, types: Iterable[int], values: Iterable[Message]) -> None:
+        self._types = 1 + max(types)
+        self._versions = 1 + max(message.highest for message in values)
+        self.code = [framing, self._types, self._versions, *[0] * (self._types * (1 + self._versions))]
+        self._names = bytearray()
+        self._places: dict[str, int] = {}
+        self._structs: dict[tuple[object, ...], int] = {}
+
+    def program(self) -> Program:
+        return Program(memoryview(array("q", self.code)), bytes(self._names) + bytes(_LAYOUT["PADDING"]))
+
+    def key_place(self, record_type: int) -> int:
+        return 3 + record_type
+
+    def value_place(self, record_type: int, version: int) -> int:
+        return 3 + self._types + record_type * self._versions + version
+
+    def message(self, message: Message, version: int, lead: str, switch: Switch | None = None) -> int:
+        """The index of a message; 0 for one that the kernel cannot show."""
+        is_flexible = message.flexible is not None and version >= message.flexible
+        try:
+            struct = self._struct(message.fields, version, is_flexible, switch)
+        except UnfitError:
+            return 0
+        return self._append([self._text(lead), len(lead), struct, is_flexible])
+
+    def _append(self, columns: list[int]) -> int:
+        self.code += columns
+        return len(self.code) - len(columns)
+
+    def _text(self, text: str) -> int:
+        if text not in self._places:
+            self._places[text] = len(self._names)
+            self._names += text.encode()
+        return self._places[text]
+
+    def _struct(self, fields: tuple[Field, ...], version: int, is_flexible: bool, switch: Switch | None) -> int:
+        key = (fields, version, is_flexible, switch is not None)
+        if key not in self._structs:
+            here = [each for each in fields if each.is_in(version) and (is_flexible or each.tag is None)]
+            rows = [self._field(each, version, is_flexible, switch) for each in here]
+            tagged = [each.tag is not None for each in here]
+            known = sum(1 << each.tag for each in here if each.tag is not None)
+            head = [len(here), tagged != sorted(tagged), known]
+            self._structs[key] = self._append(head + [column for row in rows for column in row])
+        return self._structs[key]
+
+    def _field(self, each: Field, version: int, is_flexible: bool, switch: Switch | None) -> list[int]:
+        kind, struct = each.kind, 0
+        default = each.default if isinstance(each.default, int) else 0
+        if kind == "struct":
+            struct = self._struct(each.fields, version, is_flexible, switch)
+        elif switch and each.name == switch.field:
+            kind, struct, default = "switch", self._text(switch.text), len(switch.text.encode())
+        elif switch and each.name in switch.messages:
+            kind, struct = "protocol", self._versions_of(switch.messages[each.name])
+        if kind not in _LAYOUT or (each.tag or 0) >= _LAYOUT["TAGS"]:
+            raise UnfitError(each.name)
+        flags = (
+            _LAYOUT["IS_ARRAY"] * each.is_array
+            + _LAYOUT["IS_NULLABLE"] * each.is_nullable
+            + _LAYOUT["IS_DEFAULT_NULL"] * (each.default is None)
+        )
+        name = f',"{each.name}":'
+        tag = -1 if each.tag is None else each.tag
+        weight = 1 + len(each.fields)
+        if kind == "struct" and tag >= 0 and not each.is_array:
+            default, weight = self._text(json_text(each.default)), len(json_text(each.default))
+        return [_LAYOUT[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
+
+    def _versions_of(self, message: Message) -> int:
+        """Where the structs of a message that is not flexible are listed, one a version from 0 on."""
+        structs = [self._struct(message.fields, version, False, None) for version in range(message.highest + 1)]
+        return self._append([len(structs), *structs])

@@ -1,0 +1,119 @@
+"""Compressed areas into room that is used again: lz4 by our own decoder, zstd by libzstd, both without the GIL.
+
+A fresh output for each batch costs page faults and objects, as much again as decoding it. What is refused here is for
+`kseg.formats.compression` to judge: here nothing is taken that it does not take, and no reason is given. Interpreted,
+everything is refused.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel import codecs
+
+COMPILED = cython.compiled
+
+LZ4, ZSTD = 3, 4
+FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
+REFUSED = cython.declare(cython.Py_ssize_t, -1)
+NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
+
+_is_zstd_known = False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def expand_area(
+    codec: cython.int,
+    magic: cython.int,
+    p: cython.pointer[cython.const[cython.uchar]],
+    n: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    zstd: cython.p_void,
+) -> cython.Py_ssize_t:
+    """Bytes written to out, REFUSED, or NO_ROOM: more room, or a context for zstd, may help."""
+    if cython.compiled:
+        if codec == 3:
+            return codecs.lz4(p, n, magic != 0, out, capacity)
+        if codec == 4 and magic == 2:
+            return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else NO_ROOM
+    return REFUSED
+
+
+class Room:
+    """Where the records of one compressed batch after the other are laid out; for one thread at a time.
+
+    It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of libzstd's functions
+    (`use_zstd`), or None; it is asked when the first zstd frame is met. ``capacity``: bytes there is room for now.
+    ``left``: how many frames of the last scan or walk with it were not found right (`kseg.kernel.walk`).
+    """
+
+    def __init__(self, limit, functions):
+        self._limit = max(limit, 1)
+        self._functions = functions
+        self._buffer = bytearray(1)
+        self.capacity = 1
+        self.left = 0
+        if cython.compiled:
+            self.zstd = cython.NULL
+            self.out = self._buffer
+
+    def __dealloc__(self):
+        if cython.compiled:
+            codecs.zstd_destroy(self.zstd)
+
+    def extend(self, codec) -> bool:
+        """Makes room, or a context for zstd; whether trying again makes sense."""
+        if not cython.compiled:
+            return False
+        if codec == ZSTD and self.zstd == cython.NULL:
+            use_zstd(self._functions)
+            self.zstd = codecs.zstd_create()
+            return self.zstd != cython.NULL
+        if self.capacity >= self._limit:
+            return False
+        # A new buffer: views of the old one stay good.
+        self._buffer = bytearray(min(max(2 * self.capacity, FIRST_BYTES), self._limit))
+        self.out = self._buffer
+        self.capacity = len(self._buffer)
+        return True
+
+    def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):
+        """A view of the bytes that ``area`` holds, valid until the next call; None where it is refused."""
+        size: cython.Py_ssize_t
+        if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:
+            return None
+        if cython.compiled:
+            while True:
+                with cython.nogil:
+                    size = expand_area(
+                        codec,
+                        magic,
+                        cython.address(area[0]),
+                        area.shape[0],
+                        cython.address(self.out[0]),
+                        self.capacity,
+                        self.zstd,
+                    )
+                if size >= 0:
+                    return memoryview(self._buffer)[:size]
+                if size != NO_ROOM or not self.extend(codec):
+                    return None
+
+
+def use_zstd(functions) -> None:
+    """Makes the functions known to which ``functions()`` gives the addresses: create, free, decompress, frame size,
+    is error and error code of ZSTD_*. Asks once in a process."""
+    global _is_zstd_known
+    if cython.compiled:
+        if _is_zstd_known:
+            return
+        addresses = functions()
+        if addresses is not None:
+            create, destroy, decompress, frame_size, is_error, error_code = addresses
+            codecs.zstd_use(create, destroy, decompress, frame_size, is_error, error_code)
+        _is_zstd_known = True

@@ -1,0 +1,394 @@
+"""Replays what a broker knows of its producers from rows of batch headers (BATCH_*): epochs, sequences, transactions.
+
+The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches, which nothing is refused but
+a batch without transaction inside an open one. Producers lie in ``entries`` in the order in which they were first
+seen, ENTRY_WIDTH int64 each:
+
+     0 ID                1 EPOCH            2 LAST_SEQUENCE, -1 none     3 LAST_OFFSET of data, -1 none
+     4 OFFSET_DELTA      5 TIMESTAMP ms     6 COORDINATOR_EPOCH          7 TXN_FIRST offset of the open one, -1 none
+     8 TXN_BEFORE, 9 TXN_BEHIND             indexes of the entries with the next older and younger open one, -1 none
+    10 TXN_TIMESTAMP     largest of its first batch, ms                 11 TXN_BATCHES with data so far
+    12 TXN_FILLED        those of them that hold records               13 TXN_POSITION of its first batch
+    14 SEEN              last offset of any batch seen, -1 loaded       15 TXN_MARKER  ms of the first marker behind its
+                                                                           begin, whosesoever, -1 none
+    16 DATA_TIMESTAMP    of its last batch with data, ms
+``slots`` finds them: 2^n int64, index + 1 or 0, open addressing by a hash with the random odd number SEED, so that no
+file can choose its producer ids to collide. ``state`` (int64[STATE_WIDTH]):
+
+     0 PRODUCERS         in use             1 SEED                       2 OLDEST, 3 YOUNGEST  open transaction, -1 none
+     4 OPEN              how many           5 STOP  before the first batch at or above this offset, -1 nowhere
+     6 EVENTS, 7 ABORTS  written by a call  8 LAST_OFFSET largest seen   9 AFTER_HOLE  first offset behind the last gap
+    10 AFTER_DAMAGE      first offset behind what was not believed      11 IS_AFTER_DAMAGE  something was not believed
+    12 IS_FULL           producers were met that there was no room for  13 IDLE_MS  after which a broker forgets one
+    14 NOW ms            timestamps beyond it do not count              15 LIMIT of events of one kind
+    16 NEWEST_DATA ms    17 NEWEST_MARKER ms                            18 BATCHES with a producer  19 COMMITTED
+    20 ABORTED           transactions with data
+    32.. counts of each kind of event, exact where LIMIT cuts the rows off
+
+``events``: KIND, ROW, A, B, C each. ``aborts``, for each ABORT marker: producer id, first offset (-1 if no transaction
+was open), the marker's offset, last stable offset as LogSegment.recover computes it, the marker's position, TXN_FILLED,
+whether all is known from the first offset on.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_SEQUENCE,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_PRODUCER_ID,
+        BATCH_STATE,
+        BATCH_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.plain import sequence_after
+    from cython.cimports.kseg.kernel.producer_table import close_transaction, find, open_transaction
+else:
+    from kseg.kernel.native import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_SEQUENCE,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_PRODUCER_ID,
+        BATCH_STATE,
+        BATCH_WIDTH,
+    )
+    from kseg.kernel.plain import sequence_after
+    from kseg.kernel.producer_table import close_transaction, find, open_transaction
+
+COMPILED = cython.compiled
+
+ENTRY_WIDTH, STATE_WIDTH, EVENT_WIDTH, ABORT_WIDTH = 17, 64, 5, 7
+ID, EPOCH, LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP, COORDINATOR_EPOCH, TXN_FIRST = 0, 1, 2, 3, 4, 5, 6, 7
+TXN_BEFORE, TXN_BEHIND, TXN_TIMESTAMP, TXN_BATCHES, TXN_FILLED, TXN_POSITION = 8, 9, 10, 11, 12, 13
+SEEN, TXN_MARKER, DATA_TIMESTAMP = 14, 15, 16
+PRODUCERS, SEED, OLDEST, YOUNGEST, OPEN, STOP, EVENTS, ABORTS, LARGEST_OFFSET, AFTER_HOLE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+AFTER_DAMAGE, IS_AFTER_DAMAGE, IS_FULL, IDLE_MS, NOW, LIMIT, NEWEST_DATA, NEWEST_MARKER = 10, 11, 12, 13, 14, 15, 16, 17
+BATCHES, COMMITTED, ABORTED, COUNTS = 18, 19, 20, 32
+
+SEQUENCE = 1
+"""A: the sequence expected, B: the one found, C: 1 where offsets are missing since the producer's batch before."""
+EPOCH_FALLS = 2
+"""A: the producer's epoch before, B: that of the batch, C: 1 for a marker."""
+COORDINATOR_FALLS = 3
+"""A: the coordinator's epoch before, B: that of the marker."""
+OUTSIDE = 4
+"""A batch that is not transactional. A: first offset of the producer's open transaction."""
+LOST_MARKER = 5
+"""Data of a later epoch in an open transaction. A: its first offset, B: epoch of the transaction, C: of the batch."""
+BAD_MARKER = 6
+"""A: type of the marker, -1 where it cannot be read."""
+KINDS = 7
+
+ABORT, COMMIT = 0, 1
+_MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def tell(
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+    kind: cython.longlong,
+    i: cython.Py_ssize_t,
+    a: cython.longlong,
+    b: cython.longlong,
+    c: cython.longlong,
+) -> cython.void:
+    at: cython.Py_ssize_t
+    state[32 + kind] += 1
+    if state[32 + kind] > state[15] or state[6] >= capacity:
+        return
+    at = state[6] * 5
+    events[at] = kind
+    events[at + 1] = i
+    events[at + 2] = a
+    events[at + 3] = b
+    events[at + 4] = c
+    state[6] += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_offsets(
+    first: cython.longlong, last: cython.longlong, state: cython.pointer[cython.longlong]
+) -> cython.void:
+    """Notes where offsets do not go on: what is not known of the producers since."""
+    if state[11]:
+        state[11] = 0
+        state[10] = first if first > state[8] else state[8] + 1
+    elif state[8] >= 0 and first != state[8] + 1:
+        if first > state[8]:
+            state[9] = first
+        else:
+            state[10] = state[8] + 1
+    if last > state[8]:
+        state[8] = last
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_remembered(
+    entries: cython.pointer[cython.const[cython.longlong]],
+    e: cython.longlong,
+    timestamp: cython.longlong,
+    state: cython.pointer[cython.const[cython.longlong]],
+) -> cython.bint:
+    """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
+    if entries[e + 1] < 0 or entries[e + 14] < state[10]:
+        return False
+    return timestamp < 0 or entries[e + 5] < 0 or timestamp - entries[e + 5] < state[13]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_data(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    entries: cython.pointer[cython.longlong],
+    index: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+) -> cython.void:
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    e: cython.longlong = index * 17
+    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    sequence: cython.longlong = rows[at + BATCH_BASE_SEQUENCE]
+    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    delta: cython.longlong = rows[at + BATCH_LAST_OFFSET] - first
+    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] >> 4) & 1
+    expected: cython.longlong = 0
+    is_known: cython.bint = is_remembered(entries, e, timestamp, state)
+    if is_known and epoch < entries[e + 1]:
+        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 0)
+    elif is_known and sequence > 0 and epoch != entries[e + 1]:
+        tell(state, events, capacity, 1, i, 0, sequence, entries[e + 14] < state[9])
+    elif is_known and sequence > 0 and entries[e + 2] >= 0 and entries[e + 3] >= state[10]:
+        expected = sequence_after(entries[e + 2], 1)
+        if sequence != expected:
+            tell(state, events, capacity, 1, i, expected, sequence, entries[e + 3] < state[9])
+    if entries[e + 7] >= state[10] and entries[e + 7] >= 0:
+        if epoch > entries[e + 1]:
+            tell(state, events, capacity, 5, i, entries[e + 7], entries[e + 1], epoch)
+        if not is_transactional:
+            tell(state, events, capacity, 4, i, entries[e + 7], 0, 0)
+    entries[e + 1] = epoch
+    entries[e + 2] = sequence_after(sequence, delta)
+    entries[e + 3] = rows[at + BATCH_LAST_OFFSET]
+    entries[e + 4] = delta
+    entries[e + 5] = entries[e + 16] = timestamp
+    if is_transactional:
+        if entries[e + 7] < 0:
+            open_transaction(entries, index, first, state)
+            entries[e + 10] = timestamp
+            entries[e + 11] = entries[e + 12] = 0
+            entries[e + 13] = rows[at + BATCH_POSITION]
+            entries[e + 15] = -1
+        entries[e + 11] += 1
+        if rows[at + BATCH_COUNT] > 0:
+            entries[e + 12] += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_marker(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    entries: cython.pointer[cython.longlong],
+    index: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+    aborts: cython.pointer[cython.longlong],
+) -> cython.void:
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    e: cython.longlong = index * 17
+    offset: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    other: cython.longlong = state[2]
+    young: cython.longlong = state[3]
+    row: cython.Py_ssize_t
+    is_known: cython.bint = is_remembered(entries, e, timestamp, state)
+    if is_known and epoch < entries[e + 1]:
+        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 1)
+    if is_known and rows[at + BATCH_COORDINATOR_EPOCH] < entries[e + 6]:
+        tell(state, events, capacity, 3, i, entries[e + 6], rows[at + BATCH_COORDINATOR_EPOCH], 0)
+    if state[17] < timestamp <= state[14]:
+        state[17] = timestamp
+    while young >= 0 and entries[young * 17 + 15] < 0:
+        entries[young * 17 + 15] = timestamp
+        young = entries[young * 17 + 8]
+    if rows[at + BATCH_MARKER] == 0:
+        if other == index:
+            other = entries[e + 9]
+        row = state[7] * 7
+        aborts[row] = entries[e]
+        aborts[row + 1] = entries[e + 7]
+        aborts[row + 2] = offset
+        aborts[row + 3] = entries[other * 17 + 7] if other >= 0 else offset + 1
+        aborts[row + 4] = rows[at + BATCH_POSITION]
+        aborts[row + 5] = entries[e + 12] if entries[e + 7] >= 0 else 0
+        aborts[row + 6] = entries[e + 7] >= state[9] and entries[e + 7] >= state[10]
+        state[7] += 1
+    if entries[e + 7] >= 0:
+        state[20 if rows[at + BATCH_MARKER] == 0 else 19] += 1
+        close_transaction(entries, index, state)
+    if epoch != entries[e + 1]:
+        entries[e + 1] = epoch
+        entries[e + 2] = entries[e + 3] = entries[e + 16] = -1
+        entries[e + 4] = 0
+    entries[e + 5] = timestamp
+    entries[e + 6] = rows[at + BATCH_COORDINATOR_EPOCH]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_rows(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    entries: cython.pointer[cython.longlong],
+    room: cython.longlong,
+    slots: cython.pointer[cython.longlong],
+    mask: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+    aborts: cython.pointer[cython.longlong],
+    abort_room: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    slot: cython.longlong
+    index: cython.longlong
+    is_control: cython.bint
+    for i in range(start, count):
+        at = i * BATCH_WIDTH
+        if (
+            not rows[at + BATCH_STATE] & 1
+            or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
+            or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
+        ):
+            state[11] = 1
+            continue
+        if state[5] >= 0 and rows[at + BATCH_LAST_OFFSET] >= state[5]:
+            return i
+        if rows[at + BATCH_MAGIC] < 2:
+            follow_offsets(state[8] + 1, rows[at + BATCH_LAST_OFFSET], state)
+            continue
+        is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
+        if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
+            state[16] = rows[at + BATCH_MAX_TIMESTAMP]
+        if rows[at + BATCH_PRODUCER_ID] < 0:
+            follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+            continue
+        if state[7] >= abort_room:
+            return i
+        slot = -1
+        # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
+        if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
+            slot = find(rows[at + BATCH_PRODUCER_ID], entries, slots, mask, state[1])
+            if not slots[slot]:
+                if state[0] >= room:
+                    if not state[12]:
+                        return i
+                    slot = -1
+                else:
+                    for k in range(17):
+                        entries[state[0] * 17 + k] = -1
+                    entries[state[0] * 17] = rows[at + BATCH_PRODUCER_ID]
+                    entries[state[0] * 17 + 4] = 0
+                    state[0] += 1
+                    slots[slot] = state[0]
+        elif rows[at + BATCH_COUNT] > 0 and not rows[at + BATCH_ATTRIBUTES] & 7:
+            tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
+        state[18] += 1
+        follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+        if slot < 0:
+            continue
+        index = slots[slot] - 1
+        if is_control:
+            replay_marker(rows, i, entries, index, state, events, capacity, aborts)
+        else:
+            replay_data(rows, i, entries, index, state, events, capacity)
+        entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+    return count
+
+
+def replay(
+    rows: cython.const[cython.longlong][::1],
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    entries: cython.longlong[::1],
+    slots: cython.longlong[::1],
+    state: cython.longlong[::1],
+    events: cython.longlong[::1],
+    aborts: cython.longlong[::1],
+) -> int:
+    """Replays rows ``start`` to ``count``; the row before which it stopped.
+
+    That is ``count``, or the first at or above STOP, or the one where there is no room left: in ``aborts``, or for one
+    more producer (unless IS_FULL says that there will be none). Events beyond their room are counted only.
+    """
+    done: cython.Py_ssize_t
+    state[6] = 0
+    state[7] = 0
+    if count <= start:
+        return start
+    if start < 0 or len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5 or len(aborts) < 7:
+        raise ValueError("a buffer is too short")
+    if len(entries) < 17 or len(slots) * 17 <= len(entries) or len(slots) & (len(slots) - 1):
+        raise ValueError("the table of producers has no free slot")
+    if cython.compiled:
+        with cython.nogil:
+            done = replay_rows(
+                cython.address(rows[0]),
+                start,
+                count,
+                cython.address(entries[0]),
+                entries.shape[0] // 17,
+                cython.address(slots[0]),
+                slots.shape[0] - 1,
+                cython.address(state[0]),
+                cython.address(events[0]),
+                events.shape[0] // 5,
+                cython.address(aborts[0]),
+                aborts.shape[0] // 7,
+            )
+    else:
+        done = replay_rows(
+            rows, start, count, entries, len(entries) // 17, slots, len(slots) - 1, state, events, len(events) // 5,
+            aborts, len(aborts) // 7,
+        )  # fmt: skip
+    return done

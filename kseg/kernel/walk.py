@@ -1,0 +1,84 @@
+"""Every record of a frame, checked and not kept: what a deep look at a segment spends its time on.
+
+Records of a v2 batch that is compressed are laid out in a `Room` first (`kseg.kernel.expand`), whose size and context
+may not be enough: then the caller extends it and goes on. A frame that is not found right here is not wrong for that:
+gzip, snappy, compressed v0 and v1 messages and what is bad have to be opened by the caller.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.expand import expand_area
+    from cython.cimports.kseg.kernel.native import be32
+    from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
+    from cython.cimports.kseg.kernel.records import read_records
+else:
+    from kseg.kernel.expand import expand_area
+    from kseg.kernel.native import be32
+    from kseg.kernel.plain import is_legacy_plain, read_header
+    from kseg.kernel.records import read_records
+
+COMPILED = cython.compiled
+
+NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_frame(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    size: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    zstd: cython.p_void,
+) -> cython.int:
+    """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
+
+    1 where it has not enough room: the caller extends it, or counts the frame as not found right. Where ``out`` is
+    NULL there is no room for anything compressed. state[7] counts records.
+    """
+    batch: cython.longlong[8]
+    cursor: cython.longlong[8]
+    codec: cython.int
+    held: cython.Py_ssize_t
+    status: cython.int
+    if p[i + 16] < 2:
+        if not is_legacy_plain(p, i, size, p[i + 16]):
+            return 0
+        state[7] += 1
+        return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
+    if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
+        return 0
+    if not cython.compiled:
+        batch, cursor = [0] * 8, [0] * 8
+    read_header(p, i, batch)
+    if batch[0] == 0:
+        return 2
+    cursor[0] = 0
+    cursor[4] = 0
+    cursor[5] = -1
+    cursor[6] = -1
+    codec = p[i + 22] & 7
+    if codec == 0:
+        cursor[1] = i + 61
+        status = read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0)
+    elif cython.compiled and out != cython.NULL:
+        held = expand_area(codec, 2, p + i + 61, size - 61, out, capacity, zstd)
+        if held < 0:
+            return 1 if held == NO_ROOM else 0
+        cursor[1] = 0
+        status = read_records(out, held, cursor, batch, cython.NULL, 0, cython.NULL, 0)
+    else:
+        return 0
+    if status != 0 or cursor[4] & 7:
+        return 0
+    if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
+        return 0
+    state[7] += batch[0]
+    return 6 if cursor[4] & 8 else 2

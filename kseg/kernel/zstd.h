@@ -1,0 +1,134 @@
+/* zstd frames through libzstd, whose functions are found when the first of them is met (kseg/formats/libzstd.py), so
+ * that nothing of it is needed to compile the kernel. What is asked of a frame before libzstd sees it is what Kafka's
+ * reader, a streaming one, asks: no window beyond 128 MiB, no frame of a format before zstd 0.8.
+ */
+#ifndef KSEG_ZSTD_H
+#define KSEG_ZSTD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "expand.h"
+
+enum { KSEG_ZSTD_NO_ROOM = 70 }; /* ZSTD_error_dstSize_tooSmall */
+
+static struct {
+    void *(*create)(void);
+    size_t (*destroy)(void *context);
+    size_t (*decompress)(void *context, void *out, size_t capacity, const void *p, size_t n);
+    size_t (*frame_size)(const void *p, size_t n);
+    unsigned (*is_error)(size_t result);
+    int (*error_code)(size_t result);
+} kseg_libzstd;
+
+static inline void kseg_zstd_use(
+    uintptr_t create, uintptr_t destroy, uintptr_t decompress, uintptr_t frame_size, uintptr_t is_error,
+    uintptr_t error_code
+) {
+    *(uintptr_t *)&kseg_libzstd.destroy = destroy;
+    *(uintptr_t *)&kseg_libzstd.decompress = decompress;
+    *(uintptr_t *)&kseg_libzstd.frame_size = frame_size;
+    *(uintptr_t *)&kseg_libzstd.is_error = is_error;
+    *(uintptr_t *)&kseg_libzstd.error_code = error_code;
+    *(uintptr_t *)&kseg_libzstd.create = create;
+}
+
+/* NULL where there is no libzstd or no memory. */
+static inline void *kseg_zstd_create(void) {
+    return kseg_libzstd.create ? kseg_libzstd.create() : NULL;
+}
+
+static inline void kseg_zstd_destroy(void *context) {
+    if (context) kseg_libzstd.destroy(context);
+}
+
+static inline uint64_t kseg_little_endian(const uint8_t *p, int bytes) {
+    uint64_t value = 0;
+    while (bytes--) value = value << 8 | p[bytes];
+    return value;
+}
+
+/* The position of the first block of the frame at p. */
+static inline size_t kseg_zstd_first_block(const uint8_t *p) {
+    static const unsigned char id_bytes[4] = {0, 1, 2, 4}, size_bytes[4] = {0, 2, 4, 8};
+    const int is_single = p[4] >> 5 & 1, size_code = p[4] >> 6;
+    return 6 - (size_t)is_single + id_bytes[p[4] & 3] + (is_single && !size_code ? 1 : size_bytes[size_code]);
+}
+
+/* Whether a streaming decoder would take the window that the frame at p asks for; n is 8 at least. */
+static inline int kseg_zstd_window_fits(const uint8_t *p, size_t n) {
+    const uint64_t largest = ((uint64_t)1 << 27) + 1;
+    const size_t blocks = kseg_zstd_first_block(p);
+    int bytes;
+    if (!(p[4] & 0x20)) {
+        const uint64_t base = (uint64_t)1 << (10 + (p[5] >> 3));
+        return base + (base >> 3) * (p[5] & 7) <= largest;
+    }
+    if (blocks > n) return 0;
+    bytes = p[4] >> 6 ? 1 << (p[4] >> 6) : 1;
+    return kseg_little_endian(p + blocks - bytes, bytes) + (bytes == 2 ? 256 : 0) <= largest;
+}
+
+/* Whether the two reserved bits before the sequences of a compressed block are zero, or too little is there to tell. */
+static inline int kseg_zstd_block_is_known(const uint8_t *p, size_t n) {
+    size_t at;
+    if (n < 5) return 1;
+    if ((p[0] & 2) == 0) { /* literals as they are, or one of them over and over */
+        const unsigned format = p[0] >> 2 & 3;
+        at = format == 1 ? 2 : format == 3 ? 3 : 1;
+        at += p[0] & 1 ? 1 : kseg_little_endian(p, (int)at) >> (format & 1 ? 4 : 3);
+    } else {
+        const unsigned format = p[0] >> 2 & 3;
+        const int width = format < 2 ? 10 : format == 2 ? 14 : 18;
+        at = format < 2 ? 3 : format == 2 ? 4 : 5;
+        at += kseg_little_endian(p, (int)at) >> (4 + width) & (((uint64_t)1 << width) - 1);
+    }
+    if (at >= n || p[at] == 0) return 1;
+    at += p[at] < 128 ? 1 : p[at] < 255 ? 2 : 3;
+    return at >= n || (p[at] & 3) == 0;
+}
+
+/* libzstd looks at those bits from 1.5.5 on, and Kafka's is younger. The frame is whole. */
+static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
+    size_t at = kseg_zstd_first_block(p);
+    int last = 0;
+    while (!last && at + 3 <= n) {
+        const uint32_t header = (uint32_t)kseg_little_endian(p + at, 3);
+        const size_t size = header >> 3;
+        last = header & 1;
+        at += 3;
+        if ((header >> 1 & 3) == 2 && (size > n - at || !kseg_zstd_block_is_known(p + at, size))) return 0;
+        at += (header >> 1 & 3) == 1 ? 1 : size;
+    }
+    return last;
+}
+
+/* The bytes that the frames at p hold, one after another, or KSEG_EXPAND_*. */
+static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
+    size_t at = 0, made = 0;
+    while (at < n) {
+        size_t size, held;
+        uint64_t magic;
+        if (n - at < 8) return KSEG_EXPAND_REFUSED;
+        magic = kseg_little_endian(p + at, 4);
+        if ((magic & 0xFFFFFFF0u) == 0x184D2A50u) { /* a frame to be skipped */
+            const uint64_t skipped = 8 + kseg_little_endian(p + at + 4, 4);
+            if (skipped > n - at) return KSEG_EXPAND_REFUSED;
+            at += (size_t)skipped;
+            continue;
+        }
+        if (magic != 0xFD2FB528u || !kseg_zstd_window_fits(p + at, n - at)) return KSEG_EXPAND_REFUSED;
+        size = kseg_libzstd.frame_size(p + at, n - at);
+        if (kseg_libzstd.is_error(size) || size == 0 || size > n - at) return KSEG_EXPAND_REFUSED;
+        if (!kseg_zstd_is_known(p + at, size)) return KSEG_EXPAND_REFUSED;
+        held = kseg_libzstd.decompress(context, out + made, capacity - made, p + at, size);
+        if (kseg_libzstd.is_error(held))
+            return kseg_libzstd.error_code(held) == KSEG_ZSTD_NO_ROOM ? KSEG_EXPAND_NO_ROOM : KSEG_EXPAND_REFUSED;
+        if (held > capacity - made) return KSEG_EXPAND_REFUSED;
+        made += held;
+        at += size;
+    }
+    return (ptrdiff_t)made;
+}
+
+#endif

@@ -1,0 +1,70 @@
+"""Findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, and the ``summary`` at the end."""
+
+from kseg.output.findings import FindingsPrinter
+from kseg.output.jsonl import encode, name_value
+from kseg.output.notices import Notices
+from kseg.verify.comparison import Comparison
+from kseg.verify.findings import KINDS
+from kseg.verify.report import Finding, Report
+
+
+class JsonFindings(FindingsPrinter):
+    """One object a line; the last is the summary."""
+
+    def show(self, finding: Finding) -> None:
+        self._put(
+            {
+                "type": "finding",
+                "code": finding.code,
+                "severity": finding.severity,
+                "file": name_value(finding.file),
+                "position": finding.position,
+                "length": finding.length,
+                "offset": finding.offset,
+                "message": finding.message,
+                "repair": KINDS[finding.code].repair or None,
+            }
+        )
+
+    def compared(self, comparison: Comparison) -> None:
+        self._put(
+            {
+                "type": "comparison",
+                "file": name_value(comparison.path),
+                "against": name_value(comparison.other),
+                "identical": comparison.is_identical,
+                "same": comparison.same,
+                "different": comparison.different,
+                "onlyHere": comparison.only_here,
+                "onlyThere": comparison.only_there,
+                "notCompared": comparison.damaged_ranges,
+                "agreeTo": comparison.agree_to,
+                "divergeAt": comparison.diverge_at,
+                "startOffset": comparison.start_offsets[0],
+                "lastOffset": comparison.last_offsets[0],
+                "againstStartOffset": comparison.start_offsets[1],
+                "againstLastOffset": comparison.last_offsets[1],
+            }
+        )
+
+    def finish(self, report: Report, notices: Notices) -> None:
+        for file, code, count in report.unshown():
+            self._put({"type": "omitted", "code": code, "file": name_value(file), "count": count})
+        totals = report.totals
+        self._put(
+            {
+                "type": "summary",
+                "files": totals.files,
+                "bytes": totals.bytes,
+                "batches": totals.batches,
+                "records": totals.records,
+                "errors": totals.errors,
+                "warnings": totals.warnings,
+                "infos": totals.infos,
+                "ok": totals.errors == 0 and report.is_whole,
+            }
+        )
+        self.sink.flush()
+
+    def _put(self, row: dict[str, object]) -> None:
+        self.sink.write(encode(row) + b"\n")

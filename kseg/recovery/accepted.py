@@ -1,0 +1,79 @@
+"""The batches of a segment that a broker's recovery takes for good, from the start to the first that it does not.
+
+Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only size and outer checksum count. Unlike readers of
+ours, a broker does not look at the magic byte of v2, which lies outside the checksum: what is above 2 is read as v2.
+"""
+
+from collections.abc import Iterator
+
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import int64s
+from kseg.kernel import headers
+from kseg.kernel.checksum import crc32c
+from kseg.kernel.native import (
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    FRAME_MAGIC,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+)
+from kseg.segment.source import Source
+from kseg.segment.survey import Headers
+from kseg.segment.windows import Windows
+
+_LEAST_V2 = 49
+
+
+class AcceptedBatches:
+    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is where what is accepted ends."""
+
+    def __init__(self, source: Source, size: int, position: int = 0, max_size: int | None = None) -> None:
+        self._source = source
+        self._size = size
+        self._max_size = max_size
+        self.position = position
+
+    def __iter__(self) -> Iterator[Headers]:
+        while self.position < self._size:
+            windows = Windows(self._source.descriptor, self.position, self._size, walk=False)
+            for window, frame_rows, count, origin in windows:
+                rows = int64s(count * BATCH_WIDTH)
+                headers.read(window, frame_rows, count, False, origin, rows)
+                kept = self._below_limit(rows, count)
+                if kept:
+                    yield Headers(rows, kept)
+                if kept < count:
+                    self.position = rows[kept * BATCH_WIDTH + BATCH_POSITION]
+                    return
+            self.position = windows.position
+            found = self._with_other_magic()
+            if found is None:
+                return
+            self.position += found.rows[BATCH_SIZE]
+            yield found
+
+    def _below_limit(self, rows: memoryview, count: int) -> int:
+        """How many of the first batches are not larger than an old broker's max.message.bytes."""
+        if self._max_size is None:
+            return count
+        sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        return next((i for i, size in enumerate(sizes) if size - 12 > self._max_size), count)
+
+    def _with_other_magic(self) -> Headers | None:
+        """The v2 batch at the position whose magic says otherwise, if its checksum is right."""
+        head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
+        if len(head) < HEADER_BYTES or not 2 < head[16] < 128:
+            return None
+        size = be32(head, 8) + 12
+        if size < _LEAST_V2 + 12 or size > self._size - self.position:
+            return None
+        data = self._source.buffer[self.position : self.position + size]
+        if crc32c(data[21:]) != int.from_bytes(head[17:21], "big"):
+            return None
+        rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
+        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, head[16], 1
+        headers.read(data, frame, 1, False, self.position, rows)
+        return Headers(rows, 1)

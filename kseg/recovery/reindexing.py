@@ -1,0 +1,59 @@
+"""``reindex``: the index files of a partition as a broker's recovery builds them, from the .log alone."""
+
+from kseg.errors import KsegError
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.recovery.loading import Start, offset_of
+from kseg.recovery.producers import ProducerStateManager
+from kseg.recovery.segments import LOG, BrokerSegment
+from kseg.recovery.workspace import Workspace
+from kseg.segment.survey import Headers
+from kseg.sidefiles.transaction_index import AbortedTxn
+
+
+class DamagedLogError(KsegError):
+    """A .log is damaged, so that its index could only lead to a part of it."""
+
+    exit_status = 1
+
+
+def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> None:
+    """Rebuilds the indexes of all segments of a workspace, or of the one named; with ``with_snapshots`` the producer
+    snapshots at segment bases and the log end too.
+
+    Where the log does not begin at 0, producers known from before come from a snapshot at its first segment's base.
+    Raises DamagedLogError where a .log is not intact to its end.
+    """
+    segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
+    segments.sort(key=lambda segment: segment.base_offset)
+    if not segments:
+        return
+    manager = ProducerStateManager(workspace, 0)
+    base = segments[0].base_offset
+    if base in manager.offsets and start.era.has_producers:
+        manager.load_at(base)
+    manager.end_offset = manager.snapshot_offset = base
+
+    def each(headers: Headers) -> list[AbortedTxn]:
+        if not start.era.has_producers:
+            return []
+        _, _, aborts = manager.state.replay(headers.rows, headers.count)
+        manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        return [entry for abort in aborts if (entry := abort.entry) is not None]
+
+    for segment in segments:
+        if with_snapshots:
+            manager.end_offset = max(manager.end_offset, segment.base_offset)
+            manager.take_snapshot()
+        if only is not None and segment.log != only:
+            for headers in segment.headers():
+                each(headers)
+            continue
+        found = segment.recover(start.interval_bytes, start.era, each, lambda *_: None)
+        if found.valid_bytes < segment.size:
+            raise DamagedLogError(
+                f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
+                "there: kseg verify tells more, kseg recover repairs it; nothing was changed"
+            )
+    if with_snapshots:
+        manager.take_snapshot()
+        manager.remove_stray_snapshots({segment.base_offset for segment in segments})

@@ -1,0 +1,82 @@
+"""What lies in a log directory beside its partitions, as far as a start reads it and a recovery has to change it."""
+
+import os
+from dataclasses import dataclass, field
+
+from kseg.changes.plan import Plan
+from kseg.errors import KsegError
+from kseg.segment.files import parse_partition_name
+from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
+from kseg.sidefiles.problems import SideFileProblem
+
+MARKER = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
+ROOT_NAMES = (MARKER, "meta.properties", *CHECKPOINTS)
+
+
+@dataclass(slots=True)
+class Root:
+    """``offsets``: of each checkpoint, the offset of each (topic, partition). ``unreadable``: checkpoints that a broker
+    takes for empty, and why."""
+
+    directory: str
+    was_clean: bool = False
+    offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, directory: str) -> "Root":
+        """Raises KsegError where a checkpoint cannot be opened."""
+        root = cls(directory, os.path.exists(os.path.join(directory, MARKER)))
+        for name in CHECKPOINTS:
+            root.offsets[name] = {}
+            try:
+                with open(os.path.join(directory, name), "rb") as file:
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise KsegError(f"{os.path.join(directory, name)}: {error.strerror}") from error
+            found = {}
+            for item in read_offset_checkpoint(data):
+                if isinstance(item, SideFileProblem):
+                    root.unreadable[name] = item.message
+                    found = {}
+                    break
+                found[item.topic, item.partition] = item.offset
+            root.offsets[name] = found
+        return root
+
+    def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
+        return self.offsets[checkpoint].get(partition) if partition else None
+
+    def plan(self, ends: dict[tuple[str, int], int], has_changed: bool) -> Plan:
+        """What has to change here: no marker where a log changed, no checkpoint beyond the end of its log."""
+        plan = Plan(self.directory)
+        if has_changed and self.was_clean:
+            plan.delete(MARKER, "a log has changed")
+        for name in CHECKPOINTS:
+            if name in self.unreadable:
+                reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
+                plan.write(name, [build_offset_checkpoint(())], reason)
+                continue
+            beyond = {key: end for key, end in ends.items() if self.offsets[name].get(key, -1) > end}
+            if beyond and name != LOG_STARTS:
+                entries = {**self.offsets[name], **beyond}
+                rows = [OffsetCheckpoint(*key, offset) for key, offset in entries.items()]
+                plan.write(name, [build_offset_checkpoint(rows)], "pointed beyond the end of a log")
+        return plan
+
+
+def is_log_directory(directory: str) -> bool:
+    """Whether a directory has files of a log directory in it."""
+    return any(os.path.lexists(os.path.join(directory, name)) for name in ROOT_NAMES)
+
+
+def partition_of(directory: str) -> tuple[str, int] | None:
+    """Topic and number that the name of a partition directory tells."""
+    return parse_partition_name(os.path.basename(os.path.abspath(directory)))

@@ -1,0 +1,176 @@
+"""A partition directory as it would be after some changes: recovery works on this, and the difference is the plan.
+
+Files are real ones, cut to a size or renamed, or new content. Nothing on disk is touched.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kseg.changes.plan import Piece, Plan, Range, Removed
+from kseg.errors import PathError
+
+_COMPARE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+
+    origin: str | None
+    size: int
+    pieces: tuple[Piece, ...] = ()
+
+
+class Workspace:
+    """The regular files of a directory by name. Raises PathError where it cannot be listed."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.files: dict[str, File] = {}
+        self._sizes: dict[str, int] = {}
+        self._reasons: dict[str, str] = {}
+        self._removed: dict[str, list[Removed]] = {}
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+                    elif entry.is_symlink():
+                        raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
+        except OSError as error:
+            raise PathError(f"{directory}: {error.strerror}") from error
+        for name, size in sorted(self._sizes.items()):
+            self.files[name] = File(name, size)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def names(self, suffix: str = "") -> list[str]:
+        """Names with a suffix, sorted as strings."""
+        return sorted(name for name in self.files if name.endswith(suffix))
+
+    def size(self, name: str) -> int:
+        return self.files[name].size
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a side file as it would be."""
+        file = self.files[name]
+        if file.origin is not None:
+            with open(os.path.join(self.directory, file.origin), "rb") as stream:
+                return stream.read(file.size)
+        return b"".join(self._bytes_of(piece) for piece in file.pieces)
+
+    def _bytes_of(self, piece: Piece) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        with open(os.path.join(self.directory, piece.file), "rb") as stream:
+            stream.seek(piece.position)
+            return stream.read(piece.length)
+
+    def path(self, name: str) -> str:
+        """The real file that holds the bytes of ``name``, which is no new content."""
+        origin = self.files[name].origin
+        if origin is None:
+            raise ValueError(f"{name} is not on disk")
+        return os.path.join(self.directory, origin)
+
+    def delete(self, name: str, reason: str, removed: Iterable[Removed] = ()) -> None:
+        """``removed``: what of it is worth telling, if it is there."""
+        file = self.files.pop(name, None)
+        if file is not None and file.origin is not None:
+            self._reasons[file.origin] = reason
+            self._removed.setdefault(file.origin, []).extend(removed)
+
+    def rename(self, name: str, target: str, reason: str) -> None:
+        """What is at the target is replaced."""
+        if target in self.files:
+            self.delete(target, reason)
+        file = self.files.pop(name)
+        self.files[target] = file
+        self._reasons[file.origin or target] = reason
+
+    def truncate(self, name: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
+        file = self.files[name]
+        if size >= file.size:
+            return
+        self.files[name] = replace(file, size=size)
+        if file.origin is not None:
+            self._reasons[file.origin] = reason
+            self._removed.setdefault(file.origin, []).extend(removed)
+
+    def write(self, name: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = ()) -> None:
+        """New content, unless it is what is there."""
+        content = tuple(pieces)
+        size = sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in content)
+        self.files[name] = File(None, size, content)
+        self._reasons[name] = reason
+        self._removed.setdefault(name, []).extend(removed)
+
+    def write_index(self, name: str, content: bytes, reason: str) -> None:
+        """As `write`; an index that differs in nothing but room set aside at its end is left alone."""
+        if name in self.files and (old := self.read(name)) != content:
+            if old.startswith(content) and not old[len(content) :].strip(b"\0"):
+                return
+        elif name in self.files:
+            return
+        self.write(name, [content], reason)
+
+    def plan(self) -> Plan:
+        """The steps from the directory as it is to the workspace, in an order that a start in between survives.
+
+        Files are dropped first, from the highest offset down, then renamed, then cut, then written.
+        """
+        plan = Plan(self.directory)
+        places = {file.origin: name for name, file in self.files.items() if file.origin is not None}
+        replaced = {name for name, file in self.files.items() if file.origin is None}
+        for name in sorted(self._sizes, reverse=True):
+            if name not in places and name not in replaced:
+                plan.delete(name, self._reasons.get(name, ""), self._removed.get(name, ()))
+        for origin, name in sorted(places.items(), reverse=True):
+            if origin != name:
+                if name in self._sizes and name in places:
+                    raise ValueError(f"{name} would have to be renamed first")
+                if name in self._sizes and not any(step.file == name for step in plan.steps):
+                    plan.delete(name, self._reasons.get(origin, ""))
+                plan.rename(origin, name, self._reasons.get(origin, ""))
+        for origin, name in sorted(places.items(), reverse=True):
+            if self.files[name].size < self._sizes[origin]:
+                removed = self._removed.get(origin, ())
+                plan.truncate(
+                    name if origin != name else origin, self.files[name].size, self._reasons.get(origin, ""), removed
+                )
+        for name in sorted(replaced):
+            file = self.files[name]
+            if not self._is_there(name, file):
+                plan.write(name, file.pieces, self._reasons.get(name, ""), self._removed.get(name, ()))
+        return plan
+
+    def _is_there(self, name: str, file: File) -> bool:
+        """Whether new content is what the real file holds already."""
+        if self._sizes.get(name) != file.size:
+            return False
+        with open(os.path.join(self.directory, name), "rb") as stream:
+            for piece in file.pieces:
+                if isinstance(piece, bytes):
+                    if stream.read(len(piece)) != piece:
+                        return False
+                elif piece.file != name or piece.position != stream.tell():
+                    if not _same(stream, os.path.join(self.directory, piece.file), piece):
+                        return False
+                else:
+                    stream.seek(piece.length, os.SEEK_CUR)
+        return True
+
+
+def _same(stream: object, path: str, piece: Range) -> bool:
+    """Whether the next bytes of a stream are those of a range."""
+    left = piece.length
+    with open(path, "rb") as other:
+        other.seek(piece.position)
+        while left > 0:
+            want = other.read(min(left, _COMPARE_BYTES))
+            if not want or stream.read(len(want)) != want:  # type: ignore[attr-defined]
+                return False
+            left -= len(want)
+    return True

@@ -1,0 +1,90 @@
+"""The entries in use of an index file, read in windows: an active segment's index is 10 MiB of room, mostly zeros."""
+
+import errno
+import os
+import stat
+from typing import Final
+
+WINDOW_BYTES: Final = 1 << 20
+FIRST_BYTES: Final = 16 << 10
+"""Read at first: the index of a closed segment of 8 MiB has 16 KiB."""
+_ZEROS = bytes(WINDOW_BYTES)
+# Without O_NONBLOCK a pipe of that name would never be opened.
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class EntryWindows:
+    """An open file of entries of ``width`` bytes. ``used_bytes`` of ``size`` are before the zeros at the end.
+
+    Raises OSError where the file cannot be opened or read, also where it is none. Closed by `close`.
+    """
+
+    def __init__(self, path: str, width: int) -> None:
+        self.width = width
+        self._descriptor = os.open(path, _FLAGS)
+        try:
+            self._first = os.pread(self._descriptor, FIRST_BYTES, 0)
+            self.size = len(self._first)
+            if self.size == FIRST_BYTES:
+                state = os.fstat(self._descriptor)
+                if not stat.S_ISREG(state.st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file")
+                self.size = state.st_size
+            if self.size <= FIRST_BYTES:
+                self.close()
+            self.used_bytes = self._end_of_use()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def used(self) -> int:
+        """Whole entries in use."""
+        room = self.size // self.width
+        if not self.used_bytes:
+            # The only entry of a closed time index may be timestamp 0 at the base offset.
+            return int(room == 1 and self.width == 12)
+        return min(-(-self.used_bytes // self.width), room)
+
+    def window(self, entry: int) -> bytes:
+        """Entries from number ``entry`` on, and what may be behind; less than one if the file has become shorter."""
+        if not entry and self.used_bytes <= len(self._first):
+            return self._first
+        wanted = min(WINDOW_BYTES // self.width, self.used - entry) * self.width
+        return os.pread(self._descriptor, wanted, entry * self.width)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _end_of_use(self) -> int:
+        first = len(self._first)
+        end = self._end_of_data(first) if self.size > first else first
+        while end > first:
+            start = max(first, end - WINDOW_BYTES)
+            block = os.pread(self._descriptor, end - start, start)
+            if block != _ZEROS[: len(block)]:
+                return start + len(block.rstrip(b"\0"))
+            end = start
+        return len(self._first.rstrip(b"\0"))
+
+    def _end_of_data(self, low: int) -> int:
+        """Where the hole at the end begins, or somewhat behind it; not below ``low``."""
+        high = self.size
+        if self._is_hole(low):
+            return low
+        while high - low > WINDOW_BYTES:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._is_hole(middle) else (middle, high)
+        return high
+
+    def _is_hole(self, start: int) -> bool:
+        """Whether nothing was ever written from ``start`` to the end of the file; False where that cannot be told."""
+        if not hasattr(os, "SEEK_DATA"):
+            return False
+        try:
+            os.lseek(self._descriptor, start, os.SEEK_DATA)
+        except OSError as error:
+            return error.errno == errno.ENXIO
+        return False

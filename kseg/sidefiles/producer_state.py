@@ -1,0 +1,267 @@
+"""What a broker knows of the producers of a partition, replayed from the headers of its batches in order.
+
+From it come the .snapshot and .txnindex files of a rebuild (ProducerStateManager, LogSegment.recover), and what is
+wrong with the order of sequences, epochs and transactions.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kseg.formats.rows import int64s
+from kseg.kernel import producer_table
+from kseg.kernel import producers as kernel
+from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
+from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
+
+MAX_PRODUCERS = 1 << 20
+"""Producers that are followed (some 144 bytes each); a broker has no such bound but its memory."""
+
+IDLE_MS = 24 * 3600 * 1000
+"""The default of producer.id.expiration.ms; older brokers remember for 7 days."""
+
+FORM_0_11, FORM_1, FORM_2 = 0, 1, 2
+"""What a marker leaves in a snapshot: its offset as that of the last batch (0.11), nothing (1.0 and 1.1), its timestamp
+(2.8 for one, and all later ones)."""
+
+_FIRST_ROOM = 16
+_EVENT_ROOM = 256
+_ABORT_ROOM = 512
+_FAR_FUTURE_MS = (1 << 63) - 1
+
+
+class Event(NamedTuple):
+    """Something of the kinds of `kseg.kernel.producers`, a, b and c as told there; ``row`` is that of the batch."""
+
+    kind: int
+    row: int
+    a: int
+    b: int
+    c: int
+
+
+class Abort(NamedTuple):
+    """An ABORT marker at ``last_offset``, byte ``position`` of its segment.
+
+    ``first_offset`` is -1 where no transaction was open; ``filled`` counts its batches that still hold records.
+    ``is_certain`` tells whether no bytes and no offsets are missing from there to the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    position: int
+    filled: int
+    is_certain: int
+
+    @property
+    def entry(self) -> AbortedTxn | None:
+        """The entry of a rebuilt .txnindex; None where 2.8 and later write none."""
+        if self.first_offset < 0:
+            return None
+        return AbortedTxn(VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
+
+
+class OngoingTransaction(NamedTuple):
+    """A transaction that is open. Timestamps are in ms, -1 where there is none.
+
+    ``position`` is that of its first batch in its segment; ``first_marker`` the timestamp of the first marker of any
+    producer behind its begin; ``is_certain`` unless its end may lie among what could not be believed.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    position: int
+    timestamp: int
+    batches: int
+    first_marker: int
+    is_certain: bool
+
+
+class ProducerStates:
+    """State of the producers below the batch that comes next.
+
+    ``entries`` is what an earlier snapshot holds, in its order. Timestamps beyond ``now_ms`` do not count as newest;
+    of each kind of event at most ``limit`` are listed in a segment (see `begin`), all are counted.
+    """
+
+    def __init__(
+        self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM
+    ) -> None:
+        self.state = int64s(kernel.STATE_WIDTH)
+        for column in (
+            kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
+            kernel.NEWEST_DATA, kernel.NEWEST_MARKER,
+        ):  # fmt: skip
+            self.state[column] = -1
+        self.state[kernel.SEED] = int.from_bytes(os.urandom(8), "little") >> 1 | 1
+        self.state[kernel.IDLE_MS], self.state[kernel.NOW], self.state[kernel.LIMIT] = IDLE_MS, now_ms, limit
+        self._entries = int64s(_FIRST_ROOM * kernel.ENTRY_WIDTH)
+        self._slots = int64s(2 * _FIRST_ROOM)
+        self._events = int64s(_EVENT_ROOM * kernel.EVENT_WIDTH)
+        self._aborts = int64s(_ABORT_ROOM * kernel.ABORT_WIDTH)
+        self._differing = int64s(2 * _EVENT_ROOM)
+        self.open_in_snapshot = 0
+        """How many of the producers that `differing` found in a snapshot have a transaction open."""
+        self._load({entry.producer_id: entry for entry in entries})
+
+    def _load(self, entries: dict[int, ProducerStateEntry]) -> None:
+        width = kernel.ENTRY_WIDTH
+        for index, entry in enumerate(entries.values()):
+            if index * width == len(self._entries):
+                self._grow()
+                if self.is_full:
+                    break
+            row = [*entry] + [-1] * (width - len(entry))
+            if not entry.has_batch:
+                row[kernel.LAST_SEQUENCE], row[kernel.LAST_OFFSET], row[kernel.OFFSET_DELTA] = -1, -1, 0
+            row[kernel.TXN_BATCHES] = row[kernel.TXN_FILLED] = 0
+            row[kernel.DATA_TIMESTAMP] = entry.timestamp
+            for column, value in enumerate(row):
+                self._entries[index * width + column] = value
+            self.state[kernel.PRODUCERS] = index + 1
+        self._index()
+        opened = [(entry.current_txn_first_offset, index) for index, entry in enumerate(entries.values())]
+        for first, index in sorted(opened):
+            if 0 <= first and index < len(self):
+                producer_table.begin_transaction(self._entries, index, self.state)
+
+    def _grow(self) -> None:
+        room = min(2 * len(self._entries) // kernel.ENTRY_WIDTH, MAX_PRODUCERS)
+        if room * kernel.ENTRY_WIDTH == len(self._entries):
+            self.state[kernel.IS_FULL] = 1
+            return
+        entries = int64s(room * kernel.ENTRY_WIDTH)
+        entries[: len(self._entries)] = self._entries
+        self._entries = entries
+        self._index()
+
+    def _index(self) -> None:
+        self._slots = int64s(2 * len(self._entries) // kernel.ENTRY_WIDTH)
+        producer_table.index_entries(self._entries, self._slots, self.state)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more than MAX_PRODUCERS: what came later is not in the state."""
+        return bool(self.state[kernel.IS_FULL])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was seen could be believed and followed without a gap."""
+        state = self.state
+        return (
+            state[kernel.AFTER_DAMAGE] < 0
+            and state[kernel.AFTER_HOLE] < 0
+            and not state[kernel.IS_AFTER_DAMAGE]
+            and not self.is_full
+        )
+
+    def begin(self) -> None:
+        """A segment begins: its events are counted anew."""
+        if self.has_events:
+            for kind in range(kernel.KINDS):
+                self.state[kernel.COUNTS + kind] = 0
+
+    def tell_damage(self) -> None:
+        """What follows comes behind bytes that could not be read."""
+        self.state[kernel.IS_AFTER_DAMAGE] = 1
+
+    @property
+    def has_events(self) -> bool:
+        """Whether anything happened in the segment so far."""
+        return any(self.state[kernel.COUNTS : kernel.COUNTS + kernel.KINDS])
+
+    def count_of(self, kind: int) -> int:
+        """Events of a kind in the segment so far."""
+        return int(self.state[kernel.COUNTS + kind])
+
+    def replay(
+        self, rows: memoryview, count: int, start: int = 0, until: int | None = None
+    ) -> tuple[int, list[Event], list[Abort]]:
+        """Takes up rows ``start`` to ``count`` of headers, up to the first batch that reaches offset ``until``.
+
+        The row before which it stopped, what happened, and the markers of aborted transactions.
+        """
+        state = self.state
+        state[kernel.STOP] = -1 if until is None else until
+        events: list[Event] = []
+        aborts: list[Abort] = []
+        while True:
+            stopped = kernel.replay(rows, start, count, self._entries, self._slots, state, self._events, self._aborts)
+            if state[kernel.EVENTS]:
+                events += map(Event._make, _tuples(self._events, state[kernel.EVENTS], kernel.EVENT_WIDTH))
+            found = state[kernel.ABORTS]
+            if found:
+                aborts += map(Abort._make, _tuples(self._aborts, found, kernel.ABORT_WIDTH))
+            if stopped == count:
+                return stopped, events, aborts
+            if state[kernel.PRODUCERS] * kernel.ENTRY_WIDTH == len(self._entries) and not self.is_full:
+                self._grow()
+            elif stopped == start and not found:
+                return stopped, events, aborts
+            start = stopped
+
+    def __len__(self) -> int:
+        return int(self.state[kernel.PRODUCERS])
+
+    def entry(self, index: int, form: int = FORM_2) -> ProducerStateEntry:
+        """The producer that was the index-th to be seen, as a snapshot of a release has it (FORM_…)."""
+        at = index * kernel.ENTRY_WIDTH
+        row = self._entries[at : at + kernel.ENTRY_WIDTH].tolist()
+        entry = ProducerStateEntry._make(row[: kernel.TXN_FIRST + 1])
+        if form == FORM_1:
+            return entry._replace(timestamp=row[kernel.DATA_TIMESTAMP])
+        if form == FORM_0_11 and row[kernel.SEEN] > entry.last_offset:
+            return entry._replace(last_offset=row[kernel.SEEN], offset_delta=0)
+        return entry
+
+    def last_seen(self, index: int) -> int:
+        """Last offset of the last batch or marker of a producer, -1 where none came since it was loaded."""
+        return int(self._entries[index * kernel.ENTRY_WIDTH + kernel.SEEN])
+
+    def entries(self, form: int = FORM_2) -> Iterator[ProducerStateEntry]:
+        """All producers in the order in which they were first seen (see `order_as_broker`)."""
+        return (self.entry(index, form) for index in range(len(self)))
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the last batch that was taken up, 0 without one."""
+        return int(self.state[kernel.LARGEST_OFFSET]) + 1
+
+    @property
+    def open_count(self) -> int:
+        return int(self.state[kernel.OPEN])
+
+    def ongoing(self) -> Iterator[OngoingTransaction]:
+        """The open transactions, oldest first."""
+        index = self.state[kernel.OLDEST]
+        while index >= 0:
+            at = index * kernel.ENTRY_WIDTH
+            row = self._entries[at : at + kernel.ENTRY_WIDTH].tolist()
+            first = row[kernel.TXN_FIRST]
+            yield OngoingTransaction(
+                row[kernel.ID], row[kernel.EPOCH], first, row[kernel.TXN_POSITION], row[kernel.TXN_TIMESTAMP],
+                row[kernel.TXN_BATCHES], row[kernel.TXN_MARKER],
+                first >= self.state[kernel.AFTER_DAMAGE] and not self.state[kernel.IS_AFTER_DAMAGE],
+            )  # fmt: skip
+            index = row[kernel.TXN_BEHIND]
+
+    def differing(self, snapshot: ProducerSnapshot, buffer: Any) -> Iterator[tuple[int, ProducerStateEntry, int]]:
+        """Entries of a snapshot that are not those of the state: their number there, the entry, its index in the state.
+
+        -1 stands for a producer that was not seen. ``buffer`` holds the bytes of the snapshot.
+        """
+        found, start, count = self._differing, 0, snapshot.readable_count
+        self.open_in_snapshot = 0
+        while start < count:
+            start = producer_table.compare(buffer, start, count, self._entries, self._slots, self.state, found)
+            self.open_in_snapshot += self.state[kernel.ABORTS]
+            for number, index in _tuples(found, self.state[kernel.EVENTS], 2):
+                yield number, snapshot.entry(number), index
+
+
+def _tuples(values: memoryview, count: int, width: int) -> Iterator[tuple[int, ...]]:
+    numbers = iter(values[: count * width].tolist())
+    return zip(*[numbers] * width, strict=True)

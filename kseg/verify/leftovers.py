@@ -1,0 +1,165 @@
+"""Files of a partition that its log does not consist of: what a broker's start does with them, or what they do to it.
+
+    .deleted   removed at once
+    .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
+    .swap      a finished copy: everything else between its first and its next offset is removed, then it is renamed
+
+Sources: LogLoader, LogFileUtils and ProducerStateManager.listSnapshotFiles of Kafka 4.3.1.
+"""
+
+import os
+import re
+from typing import NamedTuple
+
+from kseg.errors import KsegError
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
+from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, SIDE_SUFFIXES
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.sidefiles.lines import integer
+from kseg.verify.directory_rules import some
+from kseg.verify.rule import Rule
+
+_DIGITS = 20
+_USUAL = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
+_NEEDS_NUMBER = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
+_KNOWN = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
+_SNAPSHOT = r"[0-9]+-[0-9]+(-[^.]*)?\.checkpoint(\.deleted|\..*part)?"
+_ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
+
+
+class _Extent(NamedTuple):
+    """Offsets ``first`` to ``last`` of intact batches in the file called ``name``, -1 both where there are none."""
+
+    name: str
+    base: int
+    first: int
+    last: int
+
+
+class LeftoverRule(Rule):
+    """Looks at the names of a partition's files, and into the few that a start would remove or put in place."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if not partition.is_whole or partition.topic is None:
+            return
+        odd = [name for name in partition.names if not _is_usual(name)]
+        if not odd:
+            return
+        self._names(sorted(odd))
+        if not partition.own_name.endswith("-delete"):
+            self._leftovers(sorted(name for name in odd if name.endswith(LEFTOVER_SUFFIXES)))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.partition.name, name)
+
+    def _names(self, names: list[str]) -> None:
+        unknown = []
+        for name in names:
+            stem = name.partition(".")[0]
+            if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
+                text = f"a broker takes what stands before the first dot of {name} for an offset"
+                self.report.add("broker-would-not-start", self._path(name), text)
+            elif name.endswith(".log") and len(stem) != _DIGITS:
+                text = f"a broker opens {int(stem):020}.log instead, new and empty where it is not there"
+                self.report.add("unpadded-name", self._path(name), text)
+            elif not _is_known(name):
+                unknown.append(name)
+        if unknown:
+            text = f"files that no broker knows: {some(unknown)}"
+            self.report.add("unknown-file", self.partition.name, text)
+
+    def _leftovers(self, names: list[str]) -> None:
+        names = [name for name in names if not name.endswith(".checkpoint.deleted")]
+        deleted = [name for name in names if name.endswith(".deleted")]
+        cleaned = [name for name in names if name.endswith(".cleaned")]
+        lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
+        swaps = [name for name in names if name.endswith(".swap") and _base(name) is not None]
+        undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
+        swaps = [name for name in swaps if name not in undone]
+        for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
+            if found:
+                self.report.add(code, self._path(found[0]), f"files: {len(found)} ({some(found)})")
+        placed = self._swaps(swaps)
+        for name in [*deleted, *cleaned, *undone]:
+            if ".log." in name:
+                self._lost(self._extent(name), placed)
+
+    def _swaps(self, names: list[str]) -> list[_Extent]:
+        """Tells of copies that a start puts in place; their extents."""
+        logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
+        if not logs:
+            return []
+        lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
+        replaced = [
+            segment for segment in self.partition.segments if lowest <= (segment.base_offset or 0) < beyond
+        ]  # fmt: skip
+        for log in logs:
+            text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
+            self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base)
+            index = log.name.replace(".log.", ".index.")
+            # What lies there under the index's last name is removed with the range, unless that is empty.
+            is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
+            if index not in names and not is_kept:
+                self.report.add(
+                    "swap-without-index", self._path(log.name), "no .index.swap is beside it", offset=log.base
+                )
+        if not self.partition.is_compacted:
+            for segment in replaced:
+                first, last = segment.first_offset, segment.last_offset
+                if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
+                    text = f"offsets {first} to {last} are not in the .swap that a start puts in its place"
+                    self.report.add("leftover-holds-data", segment.path, text, offset=first)
+        return logs
+
+    def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
+        """Tells if a start removes records that nothing else here holds."""
+        held = [(log.base, log.last + 1) for log in placed]
+        held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in self.partition.segments]
+        held.sort()
+        # Below the log's beginning retention has done its work; what has no segment at all has no beginning.
+        if file.last < 0 or (held and file.last < held[0][0]):
+            return
+        end = max((after for _, after in held), default=0)
+        in_hole = not self.partition.is_compacted and not any(
+            base <= file.last and file.first < after for base, after in held
+        )
+        if file.last >= end or in_hole:
+            first = max(file.first, end) if file.last >= end else file.first
+            text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
+            self.report.add("leftover-holds-data", self._path(file.name), text, offset=first)
+
+    def _extent(self, name: str) -> _Extent:
+        first = last = -1
+        try:
+            with open_source(self._path(name)) as source:
+                reader = SegmentReader(source, scratch=self.partition.buffers.scratch)
+                for item in SegmentSurvey(reader, FULL, buffers=self.partition.buffers):
+                    if isinstance(item, Headers):
+                        for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
+                            if item.rows[at + BATCH_STATE] & 1:
+                                low = item.rows[at + BATCH_FIRST_OFFSET]
+                                last = item.rows[at + BATCH_LAST_OFFSET]
+                                first = first if first >= 0 else low if low >= 0 else last
+        except KsegError as error:
+            self.report.add("unknown-file", self._path(name), str(error))
+        return _Extent(name, _base(name) or 0, first, last)
+
+
+def _is_usual(name: str) -> bool:
+    """Whether it is named as brokers name the files of a segment."""
+    return (name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit()) or name in _KNOWN
+
+
+def _is_known(name: str) -> bool:
+    """Whether any release leaves a file of such a name in a partition."""
+    for leftover in (*LEFTOVER_SUFFIXES, ".tmp"):
+        name = name.removesuffix(leftover)
+    stem = name.partition(".")[0]
+    return name in _KNOWN or (name.endswith(_ENDINGS) and stem.isdigit()) or re.fullmatch(_SNAPSHOT, name) is not None
+
+
+def _base(name: str) -> int | None:
+    return integer(name.partition(".")[0], 64)

@@ -1,0 +1,202 @@
+"""Findings about partition and log directories: their files, checkpoints, leftovers, and what the cleaner meets."""
+
+from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, SALVAGE, WARNING, Kind
+
+DIRECTORY_KINDS: dict[str, Kind] = {
+    # The log directory and its own files
+    "broker-would-not-start": Kind(
+        ERROR,
+        "Something here keeps a broker from starting: a name it cannot read, or a partition that is there twice.",
+        "The whole broker stops, or takes the log directory offline, until it is renamed or moved away.",
+    ),
+    "unreadable-checkpoint": Kind(
+        ERROR,
+        "A checkpoint file of the log directory is not what a broker can read.",
+        "A broker takes all its offsets as 0 and then the whole log directory offline. Removed, it is written anew: "
+        "an unclean start then scans all segments.",
+        RECOVER,
+    ),
+    "bad-meta-properties": Kind(
+        ERROR,
+        "meta.properties, which tells cluster and node of a log directory, is missing or cannot be read.",
+        "The broker does not start with this directory. Copy the line of the cluster's id from another node.",
+    ),
+    "bad-quorum-state": Kind(
+        ERROR,
+        "quorum-state, which holds the vote of a KRaft node, cannot be read.",
+        "The node does not start. Without the file it does, but may vote twice in one epoch.",
+    ),
+    "bad-metadata-snapshot": Kind(
+        ERROR,
+        "A snapshot of the cluster's metadata is damaged or not complete.",
+        "A KRaft node that has to load it does not start; another of the quorum has the same snapshot.",
+    ),
+    "metadata-log-behind": Kind(
+        WARNING,
+        "The newest snapshot of the cluster's metadata is ahead of the log.",
+        "A KRaft node drops its log at start and goes on from the snapshot.",
+    ),
+    "unclean-shutdown": Kind(
+        INFO,
+        "The log directory was not closed cleanly, or is in use.",
+        "A broker's start scans every segment from its recovery point on and rebuilds indexes.",
+    ),
+    "partition-missing": Kind(
+        INFO,
+        "A partition that had records here has no directory any more.",
+        "A broker begins an empty one and fetches all from the leader, if there is one.",
+    ),
+    "delete-directory": Kind(
+        INFO,
+        "A partition that is being deleted.",
+        "A broker removes it for good soon after its start.",
+    ),
+    "future-directory": Kind(
+        INFO,
+        "A copy of a partition on its way from another log directory.",
+        "A broker goes on copying, then puts it in the place of the other.",
+    ),
+    "stray-directory": Kind(
+        WARNING,
+        "A partition that a broker put aside, as it was not assigned to it (any more).",
+        "Its records are served to nobody. Rename it back only if the topic's id is right.",
+        "kseg recover --topic-id UUID",
+    ),
+    "unknown-file": Kind(INFO, "A file that no broker knows or looks at.", "Nothing happens to it."),
+    # A partition against its log directory
+    "high-watermark-beyond-end": Kind(
+        ERROR,
+        "The high watermark is beyond the end of the log.",
+        "Records that were acknowledged are missing here. A broker moves the high watermark back without a word.",
+        "kseg recover --from-replica DIR",
+    ),
+    "log-start-beyond-end": Kind(
+        ERROR,
+        "The log start offset is beyond the end of the log.",
+        "A broker's start deletes every segment of the partition.",
+        RECOVER,
+    ),
+    "recovery-point-beyond-end": Kind(
+        WARNING,
+        "The recovery point is beyond the end of the log.",
+        "Records that were on disk are missing here, and after an unclean stop no segment is scanned.",
+        RECOVER,
+    ),
+    "cleaner-checkpoint-beyond-end": Kind(
+        WARNING,
+        "The cleaner's checkpoint is beyond the end of the log.",
+        "The cleaner begins anew at the log's start (up to 2.2 it fails on the partition).",
+    ),
+    "segments-below-log-start": Kind(
+        INFO,
+        "Whole segments lie below the log start offset.",
+        "Nobody can read them; retention removes them.",
+        "kseg retain",
+    ),
+    "no-partition-metadata": Kind(
+        ERROR,
+        "A partition of a KRaft node has no partition.metadata.",
+        "A start puts the partition aside as -stray and begins an empty one.",
+        "kseg recover --topic-id UUID",
+    ),
+    "bad-partition-metadata": Kind(
+        ERROR,
+        "partition.metadata cannot be read.",
+        "A broker takes the whole log directory offline.",
+        "kseg recover --topic-id UUID",
+    ),
+    "bad-clean-shutdown": Kind(
+        INFO,
+        "The content of .kafka_cleanshutdown is not what brokers since 3.7 write.",
+        "That the file is there is all that counts; the controller is told no broker epoch.",
+    ),
+    # Files beside the segments of a partition
+    "unpadded-name": Kind(
+        WARNING,
+        "The number in the name of a .log does not have 20 digits.",
+        "A broker looks for the name with 20 digits, and makes that file anew: these records are served to nobody.",
+    ),
+    "leftover-deleted": Kind(
+        INFO,
+        "Files that retention, the cleaner or a recovery has marked as deleted.",
+        "A broker's start removes them.",
+    ),
+    "leftover-cleaned": Kind(
+        INFO,
+        "Copies of segments that the cleaner, or the split of a segment, did not finish.",
+        "A broker's start removes them; the segments they are copies of stay.",
+    ),
+    "unfinished-swap": Kind(
+        WARNING,
+        "A new segment that was about to take the place of older ones.",
+        "A broker's start finishes that: it removes what lies in its range of offsets and renames the copy.",
+        RECOVER,
+    ),
+    "swap-without-index": Kind(
+        WARNING,
+        "A segment that waits to be put in place has no index.",
+        "A start makes an index of zeros for it that is never rebuilt: reads work, slowly.",
+        RECOVER,
+    ),
+    "leftover-holds-data": Kind(
+        ERROR,
+        "A file that a broker's start removes holds records that are nowhere else in the partition.",
+        "They are lost with the next start. Copy the file away first.",
+        SALVAGE,
+    ),
+    # What the log cleaner meets
+    "cleaner-blocked": Kind(
+        WARNING,
+        "The log cleaner cannot read past this place in a compacted partition.",
+        "It gives the partition up until the broker's next start: the log grows without bound.",
+        SALVAGE,
+    ),
+    "cleaner-hides-damage": Kind(
+        WARNING,
+        "A batch whose checksum is wrong lies where the log cleaner works.",
+        "The cleaner looks at no checksum: it writes the damaged records under a new one, and the damage is hidden.",
+        SALVAGE,
+    ),
+    "record-without-key": Kind(
+        WARNING,
+        "Records of a compacted partition have no key.",
+        "The cleaner drops them the first time it meets them (0.8 stops at them).",
+    ),
+    "file-shrank": Kind(WARNING, "A file became shorter while it was read.", "Someone is writing here: try --live."),
+    "unreadable-bytes": Kind(
+        ERROR,
+        "Parts of a file could not be read.",
+        "The disk or file system fails. What could not be read was judged as zeros.",
+    ),
+    # Other side files
+    "transaction-index-damaged": Kind(
+        ERROR,
+        "A .txnindex cannot be read in full, or an entry of it cannot be true.",
+        "A broker rebuilds it at its start from the segment, or does not start where it holds an unknown version.",
+        REINDEX,
+    ),
+    "producer-snapshot-damaged": Kind(
+        WARNING,
+        "A .snapshot cannot be read.",
+        "A broker deletes it, takes the one before and replays the log from there on.",
+        "kseg reindex --snapshots",
+    ),
+    "producer-snapshot-mismatch": Kind(
+        WARNING,
+        "A .snapshot does not say of a producer what the log says.",
+        "A broker that loads it may refuse what the producer writes, take records twice, or show open transactions.",
+        "kseg reindex --snapshots",
+    ),
+    "producer-snapshot-beyond-end": Kind(
+        ERROR,
+        "A .snapshot was taken at an offset that the log does not reach.",
+        "The end of the log is lost here. A broker deletes the snapshot at its start and does not say so.",
+        "kseg recover --from-replica DIR",
+    ),
+    "producer-snapshot-missing": Kind(
+        WARNING,
+        "Batches have producer ids, and there is no .snapshot.",
+        "A broker that starts after a clean stop takes it that there are no producers and no open transactions.",
+        "kseg reindex --snapshots",
+    ),
+}

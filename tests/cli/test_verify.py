@@ -1,0 +1,374 @@
+"""``kseg verify`` from the command line: exit codes, streams, options, and paths of all kinds."""
+
+import gzip
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from kseg.cli.main import run
+from kseg.verify.findings import KINDS
+
+from .command import TESTDATA, Kseg
+
+CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
+DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
+LAST = "00000000000000000116.log"
+PROGRAM = [sys.executable, "-m", "kseg", "verify"]
+
+
+def spawned(*arguments: Any, **options: Any) -> "subprocess.CompletedProcess[bytes]":
+    environment = os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
+    command = [*PROGRAM, *map(os.fsencode, arguments)]
+    return subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False, **options)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(CLEAN, tmp_path / "dplain-0"))
+
+
+@pytest.fixture
+def late(partition: Path) -> Path:
+    """A partition whose only finding is a warning: a timestamp that lies ahead of what --now says."""
+    return partition
+
+
+LONG_AGO = ("--now", "1700000000000")
+
+
+def test_clean(kseg: Kseg) -> None:
+    outcome = kseg("verify", CLEAN)
+    assert (outcome.status, outcome.out) == (0, b"")
+    assert re.match(r"kseg: files: 1 \(13\.9 KiB\), batches: \d+, records: 34; errors: 0", outcome.err)
+
+
+def test_damaged(kseg: Kseg) -> None:
+    outcome = kseg("verify", DAMAGED)
+    assert outcome.status == 1
+    assert outcome.lines[0].startswith(f"{DAMAGED}/{LAST}:7129: error: bad-length: ")
+    assert outcome.lines[0].endswith(" (305 bytes)")
+    assert f"kseg: next: kseg recover --mode salvage {DAMAGED} (for bad-length" in outcome.err
+
+
+def test_json(kseg: Kseg) -> None:
+    outcome = kseg("verify", "--format", "json", DAMAGED)
+    finding = outcome.objects[0]
+    assert (finding["code"], finding["position"], finding["length"]) == ("bad-length", 7129, 305)
+    assert list(finding) == [
+        "type", "code", "severity", "file", "position", "length", "offset", "message", "repair",
+    ]  # fmt: skip
+    summary = outcome.objects[-1]
+    assert list(summary) == [
+        "type", "files", "bytes", "batches", "records", "errors", "warnings", "infos", "ok",
+    ]  # fmt: skip
+    assert (summary["type"], summary["ok"], summary["errors"]) == ("summary", False, len(outcome.objects) - 1)
+    assert outcome.err == ""
+
+
+def test_warnings_fail_on_request_only(kseg: Kseg, late: Path) -> None:
+    outcome = kseg("verify", *LONG_AGO, late)
+    assert (outcome.status, ": warning: future-timestamp: " in outcome.lines[0]) == (0, True)
+    assert kseg("verify", *LONG_AGO, "--fail-on", "warning", late).status == 1
+    assert kseg("verify", *LONG_AGO, "--fail-on", "warning", "--ignore", "future-timestamp", late).status == 0
+    assert kseg("verify", "--fail-on", "warning", late).status == 0
+
+
+def test_what_is_ignored_is_neither_shown_nor_counted(kseg: Kseg) -> None:
+    shown = kseg("verify", "--format", "json", DAMAGED).of_type("finding")
+    codes = [argument for row in shown for argument in ("--ignore", row["code"])]
+    outcome = kseg("verify", "--format", "json", *codes, DAMAGED)
+    assert (outcome.status, len(outcome.objects), outcome.objects[0]["ok"]) == (0, 1, True)
+
+
+@pytest.mark.parametrize("option", ["--ignore", "--explain"])
+def test_an_unknown_code_is_wrong_usage(option: str, kseg: Kseg) -> None:
+    outcome = kseg("verify", option, "bad-lenth", CLEAN)
+    assert outcome.status == 2
+    assert "is it bad-length" in outcome.err
+    assert "--explain all" in kseg("verify", option, "xyz", CLEAN).err
+
+
+def test_explain(kseg: Kseg) -> None:
+    outcome = kseg("verify", "--explain", "bad-length")
+    kind = KINDS["bad-length"]
+    assert outcome.status == 0
+    assert outcome.lines[0] == "bad-length (error)"
+    told = " ".join(line.strip() for line in outcome.lines)
+    assert all(text in told for text in (kind.sentence, kind.means, f"To repair: {kind.repair}"))
+    assert max(map(len, outcome.lines)) <= 80
+    (row,) = kseg("verify", "--explain", "bad-length", "--format", "json").objects
+    assert row == {"type": "explanation", "code": "bad-length", **kind._asdict()}
+
+
+def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
+    outcome = kseg("verify", "--explain", "all", "--format", "json")
+    assert [row["code"] for row in outcome.objects] == list(KINDS)
+    assert kseg("verify", "--explain", "all", "-o", tmp_path / "codes").out == b""
+    assert "\nzero-block (error)\n" in (tmp_path / "codes").read_text()
+    assert b"\x1b[" in kseg("verify", "--explain", "all", "--color", "always").out
+    assert kseg("verify", "--explain", "all", "--format", "junit").status == 2
+
+
+def test_levels_look_as_deep_as_they_say(kseg: Kseg, partition: Path) -> None:
+    """A flipped bit that a checksum covers, and a batch whose checksum is right over records that are not."""
+    data = bytearray((partition / LAST).read_bytes())
+    data[200] ^= 1
+    (partition / LAST).write_bytes(data)
+    gzip_case = TESTDATA / "damaged/4.3.1-crcok-gzip-payload-garbage/dgzip-0"
+    codes = {}
+    for level in ("quick", "full", "deep"):
+        found = kseg("verify", "--format", "json", "--level", level, partition, gzip_case).of_type("finding")
+        codes[level] = {row["code"] for row in found if row["severity"] == "error"}
+    assert "crc-mismatch" not in codes["quick"]
+    assert "crc-mismatch" in codes["full"] & codes["deep"]
+    assert "undecodable-records" in codes["deep"] - codes["full"]
+
+
+def test_standard_input() -> None:
+    packed = gzip.compress((DAMAGED / LAST).read_bytes())
+    done = spawned("-", "--format", "json", input=gzip.decompress(packed))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert (rows[0]["file"], rows[0]["code"]) == ("-", "bad-length")
+    assert spawned("-", input=(CLEAN / LAST).read_bytes()).returncode == 0
+    assert spawned("-", input=b"").returncode == 0
+
+
+def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
+    target = tmp_path / "report"
+    outcome = kseg("verify", "-o", target, DAMAGED)
+    assert (outcome.status, outcome.out) == (1, b"")
+    assert "bad-length" in target.read_text()
+    assert kseg("verify", "-o", tmp_path / "no/report", CLEAN).status == 3
+    assert sorted(os.listdir(tmp_path)) == ["report"]
+
+
+def test_quiet_and_verbose(kseg: Kseg) -> None:
+    assert kseg("verify", "--quiet", DAMAGED).err == ""
+    loud = kseg("verify", "--verbose", DAMAGED).err
+    assert KINDS["bad-length"].means in loud
+
+
+def test_color(kseg: Kseg) -> None:
+    assert b"\x1b[31m" in kseg("verify", "--color", "always", DAMAGED).out
+    assert b"\x1b" not in kseg("verify", DAMAGED).out
+
+
+def test_live(kseg: Kseg, partition: Path) -> None:
+    path = partition / LAST
+    path.write_bytes(path.read_bytes()[:-9])
+    assert kseg("verify", path).status == 1
+    assert kseg("verify", "--live", path).status == 0
+
+
+def test_era_07(kseg: Kseg, tmp_path: Path) -> None:
+    real = TESTDATA / "kafka-0.7.2/direct/codecs-0/00000000000000000000.kafka"
+    assert kseg("verify", "--level", "deep", real).status == 0
+    named_otherwise = tmp_path / "old-segment"
+    shutil.copy(real, named_otherwise)
+    assert kseg("verify", named_otherwise).status == 1
+    assert kseg("verify", "--era", "0.7", named_otherwise).status == 0
+
+
+def test_what_a_batch_may_take(kseg: Kseg) -> None:
+    folder = TESTDATA / "kafka-4.3.1/clients"
+    outcome = kseg("verify", "--level", "deep", "--max-batch-bytes", "100", "--jobs", "1", folder)
+    assert outcome.status == 0
+    assert any(": warning: decompression-limit: " in line for line in outcome.lines)
+
+
+def test_paths_that_cannot_be_read_keep_no_other_from_being_checked(kseg: Kseg, tmp_path: Path) -> None:
+    outcome = kseg("verify", tmp_path / "missing", DAMAGED)
+    assert outcome.status == 3
+    assert "no such file" in outcome.err
+    assert "bad-length" in outcome.lines[0]
+    rows = kseg("verify", "--format", "json", tmp_path / "missing", CLEAN).objects
+    assert rows[-1]["ok"] is False
+
+
+def test_no_path(kseg: Kseg) -> None:
+    outcome = kseg("verify")
+    assert outcome.status == 2
+    assert "no PATH is given" in outcome.err
+
+
+def test_an_empty_partition(kseg: Kseg, tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    assert kseg("verify", tmp_path / "orders-0").status in (0, 3)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(kseg: Kseg, partition: Path) -> None:
+    (partition / LAST).chmod(0)
+    assert kseg("verify", partition).status == 3
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    """Control characters and bytes that are no text reach no terminal, and JSON keeps them."""
+    folder = os.fsencode(tmp_path) + b"/a\x1b[31m\n\xff-0"
+    shutil.copytree(os.fsencode(DAMAGED), folder)
+    text = spawned(folder)
+    assert text.returncode == 1
+    assert b"\x1b" not in text.stdout + text.stderr
+    assert text.stdout.count(b"\n") == len(text.stdout.splitlines())
+    rows = [json.loads(line) for line in spawned("--format", "json", folder).stdout.splitlines()]
+    assert set(rows[0]["file"]) == {"base64"}
+    ElementTree.fromstring(spawned("--format", "junit", folder).stdout)
+
+
+def test_a_closed_pipe_is_no_failure() -> None:
+    environment = os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run([*PROGRAM, DAMAGED], stdout=closed, stderr=subprocess.PIPE, env=environment, timeout=60)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def terminal_output(*arguments: Any) -> str:
+    """What is shown on a terminal of 80 columns."""
+    import fcntl
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    environment |= {"PYTHONPATH": str(TESTDATA.parent), "TERM": "xterm"}
+    process = subprocess.Popen([*PROGRAM, *arguments], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
+    os.close(slave)
+    seen = b""
+    while True:
+        ready, _, _ = select.select([master], [], [], 30)
+        try:
+            piece = os.read(master, 4096) if ready else b""
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(master)
+    process.wait(30)
+    return seen.decode()
+
+
+def test_on_a_terminal_findings_stand_below_their_file() -> None:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal_output(DAMAGED, "--color", "always")).replace("\r\n", "\n")
+    lines = plain.splitlines()
+    assert lines[0] == f"{DAMAGED}/{LAST}"
+    assert lines[1].startswith("  error: 7129: bad-length: ")
+    assert max(map(len, lines[1:])) <= 80
+    assert plain.count(LAST) == 1
+
+
+def test_findings_are_bounded_and_counted(kseg: Kseg, tmp_path: Path) -> None:
+    """300 batches, each with a timestamp that lies ahead."""
+    data = (CLEAN / LAST).read_bytes()
+    size = 12 + struct.unpack_from(">i", data, 8)[0]
+    one, count = data[:size], struct.unpack_from(">i", data, 23)[0] + 1
+    batches = (struct.pack(">q", 116 + i * count) + one[8:] for i in range(300))
+    path = tmp_path / LAST
+    path.write_bytes(b"".join(batches))
+    outcome = kseg("verify", "--format", "json", *LONG_AGO, path)
+    assert len(outcome.of_type("finding")) == 100
+    (omitted,) = outcome.of_type("omitted")
+    assert (omitted["code"], omitted["count"]) == ("future-timestamp", 200)
+    assert outcome.objects[-1]["warnings"] == 300
+    assert kseg("verify", *LONG_AGO, path).lines[-1] == f"{path}: 200 more of future-timestamp"
+
+
+def test_against(kseg: Kseg) -> None:
+    outcome = kseg("verify", "--against", REPLICAS / "broker1", REPLICAS / "broker0/ep-compact-0")
+    assert outcome.status == 0
+    assert "replicas-cleaned-apart" in outcome.lines[-2]
+    assert re.search(r"\d+ records are the same, 0 differ", outcome.lines[-1])
+    rows = kseg("verify", "--format", "json", "--against", CLEAN, CLEAN).of_type("comparison")
+    assert [(row["identical"], row["same"], row["agreeTo"]) for row in rows] == [(True, 34, 149)]
+
+
+def test_against_a_diverged_replica(kseg: Kseg, partition: Path) -> None:
+    data = bytearray((partition / LAST).read_bytes())
+    data[15] ^= 1
+    (partition / LAST).write_bytes(data)
+    outcome = kseg("verify", "--against", partition, CLEAN)
+    assert outcome.status == 1
+    assert ": error: replicas-diverge: offsets 116 to 126: leader epoch of 11 records" in outcome.lines[0]
+    assert "nothing agrees, the first difference is at offset 116" in outcome.lines[-1]
+
+
+def test_against_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    assert kseg("verify", "--against", tmp_path / "missing", CLEAN).status == 3
+
+
+def test_a_manifest_is_written_then_checked(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "manifest"
+    written = kseg("verify", "--manifest", manifest, partition)
+    assert (written.status, written.out) == (0, b"")
+    assert "written, 1 files" in written.err
+    before = manifest.read_bytes()
+    assert kseg("verify", "--manifest", manifest, partition).status == 0
+    data = bytearray((partition / LAST).read_bytes())
+    data[15] ^= 1
+    (partition / LAST).write_bytes(data)
+    outcome = kseg("verify", "--manifest", manifest, partition)
+    assert outcome.status == 1
+    assert f"{partition}/{LAST}:0: error: manifest-changed: " in outcome.lines[-1]
+    assert manifest.read_bytes() == before
+
+
+def test_a_manifest_that_cannot_be(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
+    assert kseg("verify", "--manifest", partition / "manifest", partition).status == 2
+    assert kseg("verify", "--manifest", "-", partition).status == 2
+    assert kseg("verify", "--manifest", tmp_path / "manifest", "-").status == 2
+    assert kseg("verify", "--manifest", tmp_path / "manifest", tmp_path / "missing").status == 3
+    (tmp_path / "nonsense").write_text("nonsense")
+    assert kseg("verify", "--manifest", tmp_path / "nonsense", partition).status == 3
+    assert sorted(os.listdir(tmp_path)) == ["dplain-0", "nonsense"]
+    assert sorted(os.listdir(partition)) == sorted(os.listdir(CLEAN))
+
+
+def test_junit(kseg: Kseg, tmp_path: Path) -> None:
+    outcome = kseg("verify", "--format", "junit", DAMAGED, CLEAN, tmp_path / "missing")
+    assert outcome.status == 3
+    suites = {suite.get("name"): suite for suite in ElementTree.fromstring(outcome.out)}
+    damaged, clean = suites[str(DAMAGED)], suites[str(CLEAN)]
+    assert (clean.get("failures"), [case.get("name") for case in clean.iter("testcase")]) == ("0", [LAST])
+    failures = [failure.get("type") for failure in damaged.iter("failure")]
+    assert "bad-length" in failures
+    assert damaged.get("failures") == str(len(failures))
+    assert suites["kseg verify"].get("errors") == "1"
+
+
+def test_help_fits(kseg: Kseg) -> None:
+    outcome = kseg("verify", "--help")
+    assert outcome.status == 0
+    assert max(map(len, outcome.lines)) <= 100
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """What was found until then is told, and that it is not all."""
+    from kseg.cli import verify
+
+    def judge(path: str, _settings: Any, report: Any, _progress: Any) -> None:
+        report.add("bad-length", path, "found before")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verify, "judge_path", judge)
+    with pytest.raises(SystemExit) as ended:
+        run(["verify", "--format", "json", str(CLEAN)])
+    rows = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert ended.value.code == 130
+    assert [row["type"] for row in rows] == ["finding", "summary"]
+    assert rows[-1]["ok"] is False

@@ -1,0 +1,68 @@
+"""Writes man/kseg-findings.7 from the table of findings: ``python -m tests.findings_page``.
+
+tests/test_docs.py fails where the page is not what this would write.
+"""
+
+import re
+from pathlib import Path
+
+from kseg.verify.findings import KINDS
+
+PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-findings.7"
+
+HEAD = """\
+.\\" Written by tests/findings_page.py from kseg/verify/findings.py: change that table, not this page.
+.Dd November 21, 2026
+.Dt KSEG-FINDINGS 7
+.Os
+.Sh NAME
+.Nm kseg-findings
+.Nd what kseg verify may find in Kafka's files
+.Sh DESCRIPTION
+Each finding of
+.Xr kseg-verify 1
+has one of the codes below.
+Codes are stable: scripts may rely on them.
+Severities are
+.Bl -tag -width "warning"
+.It error
+Data is lost, or a broker or a consumer would choke.
+.It warning
+A broker will rebuild it, or it is unusual.
+.It info
+Nothing is wrong; it explains something.
+.El
+.Pp
+A rule may tell a finding at a lower severity than the one given here, where it knows that a broker's next start
+repairs it.
+.Sh CODES
+.Bl -tag -width Ds
+"""
+TAIL = """\
+.El
+.Sh SEE ALSO
+.Xr kseg 1 ,
+.Xr kseg-verify 1 ,
+.Xr kseg-formats 7
+"""
+
+
+def sentences(text: str) -> str:
+    """A sentence a line, as mdoc wants it; none begins like a macro."""
+    lines = re.split(r"(?<=[.?!]) (?=[A-Z0-9.])", text.replace("\\", "\\e"))
+    return "".join(f"\\&{line}\n" if line.startswith((".", "'")) else f"{line}\n" for line in lines)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for code, kind in KINDS.items():
+        parts.append(f".It Ql {code} Pq {kind.severity}\n{sentences(kind.sentence)}{sentences(kind.means)}")
+        if kind.repair:
+            parts.append(f"To repair:\n.Dl {kind.repair}\n")
+    return "".join([*parts, TAIL])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    print(f"{PAGE.name}: {len(KINDS)} codes")

@@ -1,0 +1,209 @@
+"""Events and numbers of the walk from header to header, row by row."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import int64s
+
+from kseg.kernel import chain
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_PRODUCER_ID,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+
+LATEST_MS = 10_000
+VALID, INVALID = 1, 0
+
+
+def row(first, last, **fields):
+    """Columns of a valid v2 batch without gaps, unless told otherwise."""
+    return {
+        BATCH_MAGIC: fields.get("magic", 2),
+        BATCH_STATE: fields.get("state", VALID),
+        BATCH_FIRST_OFFSET: first,
+        BATCH_LAST_OFFSET: last,
+        BATCH_ATTRIBUTES: fields.get("attributes", 0),
+        BATCH_LEADER_EPOCH: fields.get("epoch", 0),
+        BATCH_BASE_TIMESTAMP: fields.get("base_timestamp", 50),
+        BATCH_MAX_TIMESTAMP: fields.get("max_timestamp", 100),
+        BATCH_PRODUCER_ID: fields.get("producer", -1),
+        BATCH_COUNT: fields.get("count", last - first + 1),
+    }
+
+
+def fresh_state(base=-1, limit=100):
+    state = int64s(chain.STATE_WIDTH)
+    for column in (
+        chain.LAST_OFFSET, chain.LAST_EPOCH, chain.LARGEST_TIMESTAMP, chain.LARGEST_TIMESTAMP_OFFSET,
+        chain.FIRST_OFFSET, chain.LEAST_TIMESTAMP,
+    ):  # fmt: skip
+        state[column] = -1
+    state[chain.BASE], state[chain.LATEST], state[chain.LIMIT] = base, LATEST_MS, limit
+    return state
+
+
+def followed(rows, state, room=50):
+    """The events of a call, as (kind, row, a, b, c)."""
+    flat = int64s(BATCH_WIDTH * len(rows))
+    for i, columns in enumerate(rows):
+        for column, value in columns.items():
+            flat[i * BATCH_WIDTH + column] = value
+    events = int64s(room * chain.EVENT_WIDTH)
+    count = chain.follow(flat, len(rows), state, events)
+    return [tuple(events[i * 5 : i * 5 + 5]) for i in range(count)]
+
+
+def events_of(rows, base=0):
+    return followed(rows, fresh_state(base))
+
+
+def test_a_sound_chain_has_no_event():
+    assert events_of([row(0, 4), row(5, 5, epoch=2), row(6, 9, epoch=2)]) == []
+
+
+@pytest.mark.parametrize(
+    "rows, base, expected",
+    [
+        ([row(0, 4), row(7, 9)], 0, (chain.GAP, 1, 5, 7, 0)),
+        ([row(3, 4)], 0, (chain.GAP, 0, 0, 3, 0)),
+        ([row(0, 4), row(3, 8)], 0, (chain.NOT_RISING, 1, 4, 3, 0)),
+        ([row(0, 4), row(0, 4)], 0, (chain.NOT_RISING, 1, 4, 0, 0)),
+        ([row(0, 4), row(99, 103), row(10, 12)], 0, (chain.WRONG_OFFSET, 1, 5, 99, 0)),
+        ([row(0, 4), row(1, 5), row(10, 12)], 0, (chain.WRONG_OFFSET, 1, 5, 1, 0)),
+        ([row(5, 6)], 10, (chain.OUTSIDE, 0, 5, 0, 0)),
+        ([row(0, 4), row(5, 1 << 32)], 0, (chain.OUTSIDE, 1, 1 << 32, 0, 0)),
+        ([row(0, 0, attributes=0x80)], 0, (chain.ATTRIBUTES, 0, 0x80, 0, 0)),
+        ([row(0, 0, attributes=0x10, magic=1)], 0, (chain.ATTRIBUTES, 0, 0x10, 0, 0)),
+        ([row(0, 1, count=3)], 0, (chain.COUNT, 0, 3, 2, 0)),
+        ([row(0, 1, count=-1)], 0, (chain.COUNT, 0, -1, 2, 0)),
+        ([row(0, 0, epoch=5), row(1, 1, epoch=4)], 0, (chain.EPOCH_FALLS, 1, 5, 4, 0)),
+        ([row(0, 0, max_timestamp=LATEST_MS + 1)], 0, (chain.LATE, 0, LATEST_MS + 1, 0, 0)),
+        ([row(0, 4), row(5, 6, state=INVALID), row(7, 9)], 0, (chain.INVALID, 1, 4, 0, 0)),
+    ],
+)
+def test_events(rows, base, expected):
+    assert events_of(rows, base) == [expected]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row(0, 0, attributes=0x7F, base_timestamp=5)],
+        [row(0, 0, max_timestamp=LATEST_MS)],
+        [row(0, 9, count=2), row(10, 10, count=0)],
+        [row(0, 0, epoch=3), row(1, 1, epoch=-1), row(2, 2, epoch=3)],
+        [row(0, (1 << 31) - 1)],
+    ],
+    ids=["all known attributes", "now", "compacted", "no epoch", "as far as an index reaches"],
+)
+def test_what_is_no_event(rows):
+    assert events_of(rows) == []
+
+
+def test_behind_an_unbelievable_batch_offsets_may_jump_and_it_is_told():
+    wrong = row(77, 80, state=INVALID)
+    assert events_of([row(0, 4), wrong, row(9, 10), row(12, 12)]) == [
+        (chain.INVALID, 1, 4, 0, 0), (chain.GAP, 2, 5, 9, 1), (chain.GAP, 3, 11, 12, 0),
+    ]  # fmt: skip
+
+
+def test_what_a_broken_batch_says_is_believed_where_its_neighbours_agree():
+    state = fresh_state(0)
+    events = followed([row(0, 4), row(5, 8, state=INVALID), row(9, 10)], state)
+    assert [kind for kind, *_ in events] == [chain.INVALID]
+    assert (state[chain.LAST_OFFSET], state[chain.IS_AFTER_DAMAGE]) == (10, 0)
+
+
+def test_compressed_messages_tell_only_their_last_offset():
+    closed = {"magic": 1, "attributes": 1, "count": -1}
+    rows = [row(-1, 4, **closed), row(-1, 9, **closed), row(-1, 9, **closed), row(-1, 20, **closed)]
+    assert events_of(rows) == [(chain.NOT_RISING, 2, 9, 9, 0)]
+
+
+def test_numbers():
+    state = fresh_state(0)
+    followed(
+        [
+            row(0, 0, magic=0, max_timestamp=-1), row(1, 1, magic=1, max_timestamp=30),
+            row(2, 5, attributes=0x10, producer=1, max_timestamp=70, base_timestamp=20),
+            row(6, 6, attributes=0x30, producer=1), row(7, 9, attributes=0x44, count=1, base_timestamp=1),
+            row(10, 12, state=INVALID),
+        ],
+        state,
+    )  # fmt: skip
+    columns = {
+        chain.BATCHES: 6, chain.RECORDS: 8, chain.V0: 1, chain.V1: 1, chain.V2: 3, chain.TRANSACTIONAL: 2,
+        chain.CONTROL: 1, chain.WITH_PRODUCER: 2, chain.COMPRESSED: 1, chain.LARGEST_TIMESTAMP: 100,
+        chain.LARGEST_TIMESTAMP_OFFSET: 6, chain.FIRST_OFFSET: 0, chain.HOLED: 1, chain.MISSING: 0,
+        chain.WITH_HORIZON: 1, chain.LEAST_TIMESTAMP: 20, chain.LAST_OFFSET: 9,
+    }  # fmt: skip
+    assert {column: state[column] for column in columns} == columns
+
+
+def test_events_are_bounded_and_counts_are_exact():
+    gaps = [row(10 * i, 10 * i) for i in range(1, 31)]
+    state = fresh_state(0, limit=7)
+    assert len(followed(gaps, state)) == 7
+    assert state[chain.COUNTS + chain.GAP] == 30
+    state = fresh_state(0)
+    assert len(followed(gaps, state, room=3)) == 3
+    assert state[chain.COUNTS + chain.GAP] == 30
+    assert state[chain.MISSING] == 10 + 29 * 9
+
+
+@pytest.mark.parametrize(
+    "rows, width, room", [(BATCH_WIDTH - 1, chain.STATE_WIDTH, 5), (BATCH_WIDTH, 63, 5), (BATCH_WIDTH, 64, 4)]
+)
+def test_short_buffers_are_refused(rows, width, room):
+    with pytest.raises(ValueError):
+        chain.follow(int64s(rows), 1, int64s(width), int64s(room))
+
+
+def test_nothing_to_follow():
+    assert chain.follow(int64s(0), 0, int64s(0), int64s(0)) == 0
+
+
+offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 63) - 1, (1 << 62) + 1, -(1 << 62), -(1 << 63)])
+rows_of_any_kind = st.lists(
+    st.builds(
+        row, offsets, offsets, magic=st.integers(0, 3), state=st.integers(0, 1), epoch=st.integers(-1, 3),
+        count=st.integers(-1, 5), attributes=st.integers(0, 300), max_timestamp=st.integers(-1, 2 * LATEST_MS),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(rows_of_any_kind, st.integers(-1, 20), st.integers(0, 12))
+def test_two_calls_tell_no_less_than_one(rows, base, cut):
+    """Only what looks at the next batch, WRONG_OFFSET and INVALID that is believed, may differ at the border."""
+    together, apart = fresh_state(base), fresh_state(base)
+    followed(rows, together)
+    if rows[:cut]:
+        followed(rows[:cut], apart)
+    if rows[cut:]:
+        followed(rows[cut:], apart)
+    exact = (chain.BATCHES, chain.RECORDS, chain.V2, chain.LARGEST_TIMESTAMP, chain.COUNTS + chain.INVALID)
+    assert [together[column] for column in exact] == [apart[column] for column in exact]
+    for kind in (chain.ATTRIBUTES, chain.COUNT, chain.EPOCH_FALLS, chain.LATE):
+        assert together[chain.COUNTS + kind] == apart[chain.COUNTS + kind]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=20), st.integers(0, 1000))
+def test_gaps_are_found_exactly(spans, base):
+    """``spans``: (offsets of a batch, offsets missing before it)."""
+    rows, expected, at = [], [], base
+    for i, (size, missing) in enumerate(spans):
+        if missing:
+            expected.append((chain.GAP, i, at, at + missing, 0))
+        rows.append(row(at + missing, at + missing + size - 1))
+        at += missing + size
+    assert events_of(rows, base) == expected

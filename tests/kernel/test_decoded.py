@@ -1,0 +1,369 @@
+"""Records decoded in the kernel show as the decoders show them, whatever the bytes, and as Kafka's own tool does."""
+
+import gzip
+import json
+import re
+import struct
+from pathlib import Path
+from random import Random
+
+import pytest
+from encoding import Encoder, mutated, uvarint
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import DEEP, NOT_PLAIN, SKIP_METADATA, batch, frames, int64s, message, record, render
+
+from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders.framed import type_name
+from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_group_state, transaction_state
+from kseg.formats.control import control_text, parse_control
+from kseg.formats.rows import Rows
+from kseg.kernel import decoded, jsonl, text
+from kseg.segment.items import records_of
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CONTEXT = (b'{"type":"batch","position":', b'{"type":"record","position":', b',"topic":"t","partition":0,"offset":')
+COORDINATORS = {
+    "offsets": consumer_offsets,
+    "transaction-log": transaction_state,
+    "share-group-state": share_group_state,
+}
+DECODERS = [*COORDINATORS, "cluster-metadata"]
+TRUTHS = [
+    dump
+    for dump in sorted(TESTDATA.glob("*/*/truth/__*/*.dump-4.3.1.decoded.txt.gz"))
+    if FOR_TOPIC[dump.parent.name[:-2]] in DECODERS
+]
+OFFSET_KEY = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x03"
+
+
+class Kernel:
+    """A caller of the kernel that finishes with the decoder what is left to it, and counts that."""
+
+    def __init__(self, name, context=None, flags=DEEP):
+        self.decoder = decoder(name)
+        self.context, self.flags = context, flags
+        self.left = 0
+
+    def pieces(self, data, **sizes):
+        def call(data, found, start, stop, rows, headers, out, state):
+            program, context = self.decoder.program, self.context
+            return decoded.batches(data, found, start, stop, self.flags, context, program, rows, headers, out, state)
+
+        return render(call, data, frames(data), finish=self.finish, **sizes)[0]
+
+    def lines(self, data, **sizes):
+        pieces = self.pieces(data, **sizes)
+        assert len(pieces) == 1
+        return pieces[0]
+
+    def finish(self, data, rows, headers, state):
+        at = state[8] * 10
+        (left,) = records_of(Rows(data, rows[at : at + 10], headers, 1))
+        if state[9]:
+            assert not self.context
+            return control_text(parse_control(left.key, left.value)).encode() + b"\n"
+        self.left += 1
+        return rest_of_line(self.decoder, left.key, left.value, left.offset, self.context, self.flags)
+
+
+def rest_of_line(decoder, key, value, offset, context, flags=DEEP):
+    """What follows a record's metadata, by the decoder."""
+    shown = decoder.decode(key, value, offset)
+    if context:
+        dumped = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in (shown.key, shown.value)]
+        return f',"key":{dumped[0]},"value":{dumped[1]}}}\n'.encode()
+    parts = [] if shown.key_text is None else [f" key: {shown.key_text}"]
+    parts += [] if shown.payload_text is None else [f" payload: {shown.payload_text}"]
+    return ("|" if flags & SKIP_METADATA and parts else "").encode() + "".join(parts).encode() + b"\n"
+
+
+def expected(name, contents, data, context):
+    """The lines of one batch of these keys and values: the metadata that a plain dump shows, and the decoder's."""
+
+    def call(data, found, start, stop, *rest):
+        if context:
+            return jsonl.json_batches(data, found, start, stop, DEEP, context, *rest)
+        return text.text_batches(data, found, start, stop, DEEP, *rest)
+
+    (plain,), _state = render(call, data, frames(data), out_bytes=1 << 20)
+    first, *metadata = plain.splitlines()
+    made = decoder(name)
+    rest = [rest_of_line(made, key, value, n, context) for n, (key, value) in enumerate(contents)]
+    cut = 1 if context else 0
+    return first + b"\n" + b"".join(line[: len(line) - cut] + end for line, end in zip(metadata, rest, strict=True))
+
+
+def batch_of(contents):
+    return batch([record(n, n, key, value) for n, (key, value) in enumerate(contents)])
+
+
+def versions(messages):
+    for record_type, each in messages.items():
+        for version in range(each.lowest, each.highest + 1):
+            yield record_type, each, version
+
+
+def every_message(name, encoder):
+    """A key and a value of each record type and version."""
+    if name == "cluster-metadata":
+        for api_key, each, version in versions(cluster_metadata.RECORDS):
+            yield None, b"\x01" + uvarint(api_key) + uvarint(version) + encoder.message(each, version)
+        return
+    schemas = COORDINATORS[name]
+    for record_type, each, version in versions(schemas.VALUES):
+        key = struct.pack(">h", record_type) + encoder.message(schemas.KEYS[record_type], record_type)
+        value = struct.pack(">h", version) + encoder.message(each, version)
+        yield key, None if encoder.random.random() < 0.1 else value
+
+
+@pytest.mark.parametrize("out_bytes, row_count", [(4096, 3), (65536, 64)])
+@pytest.mark.parametrize("truth", TRUTHS, ids=lambda path: "/".join(path.parts[-4:-1]))
+def test_real_segments_print_as_the_tool_prints_them(truth, out_bytes, row_count):
+    segment = truth.parents[2] / truth.parent.name / re.sub(r"\.dump-.*", "", truth.name)
+    shown = re.sub(rb"^Dumping .*\n(.*\n)?", b"", gzip.decompress(truth.read_bytes()))
+    kernel = Kernel(FOR_TOPIC[truth.parent.name[:-2]])
+    assert kernel.lines(segment.read_bytes(), out_bytes=out_bytes, row_count=row_count) == shown
+    # The kernel leaves what holds a float, and one metadata with control characters.
+    with_controls = "committed/truth/__consumer_offsets-1" in truth.as_posix()
+    assert kernel.left == shown.count(b'"type":"CLIENT_QUOTA_RECORD"') + with_controls
+
+
+def test_real_segments_are_there():
+    assert {FOR_TOPIC[truth.parent.name[:-2]] for truth in TRUTHS} == set(DECODERS)
+
+
+@pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_every_message_is_shown_without_the_decoder(name, context):
+    for seed in range(20):
+        contents = list(every_message(name, Encoder(Random(seed))))
+        data = batch_of(contents)
+        kernel = Kernel(name, context)
+        assert kernel.lines(data) == expected(name, contents, data, context)
+        # The one exception: a floating-point number. What clients wrote into a group may not be theirs to write.
+        floats = sum("QUOTA" in type_name(each) for each in cluster_metadata.RECORDS.values())
+        garbled = sum(b"consumer" in (value or b"") for _key, value in contents)
+        assert kernel.left <= (floats if name == "cluster-metadata" else garbled)
+
+
+@pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
+@pytest.mark.parametrize("name", DECODERS)
+@given(seed=st.integers(0, 1 << 32))
+def test_odd_and_broken_messages(name, context, seed):
+    random = Random(seed)
+    contents = list(every_message(name, Encoder(random, odd=True)))
+    random.shuffle(contents)
+    broken = [
+        (
+            key and random.choice((key, key, mutated(random, key))),
+            value and random.choice((value, mutated(random, value))),
+        )
+        for key, value in contents[:12]
+    ]
+    data = batch_of(broken)
+    sizes = {"out_bytes": random.choice((4096, 5000, 65536)), "row_count": random.choice((1, 5, 64))}
+    assert Kernel(name, context).lines(data, **sizes) == expected(name, broken, data, context)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(
+    key=st.none() | st.binary(max_size=20).map(lambda raw: b"\x00" + raw),
+    value=st.none() | st.binary(max_size=60).map(lambda raw: b"\x00" + raw) | st.binary(max_size=60),
+)
+def test_any_bytes(name, key, value):
+    contents = [(key, value)]
+    data = batch_of(contents)
+    for context in (None, CONTEXT):
+        assert Kernel(name, context).lines(data) == expected(name, contents, data, context)
+
+
+def member(subscription, assignment):
+    def sized(data, width=">h"):
+        return struct.pack(width, len(data)) + data
+
+    return (
+        sized(b"m") + sized(b"client") + sized(b"/host") + struct.pack(">ii", 5, 6)
+        + sized(subscription, ">i") + sized(assignment, ">i")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [b"consumer", b"connect", b"consumeR", b"consumer1", b""])
+def test_protocols_of_members(protocol):
+    subscription = (
+        b"\x00\x01\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff\x00\x00\x00\x01\x00\x01u\x00\x00\x00\x00left over"
+    )
+    assignment = b"\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00"
+    left = 0
+    head = b"\x00\x01" + struct.pack(">h", len(protocol)) + protocol + b"\x00\x00\x00\x05\xff\xff\xff\xff"
+    for pair in (
+        (subscription, assignment),
+        (b"", b"\x00"),
+        (b"\x00\x04" + subscription[2:], assignment),
+        (b"\xff\xff" + subscription[2:], assignment),
+        (subscription[:-12], assignment),
+        (b"\x00\x00", b"\x00\x00"),
+    ):
+        contents = [(b"\x00\x02\x00\x01g", head + struct.pack(">i", 1) + member(*pair))]
+        data = batch_of(contents)
+        kernel = Kernel("offsets")
+        shown = kernel.lines(data)
+        assert shown == expected("offsets", contents, data, None)
+        left += kernel.left
+    assert (b'"topics":' in shown, left) == (False, 4 if protocol == b"consumer" else 0)
+
+
+def test_a_struct_under_a_tag_that_has_its_default_is_left_out():
+    key = b"\x00\x05\x00\x01g\x00\x01m"
+    body = b"\x00\x00" + b"\x00\x00\x02c\x02h\x01\x00" + b"\x00\x00\x00\x07" + b"\x00"
+    tagged = {
+        b"\x01\x00\x07\x01\x00\x00\x00\x00\x01\x00": (False, 0),
+        b"\x01\x00\x07\x01\x00\x00\x00\x01\x01\x00": (True, 0),
+        b"\x01\x00\x01\x00": (True, 0),
+        b"\x01\x00\x02\x00\x00": (True, 1),  # a byte more than the value takes
+        b"\x00": (False, 0),
+    }
+    for tags, (is_shown, left) in tagged.items():
+        contents = [(key, body + tags)]
+        data = batch_of(contents)
+        kernel = Kernel("offsets")
+        shown = kernel.lines(data)
+        assert shown == expected("offsets", contents, data, None)
+        assert (b"classicMemberMetadata" in shown, kernel.left) == (is_shown, left)
+
+
+def marker(kind, key_version=0, version=0, epoch=7, more=b""):
+    return struct.pack(">hh", key_version, kind) + more, struct.pack(">hi", version, epoch) + more
+
+
+def control(*contents):
+    return batch([record(n, n, key, value) for n, (key, value) in enumerate(contents)], attributes=0x30, producer=4)
+
+
+def test_markers():
+    data = control(marker(0, epoch=-1), marker(1, key_version=9, version=3, more=b"more"))
+    first, second = Kernel("offsets").lines(data).splitlines()[1:]
+    assert first.endswith(b"headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: -1")
+    assert second.endswith(b"headerKeys: [] endTxnMarker: COMMIT coordinatorEpoch: 7")
+    assert Kernel("offsets", flags=DEEP | SKIP_METADATA).lines(data).splitlines()[1:] == [b"", b""]
+    objects = [json.loads(line) for line in Kernel("offsets", CONTEXT).lines(data).splitlines()]
+    assert objects[0]["isControl"]
+    assert objects[1]["control"] == {"type": "ABORT", "version": 0, "coordinatorEpoch": -1}
+    assert objects[2]["control"] == {"type": "COMMIT", "version": 3, "coordinatorEpoch": 7}
+    assert (objects[1]["key"], objects[1]["value"]) == ("\0\0\0\0", {"base64": "AAD/////"})
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        marker(2),
+        marker(-1),
+        marker(0, key_version=-1),
+        marker(1, version=-1),
+        (None, b"\x00" * 6),
+        (b"\x00" * 4, None),
+        (b"\x00" * 3, b"\x00" * 6),
+        (b"\x00" * 4, b"\x00" * 5),
+    ],
+)
+def test_other_control_records_are_the_callers(key, value):
+    for context in (None, CONTEXT):
+        kernel = Kernel("offsets", context)
+        kernel.finish = lambda _data, _rows, _headers, state: b"<%d %d>\n" % (state[8], state[9])
+        lines = kernel.lines(control(marker(1), (key, value), marker(0))).splitlines()
+        assert lines[2].endswith(b"<1 1>")
+        assert [b"COMMIT" in lines[1], b"ABORT" in lines[3]] == [True, True]
+
+
+def test_records_left_to_the_caller_among_others():
+    """Wherever the output ends: a line is begun by the kernel and ended by the caller, none is lost or doubled."""
+    value = b"\x00\x03" + struct.pack(">qi", 5, -1) + b"\x00\x05" + b"meta\xff" + bytes(8)
+    contents = [(OFFSET_KEY, value[: 18 + 2 * (n % 3)] if n % 3 else value) for n in range(200)]
+    contents += [(OFFSET_KEY, None), (b"\x00\x63", b""), (None, b"x"), (OFFSET_KEY, b"\x00\x00" + bytes(18))] * 50
+    data = batch_of(contents)
+    for context in (None, CONTEXT):
+        for out_bytes, row_count in ((4096, 1), (4096, 7), (9000, 64), (1 << 20, 1000)):
+            kernel = Kernel("offsets", context)
+            assert kernel.lines(data, out_bytes=out_bytes, row_count=row_count) == expected(
+                "offsets", contents, data, context
+            )
+            assert kernel.left == 300
+
+
+def test_a_message_larger_than_the_output():
+    metadata = ("é\n" * 5000).encode()
+    value = b"\x00\x01" + struct.pack(">qh", 5, len(metadata)) + metadata + bytes(16)
+    topics = b"\x00\x00" + uvarint(9001) + b"\x02x" * 9000 + struct.pack(">qq", 1, 2) + b"\x00"
+    contents = [(OFFSET_KEY, value), (b"\x00\x10\x00\x01g\x00\x01r", topics), (OFFSET_KEY, value)]
+    data = batch_of(contents)
+    for context in (None, CONTEXT):
+        kernel = Kernel("offsets", context)
+        assert kernel.lines(data, out_bytes=4096) == expected("offsets", contents, data, context)
+        assert kernel.left == 0
+
+
+@pytest.mark.parametrize("count", [0x7FFFFFFF, 1 << 20, -2])
+def test_a_claimed_count_is_the_decoders_to_refuse(count):
+    value = b"\x00\x00" + uvarint(count & 0xFFFFFFFF) + b"\x02x" * 40
+    contents = [(b"\x00\x10\x00\x01g\x00\x01r", value)]
+    data = batch_of(contents)
+    kernel = Kernel("offsets")
+    assert kernel.lines(data, out_bytes=4096) == expected("offsets", contents, data, None)
+    assert kernel.left == 1
+
+
+def test_older_messages():
+    data = message(3, 0, OFFSET_KEY, b"\x00\x01" + bytes(26)) + message(
+        4, 1, OFFSET_KEY, None, timestamp=9, attributes=8
+    )
+    lines = Kernel("offsets").lines(data).decode().splitlines()
+    assert lines[1].startswith("| offset: 3 NoTimestampType: -1 keySize: 12 valueSize: 28 isValid: true crc: ")
+    assert lines[1].endswith('"commitTimestamp":0,"expireTimestamp":0}}')
+    assert lines[3].startswith("| offset: 4 LogAppendTime: 9 keySize: 12 valueSize: -1 isValid: true crc: ")
+    assert lines[3].endswith('key: {"type":"1","data":{"group":"g","topic":"t","partition":3}} payload: <DELETE>')
+    objects = [json.loads(line) for line in Kernel("offsets", CONTEXT).lines(data).splitlines()]
+    assert [each.get("timestampType") for each in objects] == [None, None, "LogAppendTime", "LogAppendTime"]
+    assert objects[1]["value"]["data"]["expireTimestamp"] == 0
+    assert (objects[3]["key"]["type"], objects[3]["value"]) == ("1", None)
+
+
+@pytest.mark.parametrize(
+    "data", [batch([record(0)], attributes=2), batch([record(0)])[:-1] + b"\x01", batch([record(0)], count=2)]
+)
+def test_frames_that_are_not_plain_go_back_untouched(data):
+    whole = batch_of([(OFFSET_KEY, None)])
+    for context in (None, CONTEXT):
+        pieces = Kernel("offsets", context).pieces(whole + data + whole)
+        assert [piece if isinstance(piece, tuple) else piece.count(b"\n") for piece in pieces] == [2, (NOT_PLAIN, 1), 2]
+
+
+def test_rows_of_a_buffer_of_their_own():
+    value = b"\x00\x00" + bytes(18)
+    payload = OFFSET_KEY + value
+    first = [7, 99, 3, 0, len(OFFSET_KEY), len(OFFSET_KEY), len(value), 0, 0, 0]
+    rows = int64s([*first, 8, 99, 4, -1, -1, 0, 0, 0, 0, 0, *first])
+    out, state = bytearray(8192), int64s(10)
+    program = decoder("offsets").program
+    arguments = (payload, rows, int64s(0))
+    assert decoded.records(*arguments, 0, 3, 2, 1, 0, None, 0, program, out, state) == decoded.YOURS
+    assert (state[1], state[5], state[8], state[9]) == (2, 2, 1, 0)
+    assert bytes(out[: state[3]]).endswith(
+        b"\n| offset: 8 CreateTime: 99 keySize: -1 valueSize: 0 sequence: 4 headerKeys: []"
+    )
+    state[3] = 0
+    assert decoded.records(*arguments, 2, 3, 2, 1, 0, CONTEXT, 55, program, out, state) == decoded.DONE
+    shown = json.loads(bytes(out[: state[3]]))
+    assert (shown["position"], shown["offset"], shown["timestampType"]) == (55, 7, "CreateTime")
+    assert shown["value"] == {"version": "0", "data": {"offset": 0, "metadata": "", "commitTimestamp": 0}}
+
+
+def test_buffers_that_do_not_match_are_refused():
+    program, out = decoder("offsets").program, bytearray(8192)
+    data = batch_of([(OFFSET_KEY, None)])
+    found, rows = frames(data), int64s(10)
+    with pytest.raises(ValueError, match="10 entries"):
+        decoded.batches(data, found, 0, 1, DEEP, None, program, rows, int64s(4), out, int64s(8))
+    with pytest.raises(ValueError, match="10 entries"):
+        decoded.records(data, rows, int64s(4), 0, 1, 2, 1, 0, None, 0, program, out, int64s(8))
+    with pytest.raises(ValueError, match="no such rows"):
+        decoded.records(data, rows, int64s(4), 0, 2, 2, 1, 0, None, 0, program, out, int64s(10))

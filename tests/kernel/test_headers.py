@@ -1,0 +1,150 @@
+"""Rows of header fields: against the struct module on real segments, and against what Kafka's own tool prints."""
+
+import gzip
+import re
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import batch, frames, int64s, message, real_segments, record
+
+from kseg.kernel import headers, native
+from kseg.kernel.native import BATCH_WIDTH
+
+FIELDS = {
+    name.removeprefix("BATCH_"): value
+    for name, value in vars(native).items()
+    if name.startswith("BATCH_") and name != "BATCH_WIDTH"
+}
+LINE = re.compile(r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* position: (\d+) ")
+MARKER = re.compile(r"endTxnMarker: (\w+) coordinatorEpoch: (-?\d+)")
+ABORT, COMMIT = 0, 1
+
+
+def read(data, found=None, era_07=False, origin=0):
+    """A dict of columns for each frame."""
+    found = frames(data) if found is None else int64s(found)
+    count = len(found) // 4
+    rows = int64s(count * BATCH_WIDTH)
+    headers.read(data, found, count, era_07, origin, rows)
+    return [{name: rows[i * BATCH_WIDTH + column] for name, column in FIELDS.items()} for i in range(count)]
+
+
+def control_record(kind, coordinator_epoch=7, delta=0):
+    return record(delta, key=struct.pack(">hh", 0, kind), value=struct.pack(">hi", 0, coordinator_epoch))
+
+
+def test_fields_of_v2():
+    data = batch(
+        [record(0), record(4)], base_offset=1 << 40, attributes=0x13, base_timestamp=5, max_timestamp=6, sequence=11,
+        producer=12, epoch=13, leader_epoch=14, last_delta=4,
+    )  # fmt: skip
+    (row,) = read(data, origin=1000)
+    assert row == {
+        "POSITION": 1000, "SIZE": len(data), "MAGIC": 2, "STATE": 1, "FIRST_OFFSET": 1 << 40,
+        "LAST_OFFSET": (1 << 40) + 4, "ATTRIBUTES": 0x13, "LEADER_EPOCH": 14, "BASE_TIMESTAMP": 5, "MAX_TIMESTAMP": 6,
+        "PRODUCER_ID": 12, "PRODUCER_EPOCH": 13, "BASE_SEQUENCE": 11, "COUNT": 2, "MARKER": -1,
+        "COORDINATOR_EPOCH": -1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_fields_of_messages(magic, codec):
+    (row,) = read(message(77, magic, b"key", b"value", timestamp=5, attributes=codec))
+    assert (row["FIRST_OFFSET"], row["COUNT"]) == ((-1, -1) if codec else (77, 1))
+    assert (row["LAST_OFFSET"], row["ATTRIBUTES"], row["MAX_TIMESTAMP"]) == (77, codec, 5 if magic else -1)
+    assert {row[name] for name in ("LEADER_EPOCH", "PRODUCER_ID", "BASE_SEQUENCE", "MARKER")} == {-1}
+
+
+@pytest.mark.parametrize("attributes, count", [(None, 1), (0, 1), (1, -1), (2, -1)])
+def test_fields_of_07(attributes, count):
+    body = bytes(1 + (attributes is not None)) + bytes(4) + b"payload"
+    data = bytearray(struct.pack(">i", len(body)) + body)
+    if attributes is not None:
+        data[4:6] = 1, attributes
+    (row,) = read(bytes(data), [0, len(data), data[4], 1], era_07=True)
+    assert (row["COUNT"], row["ATTRIBUTES"]) == (count, attributes or 0)
+    assert {row[name] for name in ("FIRST_OFFSET", "LAST_OFFSET", "MAX_TIMESTAMP", "LEADER_EPOCH")} == {-1}
+
+
+def test_attributes_are_not_negative():
+    assert [row["ATTRIBUTES"] for row in read(batch([], attributes=-1) + message(0, 1, b"", b"", attributes=-1))] == [
+        0xFFFF, 0xFF,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("base, delta, last", [((1 << 63) - 1, 1, -(1 << 63)), (-(1 << 63), -1, (1 << 63) - 1)])
+def test_offsets_are_added_as_java_adds_them(base, delta, last):
+    assert read(batch([], base_offset=base, last_delta=delta))[0]["LAST_OFFSET"] == last
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT, 2, 3])
+def test_markers(kind):
+    (row,) = read(batch([control_record(kind)], attributes=32))
+    assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (kind, 7)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        batch([control_record(COMMIT)], attributes=16),
+        batch([control_record(COMMIT)], attributes=32, count=0),
+        batch([control_record(COMMIT)], attributes=33),
+        batch([record(0, key=b"\0\0\1", value=bytes(6))], attributes=32),
+        batch([record(0, value=bytes(6))], attributes=32),
+        batch([b"\x20rubbish"], attributes=32),
+        batch([], attributes=32, count=1),
+    ],
+    ids=["no control batch", "no record", "compressed", "short key", "no key", "rubbish", "nothing there"],
+)
+def test_what_holds_no_marker(frame):
+    assert read(frame)[0]["MARKER"] == -1
+
+
+@pytest.mark.parametrize("value", [None, b"", bytes(5)])
+def test_a_marker_without_an_epoch(value):
+    (row,) = read(batch([record(0, key=struct.pack(">hh", 0, COMMIT), value=value)], attributes=32))
+    assert (row["MARKER"], row["COORDINATOR_EPOCH"]) == (COMMIT, -1)
+
+
+def test_rows_of_real_segments_are_what_kafka_prints(testdata):
+    batches = markers = 0
+    for path, dump in real_segments(testdata):
+        data = path.read_bytes()
+        text = gzip.decompress(dump.read_bytes()).decode("utf-8", "replace")
+        printed = [tuple(map(int, found.groups())) for found in map(LINE.match, text.splitlines()) if found]
+        rows = read(data)
+        known = [row for row in rows if row["MAGIC"] == 2]
+        told = {position: (first, last, count) for first, last, count, position in printed}
+        for row in known:
+            if row["POSITION"] in told:
+                assert told[row["POSITION"]] == (row["FIRST_OFFSET"], row["LAST_OFFSET"], row["COUNT"]), path
+                batches += 1
+        if "\n| offset" in text and len(told) == len(rows):
+            expected = [(("ABORT", "COMMIT").index(kind), int(epoch)) for kind, epoch in MARKER.findall(text)]
+            assert [
+                (row["MARKER"], row["COORDINATOR_EPOCH"]) for row in known if row["MARKER"] in (ABORT, COMMIT)
+            ] == expected, path
+            markers += len(expected)
+    assert batches > 1000
+    assert markers > 50
+
+
+@pytest.mark.parametrize(
+    "found, room",
+    [([0, 1000, 2, 1], BATCH_WIDTH), ([0, 61, 2, 1], BATCH_WIDTH - 1), ([-1, 61, 2, 1], BATCH_WIDTH)],
+    ids=["outside", "no room", "before"],
+)
+def test_what_does_not_fit_is_refused(found, room):
+    with pytest.raises(ValueError):
+        headers.read(batch([]), int64s(found), 1, False, 0, int64s(room))
+
+
+@given(st.binary(max_size=80), st.integers(-3, 9))
+def test_no_control_batch_reads_beyond_its_end(records, count):
+    data = batch([records], attributes=32, count=count)
+    (row,) = read(data)
+    assert row["COUNT"] == count
+    assert read(data + b"\xff" * 50, frames(data))[0] == row

@@ -1,0 +1,136 @@
+"""The comparison of two replicas' records in the kernel, against one made of Python dicts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import int64s
+
+from kseg.kernel import replicas
+from kseg.kernel.native import (
+    HEADER_KEY_SIZE,
+    HEADER_VALUE_SIZE,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
+
+
+def laid_out(records):
+    """(payload, rows, headers, count) of (offset, key, value, timestamp, headers); a header: (key, value or None)."""
+    payload, rows, headers = bytearray(b"-"), int64s(ROW_WIDTH * (len(records) + 1)), []
+
+    def put(data):
+        if data is None:
+            return 0, -1
+        payload.extend(data)
+        return len(payload) - len(data), len(data)
+
+    for i, (offset, key, value, timestamp, pairs) in enumerate(records):
+        at = i * ROW_WIDTH
+        rows[at + ROW_OFFSET], rows[at + ROW_TIMESTAMP] = offset, timestamp
+        rows[at + ROW_KEY], rows[at + ROW_KEY_SIZE] = put(key)
+        rows[at + ROW_VALUE], rows[at + ROW_VALUE_SIZE] = put(value)
+        rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT] = len(headers) // 4, len(pairs)
+        for name, content in pairs:
+            headers += (*put(name), *put(content))
+    assert (HEADER_KEY_SIZE, HEADER_VALUE_SIZE) == (1, 3)
+    return bytes(payload), rows, int64s(headers or 4), len(records)
+
+
+def compared(a, b, epochs_differ=False, room=50):
+    """(events as (kind, first, last, records, what), state) when all is done that both have rows for."""
+    state, events, found = int64s(replicas.STATE_WIDTH), int64s(room * replicas.EVENT_WIDTH), []
+    state[replicas.LAST_SAME], state[replicas.EPOCHS_DIFFER] = -1, epochs_differ
+    one, two = laid_out(a), laid_out(b)
+    while True:
+        status = replicas.compare(*one, *two, state, events)
+        found += [tuple(events[i * 5 : i * 5 + 5]) for i in range(state[replicas.EVENTS])]
+        if status == replicas.EXHAUSTED:
+            return found, state
+        assert state[replicas.EVENTS] == room
+
+
+def record(offset, key=b"k", value=b"v", timestamp=5, headers=()):
+    return offset, key, value, timestamp, headers
+
+
+@pytest.mark.parametrize(
+    "other, what",
+    [
+        (record(1), 0),
+        (record(1, key=b"K"), replicas.KEY),
+        (record(1, key=None), replicas.KEY),
+        (record(1, value=b""), replicas.VALUE),
+        (record(1, value=b"w", key=b""), replicas.KEY | replicas.VALUE),
+        (record(1, timestamp=6), replicas.TIMESTAMP),
+        (record(1, timestamp=-1), 0),
+        (record(1, headers=((b"a", b"b"),)), replicas.HEADERS),
+    ],
+)
+def test_what_differs(other, what):
+    found, _ = compared([record(1)], [other])
+    assert found == ([(replicas.DIFFERENT, 1, 1, 1, what)] if what else [])
+    both, _ = compared([record(1)], [other], epochs_differ=True)
+    assert both == [(replicas.DIFFERENT, 1, 1, 1, what | replicas.EPOCH)]
+
+
+@pytest.mark.parametrize(
+    "headers", [((b"a", None),), ((b"a", b""),), ((b"b", b"x"),), ((b"a", b"x"), (b"a", b"x")), ()]
+)
+def test_headers_are_compared_in_their_order(headers):
+    ours = ((b"a", b"x"),)
+    assert compared([record(1, headers=ours)], [record(1, headers=ours)])[0] == []
+    (event,) = compared([record(1, headers=ours)], [record(1, headers=headers)])[0]
+    assert event[4] == replicas.HEADERS
+
+
+def test_null_is_not_empty():
+    assert compared([record(1, value=None)], [record(1, value=None)])[0] == []
+    assert compared([record(1, value=None)], [record(1, value=b"")])[0][0][4] == replicas.VALUE
+
+
+values = st.dictionaries(st.integers(0, 30), st.sampled_from([b"a", b"b"]), min_size=1, max_size=20)
+
+
+@given(values, values, st.integers(1, 5))
+def test_events_are_those_of_dicts(here, there, room):
+    found, state = compared(
+        [record(offset, value=here[offset]) for offset in sorted(here)],
+        [record(offset, value=there[offset]) for offset in sorted(there)],
+        room=room,
+    )
+    end = min(max(here), max(there))
+    seen = [offset for offset in sorted(here.keys() | there.keys()) if offset <= end]
+    kinds = {
+        offset: replicas.ONLY_B if offset not in here else replicas.ONLY_A if offset not in there
+        else replicas.DIFFERENT if here[offset] != there[offset] else replicas.SAME
+        for offset in seen
+    }  # fmt: skip
+    told = {}
+    for kind, first, last, count, _ in found:
+        inside = [offset for offset in seen if first <= offset <= last]
+        assert {kinds[offset] for offset in inside} == {kind}
+        assert len(inside) == count
+        told |= dict.fromkeys(inside, kind)
+    assert told == {offset: kind for offset, kind in kinds.items() if kind != replicas.SAME}
+    for column in (replicas.SAME, replicas.DIFFERENT, replicas.ONLY_A, replicas.ONLY_B):
+        assert state[column] == sum(kind == column for kind in kinds.values())
+
+
+def test_short_buffers_are_refused():
+    payload, rows, headers, count = laid_out([record(1)])
+    good = (payload, rows, headers, count)
+    state, events = int64s(replicas.STATE_WIDTH), int64s(replicas.EVENT_WIDTH)
+    for bad in ((payload, rows[:5], headers, count), (b"", rows, headers, count), (payload, rows, int64s(0), count)):
+        with pytest.raises(ValueError):
+            replicas.compare(*bad, *good, state, events)
+        with pytest.raises(ValueError):
+            replicas.compare(*good, *bad, state, events)
+    with pytest.raises(ValueError):
+        replicas.compare(*good, *good, state, events[:4])

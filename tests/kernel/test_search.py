@@ -1,0 +1,150 @@
+"""Where a frame could begin, what headers say, and how zeros are counted: against the plainest way to tell each."""
+
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import batch, int64s, message, record
+
+from kseg.kernel import frames, plausibility
+from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.search import next_candidate
+
+GOOD = batch([record(0, value=b"value")])
+TABLE_BYTES = 4 * 4096
+
+
+def judged(data, largest=1 << 20, anchor=0, v07=False):
+    """(status, [(position, is intact)], position reached) of a scan that judges frames whose CRC is wrong."""
+    rows, state = int64s(64 * FRAME_WIDTH), int64s(frames.STATE_SIZE)
+    state[2], state[8], state[9] = anchor, -1, largest
+    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
+    status = frames.scan(data, len(data), rows, v07, *tables, state)
+    found = [
+        (rows[at + FRAME_POSITION], rows[at + FRAME_STATE]) for at in range(0, state[1] * FRAME_WIDTH, FRAME_WIDTH)
+    ]
+    return status, found, state[0]
+
+
+def first_found(data, start, stop, anchor=0, v07=False):
+    state = int64s(frames.STATE_SIZE)
+    state[2], state[8] = anchor, -1
+    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
+    return frames.find(data, start, stop, len(data), v07, *tables, state)
+
+
+@pytest.mark.parametrize("filling", [b"\0", b"\1", b"\2", b"\xff", None])
+def test_a_frame_is_found_wherever_it_lies(filling):
+    """At each place within the 64 positions that are looked at together, and at both ends of what is searched."""
+    for before in range(150):
+        lead = random.Random(before).randbytes(before) if filling is None else filling * before
+        data = lead + GOOD + b"\xff" * 40
+        assert first_found(data, 0, len(data)) == before
+        assert first_found(data, before, before + 1) == before
+        assert first_found(data, 0, before) == -1
+        assert first_found(data, before + 1, len(data)) == -1
+
+
+def test_the_last_place_for_a_message_is_searched():
+    small = message(0, 0, None, None)
+    assert len(small) == 26
+    assert first_found(b"\xff" * 100 + small, 0, 126) == 100
+    assert first_found(b"\xff" * 100 + small[:-1], 0, 125) == -1
+
+
+@given(data=st.lists(st.sampled_from([0, 1, 2, 3, 13, 14, 127, 128, 255]), max_size=200).map(bytes), v07=st.booleans())
+def test_no_candidate_is_passed_over(data, v07):
+    """The interpreted twin: a magic that is known, a length that holds a header, an offset that is not negative."""
+    magic_at, least, largest_magic = (4, 6, 1) if v07 else (16, 14, 2)
+    length_at = 0 if v07 else 8
+    for start in (0, 1):
+        stop = max(len(data) - magic_at, start)
+        expected = [
+            i
+            for i in range(start, stop)
+            if data[i + magic_at] <= largest_magic
+            and least <= int.from_bytes(data[i + length_at : i + length_at + 4], "big", signed=True)
+            and (v07 or data[i] < 128)
+        ]
+        found, i = [], start
+        while (i := next_candidate(data, i, stop, len(data), v07)) < stop:
+            found.append(i)
+            i += 1
+        assert found == expected
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 63, 64, 65, 200])
+def test_zeros_at_the_start(length):
+    assert plausibility.leading_zeros(bytes(length)) == length
+    assert plausibility.leading_zeros(bytes(length) + b"\1" + bytes(70)) == length
+
+
+@given(st.lists(st.one_of(st.integers(1, 200).map(bytes), st.binary(min_size=1, max_size=5)), max_size=10))
+def test_zeros_in_long_runs(pieces):
+    data = b"".join(pieces)
+    assert plausibility.long_zeros(data, 64) == sum(map(len, re.findall(rb"\0{64,}", data)))
+
+
+def wrong(frame):
+    return frame[:-1] + bytes([frame[-1] ^ 1])
+
+
+def test_frames_whose_crc_is_wrong_are_judged_by_where_they_lead():
+    two = batch([record(0)], base_offset=1)
+    three = batch([record(0)], base_offset=2)
+    assert judged(wrong(GOOD) + two + wrong(three)) == (
+        frames.DONE,
+        [(0, 0), (len(GOOD), 1), (len(GOOD + two), 0)],
+        len(GOOD + two + three),
+    )
+    # To a header that goes on from it, although that is wrong too, and to one that does not.
+    assert judged(wrong(GOOD) + wrong(two) + b"rubbish" * 9)[1:] == ([(0, 0)], len(GOOD))
+    assert judged(wrong(two) + wrong(GOOD) + wrong(three))[1:] == ([], 0)
+    # An intact batch inside speaks against the length.
+    outer = batch([record(0, value=two)])
+    assert judged(wrong(outer) + wrong(batch([record(0)], base_offset=5)) + b"x" * 99)[1:] == ([], 0)
+
+
+def test_frames_are_judged_only_on_request():
+    assert judged(wrong(GOOD) + GOOD, largest=0)[1:] == ([], 0)
+    assert judged(wrong(GOOD) + GOOD, anchor=-1)[1:] == ([], 0)
+    assert judged(wrong(GOOD) + GOOD, largest=len(GOOD) - 13)[1:] == ([], 0)
+    assert judged(wrong(GOOD) + GOOD, largest=len(GOOD) - 12)[1:] == ([(0, 0), (len(GOOD), 1)], 2 * len(GOOD))
+
+
+def test_a_state_that_is_too_short_is_refused_compiled():
+    if not frames.COMPILED:
+        pytest.skip("only C could write behind it")
+    state, table = int64s(8), memoryview(bytearray(TABLE_BYTES)).cast("I")
+    with pytest.raises(ValueError):
+        frames.find(GOOD, 0, 1, len(GOOD), False, table, table, state)
+
+
+SIZES = st.integers(600, 4000)
+
+
+@given(
+    sizes=st.lists(SIZES, min_size=2, max_size=6),
+    gaps=st.lists(st.integers(0, 300), min_size=6, max_size=6),
+    magic=st.sampled_from([0, 2]),
+)
+def test_prefix_crcs_tell_right_from_wrong_wherever_frames_lie(sizes, gaps, magic):
+    """Long frames, whose CRCs come out of tables and of the CRCs computed last; each second one is broken."""
+    data, right = bytearray(), []
+    for k, (size, gap) in enumerate(zip(sizes, gaps, strict=False)):
+        data += b"\xff" * gap
+        value = bytes([k + 3]) * (size + 1024)
+        frame = message(k, 0, None, value) if magic == 0 else batch([record(0, value=value)], base_offset=k)
+        if k % 2:
+            right.append(len(data))
+        data += frame if k % 2 else wrong(frame)
+    found, at = [], 0
+    state = int64s(frames.STATE_SIZE)
+    state[8] = -1
+    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
+    while (at := frames.find(bytes(data), at, len(data), len(data), False, *tables, state)) >= 0:
+        found.append(at)
+        at += 1
+    assert found == right

@@ -1,0 +1,151 @@
+"""JUnit reports: the structure that CI servers read, for any names and findings."""
+
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.output.findings import NEXT_STEPS, NextSteps
+from kseg.output.junit import JunitFindings
+from kseg.output.notices import Notices
+from kseg.output.sink import open_sink
+from kseg.verify.comparison import Comparison
+from kseg.verify.findings import KINDS
+from kseg.verify.report import SHOWN_PER_FILE, Finding, Report
+
+# What the schema of Ant's task and that of Jenkins' plugin both allow: (attributes, children in this order).
+ALLOWED = {
+    "testsuites": (set(), ["testsuite"]),
+    "testsuite": (
+        {"id", "package", "name", "hostname", "timestamp", "tests", "failures", "errors", "time"},
+        ["properties", "testcase", "system-out", "system-err"],
+    ),
+    "properties": (set(), []),
+    "testcase": ({"classname", "name", "time"}, ["failure", "error"]),
+    "failure": ({"type", "message"}, []),
+    "error": ({"type", "message"}, []),
+    "system-out": (set(), []),
+    "system-err": (set(), []),
+}
+
+
+def report_of(folder: Path, findings: list[Finding], fail_on: str = "error", paths: tuple[str, ...] = ()) -> bytes:
+    target = folder / "report.xml"
+    with open_sink(str(target)) as sink:
+        printer = JunitFindings(sink, fail_on, paths)
+        report = Report(printer.show)
+        for finding in findings:
+            report.add(finding.code, finding.file, finding.message, finding.position, finding.length, finding.offset)
+        printer.finish(report, Notices(quiet=True))
+    return target.read_bytes()
+
+
+def assert_fits(element: ElementTree.Element) -> None:
+    attributes, children = ALLOWED[element.tag]
+    assert set(element.attrib) == attributes
+    order = [children.index(child.tag) for child in element]
+    assert order == sorted(order)
+    if element.tag == "testcase":
+        assert len(element) <= 1
+    if element.tag == "testsuite":
+        cases = element.findall("testcase")
+        assert int(element.attrib["tests"]) == len(cases)
+        assert int(element.attrib["failures"]) == len(element.findall("testcase/failure"))
+        assert int(element.attrib["errors"]) == len(element.findall("testcase/error"))
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", element.attrib["timestamp"])
+        assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+    for child in element:
+        assert_fits(child)
+
+
+def found(code: str, file: str, position: int | None = 5, message: str = "what is wrong") -> Finding:
+    return Finding(code, KINDS[code].severity, file, position, None, None, message)
+
+
+FINDINGS = [
+    found("bad-length", "a-0/00.log"),
+    found("bad-length", "a-0/00.log", 90),
+    found("gap-truncated", "a-0/00.log"),
+    found("future-timestamp", "a-0/00.log"),
+    found("gap-compacted", "b-0/00.log"),
+]
+
+
+def test_a_case_for_each_code_that_fails(tmp_path: Path) -> None:
+    root = ElementTree.fromstring(report_of(tmp_path, FINDINGS))
+    assert_fits(root)
+    a, b = root
+    assert [case.get("name") for case in a.iter("testcase")] == ["00.log: bad-length", "00.log: gap-truncated"]
+    text = a.findall("testcase/failure")[0].text or ""
+    assert "position 5: what is wrong" in text
+    assert "position 90: " in text
+    assert KINDS["bad-length"].repair in text
+    assert "00.log: warning: future-timestamp" in (a.findtext("system-out") or "")
+    assert "00.log: info: gap-compacted" in (b.findtext("system-out") or "")
+
+
+def test_warnings_fail_on_request(tmp_path: Path) -> None:
+    root = ElementTree.fromstring(report_of(tmp_path, FINDINGS, fail_on="warning"))
+    assert_fits(root)
+    assert [suite.get("failures") for suite in root] == ["3", "0"]
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    assert_fits(ElementTree.fromstring(report_of(tmp_path, [])))
+
+
+def test_a_comparison_is_a_case(tmp_path: Path) -> None:
+    target = tmp_path / "report.xml"
+    with open_sink(str(target)) as sink:
+        printer = JunitFindings(sink, "error", ())
+        printer.compared(Comparison("a-0", "b-0", same=4))
+        printer.finish(Report(printer.show), Notices(quiet=True))
+    root = ElementTree.fromstring(target.read_bytes())
+    assert_fits(root)
+    assert [case.get("name") for case in root.iter("testcase")] == ["against b-0"]
+
+
+@given(st.text(), st.binary(min_size=1), st.sampled_from(sorted(KINDS)))
+def test_any_text_makes_xml(tmp_path_factory: pytest.TempPathFactory, text: str, name: bytes, code: str) -> None:
+    """Names are bytes of a disk, messages may quote what a file holds."""
+    file = os.fsdecode(name.replace(b"\0", b"")) or "x"
+    folder = tmp_path_factory.mktemp("junit")
+    data = report_of(folder, [found(code, file, message=text), found("bad-length", file, message=text)])
+    assert_fits(ElementTree.fromstring(data))
+
+
+def test_next_steps_are_few_and_can_be_typed() -> None:
+    steps = NextSteps()
+    for number in range(NEXT_STEPS + 5):
+        steps.note(found("bad-length", f"logs/with space-{number}/00.log"))
+    steps.note(found("old-message-format", "logs/info-0/00.log"))
+    lines = steps.lines()
+    assert lines[0] == "next: kseg recover --mode salvage 'logs/with space-0' (for bad-length)"
+    assert len(lines) == NEXT_STEPS + 1
+    assert lines[-1] == "next: 5 further repairs of other partitions"
+
+
+def test_one_step_for_all_that_it_repairs() -> None:
+    steps = NextSteps()
+    for code in ("bad-length", "crc-mismatch", "bad-length"):
+        steps.note(found(code, "a-0/00.log"))
+    assert steps.lines() == ["next: kseg recover --mode salvage a-0 (for bad-length, crc-mismatch)"]
+
+
+def test_a_report_shows_some_and_counts_all() -> None:
+    shown: list[Finding] = []
+    report = Report(shown.append, ignored=["gap-truncated"])
+    for number in range(SHOWN_PER_FILE + 7):
+        report.add("bad-length", "a", "x", number)
+        report.add("gap-truncated", "a", "x", number)
+    report.more("bad-length", "a", 3)
+    report.more("gap-truncated", "a", 3)
+    report.add("bad-length", "b", "x")
+    assert len(shown) == SHOWN_PER_FILE + 1
+    assert report.totals.errors == SHOWN_PER_FILE + 11
+    assert report.unshown() == [("a", "bad-length", 10)]
+    assert report.unshown() == []

@@ -1,0 +1,182 @@
+"""The pass that rules stand on: its items tile a file, and parts on threads give what one pass gives."""
+
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.kernel import COMPILED
+from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
+from kseg.segment import survey, windows
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, Headers, SegmentSurvey
+
+from .segments import SAMPLES, TESTDATA, entries, sample
+from .test_kernels_agree import mutated
+
+LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
+V2 = b"".join(entries((TESTDATA / SAMPLES["v2"]).read_bytes()))
+
+Flat = list[tuple[Any, ...]]
+
+
+def surveyed(path: Path, level: int, jobs: int = 1, live: bool = False) -> tuple[Flat, int]:
+    """Rows, damage and problems in their order, rows one by one; and where the pass ended."""
+    found: Flat = []
+    with open_source(str(path)) as source:
+        reader = SegmentReader(source, path.suffix == ".kafka", live=live, manner=SegmentSurvey.manner(level))
+        scan = SegmentSurvey(reader, level, jobs)
+        for item in scan:
+            if isinstance(item, Headers):
+                rows = item.rows.tolist()
+                found += (("row", *rows[i : i + BATCH_WIDTH]) for i in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH))
+            elif isinstance(item, Damage):
+                found.append(("damage", item.code, item.position, item.length))
+            else:
+                assert isinstance(item, BatchProblem)
+                found.append(("problem", item.code, item.position, item.size))
+    return sorted(found, key=lambda flat: (place_of(flat)[0], flat[0] == "problem")), scan.position
+
+
+def place_of(flat: tuple[Any, ...]) -> tuple[int, int]:
+    at = 1 if flat[0] == "row" else 2
+    return flat[at + BATCH_POSITION], flat[at + BATCH_SIZE]
+
+
+def assert_tiled(found: Flat, size: int) -> None:
+    at = 0
+    for flat in found:
+        if flat[0] != "problem":
+            position, length = place_of(flat)
+            assert (position, length > 0) == (at, True)
+            at += length
+    assert at == size
+
+
+def real_files() -> list[Path]:
+    found = [*TESTDATA.glob("kafka-*/*/*/*.log"), *TESTDATA.glob("kafka-*/*/*/*.kafka")]
+    found += [*TESTDATA.glob("damaged/*/*/*.log"), *TESTDATA.glob("damaged/*/*/*.kafka")]
+    return sorted(path for path in found if 0 < path.stat().st_size < 200_000)
+
+
+@LEVELS
+def test_items_tile_every_real_file(level: int) -> None:
+    files = real_files()
+    assert len(files) > 60
+    for path in files[:: 1 if COMPILED else 5]:
+        found, position = surveyed(path, level)
+        assert_tiled(found, path.stat().st_size)
+        assert position == path.stat().st_size
+
+
+@pytest.mark.parametrize("level", [FULL, DEEP], ids=["full", "deep"])
+def test_items_are_those_of_the_reader(level: int) -> None:
+    for path in real_files()[:: 3 if COMPILED else 9]:
+        with open_source(str(path)) as source:
+            expected: Flat = []
+            for item in SegmentReader(source, path.suffix == ".kafka"):
+                if isinstance(item, Damage):
+                    expected.append(("damage", item.position, item.length))
+                else:
+                    expected.append(("row", item.position, item.size, item.is_valid))
+        found = []
+        for flat in surveyed(path, level)[0]:
+            if flat[0] == "damage":
+                found.append(("damage", *place_of(flat)))
+            elif flat[0] == "row":
+                found.append(("row", *place_of(flat), bool(flat[1 + BATCH_STATE] & 1)))
+        assert found == expected, path
+
+
+def write(folder: Path, data: bytes) -> Path:
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts and windows of a few batches, so that small files have many of both."""
+    monkeypatch.setattr(survey, "PART_BYTES", 3000)
+    monkeypatch.setattr(windows, "WINDOW_BYTES", 2048)
+
+
+@LEVELS
+def test_parts_on_threads_are_one_pass(level: int, small_parts: None, tmp_path: Path) -> None:
+    path = write(tmp_path, b"".join(sample(name, 3) for name in SAMPLES) * 4)
+    alone, together = surveyed(path, level), surveyed(path, level, jobs=3)
+    assert alone == together
+    assert_tiled(alone[0], path.stat().st_size)
+
+
+def embedding(payload: bytes, count: int) -> bytes:
+    """v0 messages, intact, whose values are whole segments."""
+    import struct
+    import zlib
+
+    made = b""
+    for offset in range(count):
+        body = struct.pack(">bbii", 0, 0, -1, len(payload)) + payload
+        made += struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+    return made
+
+
+@LEVELS
+def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts: None, tmp_path: Path) -> None:
+    data = embedding(sample("v2", 2) * 3, 12)
+    path = write(tmp_path, data)
+    found, position = surveyed(path, level, jobs=3)
+    assert [flat[0] for flat in found] == ["row"] * 12
+    assert position == len(data)
+    assert surveyed(path, level)[0] == found
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 10**6), st.sampled_from([QUICK, FULL, DEEP]), st.booleans())
+def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
+    data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(survey, "PART_BYTES", 1500)
+        patch.setattr(survey, "_SEARCH_BYTES", 700)
+        patch.setattr(windows, "WINDOW_BYTES", 1024)
+        path = write(Path(folder), data)
+        alone, together = surveyed(path, level), surveyed(path, level, jobs=2)
+    assert alone == together
+    assert_tiled(alone[0], len(data))
+
+
+@pytest.mark.parametrize("level", [FULL, DEEP], ids=["full", "deep"])
+def test_a_part_that_was_begun_in_the_wrong_place_is_dropped(level: int, small_parts: None, tmp_path: Path) -> None:
+    """A length that swallows the border of a part makes the parts behind it wrong, not the result."""
+    rng = random.Random(4)
+    batches = entries(V2) * 6
+    data = bytearray(b"".join(batches))
+    at = len(b"".join(batches[: len(batches) // 3]))
+    data[at + 8 : at + 12] = rng.randrange(5000, 9000).to_bytes(4, "big")
+    path = write(tmp_path, bytes(data))
+    assert surveyed(path, level, jobs=4) == surveyed(path, level)
+
+
+def test_a_live_tail_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, V2[:-5])
+    found, position = surveyed(path, FULL, live=True)
+    assert {flat[0] for flat in found} == {"row"}
+    assert position == sum(place_of(flat)[1] for flat in found) < len(V2) - 5
+
+
+def test_levels_look_as_deep_as_they_say(tmp_path: Path) -> None:
+    """A wrong checksum is seen from full on, what a right one covers at deep only."""
+    case = next((TESTDATA / "damaged").glob("4.3.1-crcok-gzip-payload-garbage/dgzip-0/*.log"))
+    kinds = [{flat[0] for flat in surveyed(case, level)[0]} for level in (QUICK, FULL, DEEP)]
+    assert kinds == [{"row"}, {"row"}, {"row", "problem"}]
+    flipped = bytearray(V2)
+    flipped[len(entries(V2)[0]) - 1] ^= 1
+    path = write(tmp_path, bytes(flipped))
+    first = [surveyed(path, level)[0][0][1 + BATCH_STATE] & 1 for level in (QUICK, FULL, DEEP)]
+    assert first == [1, 0, 0]

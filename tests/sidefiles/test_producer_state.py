@@ -1,0 +1,298 @@
+"""The replay of producers: against the files of real brokers, and against a model written after Kafka's words."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from real_files import TESTDATA
+
+from kseg.formats.rows import int64s
+from kseg.kernel import producers as kernel
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.segment.files import list_segments
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.sidefiles import producer_state
+from kseg.sidefiles.producer_snapshot import (
+    ProducerSnapshot,
+    ProducerStateEntry,
+    build_producer_snapshot,
+    order_as_broker,
+)
+from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2, Abort, ProducerStates
+from kseg.sidefiles.transaction_index import build_transaction_index
+
+NEW = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
+CLIENT = TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0"
+OFFSETS = TESTDATA / "kafka-4.3.1" / "internal" / "__consumer_offsets-1"
+
+
+def headers_of(partition: Path) -> list[tuple[int, list[Headers]]]:
+    """(base offset, headers) of each segment."""
+    found = []
+    for file in list_segments(str(partition)):
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, False, file.base_offset or 0, manner=SegmentSurvey.manner(FULL))
+            items = [item for item in SegmentSurvey(reader, FULL) if isinstance(item, Headers)]
+        found.append((file.base_offset or 0, items))
+    return found
+
+
+def replayed(partition: Path, until: int | None = None) -> tuple[ProducerStates, dict[int, list[Abort]]]:
+    """The state below an offset, and the aborted transactions by segment."""
+    states = ProducerStates()
+    aborts: dict[int, list[Abort]] = {}
+    for base, items in headers_of(partition):
+        for item in items:
+            stopped, events, found = states.replay(item.rows, item.count, until=until)
+            assert events == []
+            aborts.setdefault(base, []).extend(found)
+            if stopped < item.count:
+                return states, aborts
+    return states, aborts
+
+
+SNAPSHOTS = [
+    *((path, FORM_2) for path in [*NEW.glob("*.snapshot"), *CLIENT.glob("*.snapshot")]),
+    *((path, FORM_1) for path in (TESTDATA / "kafka-1.1.1" / "txn").glob("*/*.snapshot")),
+    *((path, FORM_0_11) for path in (TESTDATA / "kafka-0.11.0.3" / "txn" / "txn-timeout-0").glob("*.snapshot")),
+]
+
+
+@pytest.mark.parametrize(("path", "form"), SNAPSHOTS, ids=lambda value: getattr(value, "name", ""))
+def test_a_snapshot_is_written_as_its_broker_wrote_it(path: Path, form: int) -> None:
+    """To the byte; a producer that the broker had forgotten may be missing in its file."""
+    written = path.read_bytes()
+    kept = {entry.producer_id for entry in ProducerSnapshot(written)}
+    states, _ = replayed(path.parent, int(path.stem))
+    entries = [entry for entry in states.entries(form) if entry.producer_id in kept]
+    assert kept
+    assert sorted(entries) == sorted(ProducerSnapshot(written))
+    if form == FORM_2:
+        assert build_producer_snapshot(order_as_broker(entries)) == written
+
+
+@pytest.mark.parametrize("partition", [NEW, CLIENT, OFFSETS], ids=lambda path: path.name)
+def test_a_transaction_index_is_written_as_its_broker_wrote_it(partition: Path) -> None:
+    _, aborts = replayed(partition)
+    files = {base: partition / f"{base:020}.txnindex" for base in aborts}
+    assert any(path.exists() for path in files.values())
+    for base, path in files.items():
+        built = build_transaction_index(abort.entry for abort in aborts[base] if abort.entry)
+        assert built == (path.read_bytes() if path.exists() else b"")
+
+
+@pytest.mark.parametrize("offset", [55, 58, 106, 154])
+def test_a_replay_goes_on_from_a_snapshot(offset: int) -> None:
+    """As a broker does it: the same state and the same entries as of a replay from the beginning."""
+    states = ProducerStates(ProducerSnapshot((NEW / f"{offset:020}.snapshot").read_bytes()))
+    aborts = []
+    for base, items in headers_of(NEW):
+        for item in items if base >= offset else []:
+            aborts += states.replay(item.rows, item.count)[2]
+    whole, expected = replayed(NEW)
+    later = [abort for base, found in expected.items() if base >= offset for abort in found]
+    assert sorted(states.entries()) == sorted(whole.entries())
+    assert [abort.entry for abort in aborts] == [abort.entry for abort in later]
+
+
+def test_a_table_that_grows_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of([data(offset, offset % 300, 0, offset // 300, 1, False, 5) for offset in range(900)])
+    states = ProducerStates()
+    assert states.replay(rows, 900) == (900, [], [])
+    assert [entry.producer_id for entry in states.entries()] == list(range(300))
+    assert {entry.last_sequence for entry in states.entries()} == {2}
+    monkeypatch.setattr(producer_state, "MAX_PRODUCERS", 64)
+    states = ProducerStates()
+    assert states.replay(rows, 900)[0] == 900
+    assert (len(states), states.is_full, states.is_complete) == (64, True, False)
+    assert len(ProducerStates(ProducerStateEntry(i, 0, 0, 0, 0, 0, 0, -1) for i in range(100))) == 64
+
+
+def test_ids_that_collide_elsewhere_are_found_soon() -> None:
+    """Ids that agree in their lower or upper bits; the search may not become one through all of them."""
+    count = 20_000
+    rows = rows_of([data(i, i << 40, 0, 0, 1, False, 5) for i in range(count)])
+    states = ProducerStates()
+    states.replay(rows, count)
+    slots = states._slots.tolist()
+    runs = "".join("x" if slot else " " for slot in slots).split()
+    assert len(states) == count
+    assert max(map(len, runs)) < 1000
+
+
+def test_more_aborts_and_events_than_fit_one_call() -> None:
+    batches = []
+    for i in range(2000):
+        batches += [data(2 * i, 1, 0, i + 5 * (i % 2), 1, True, 5), end(2 * i + 1, 1, 0, 0, False, 5)]
+    states = ProducerStates(limit=10)
+    stopped, events, aborts = states.replay(rows_of(batches), 4000)
+    assert (stopped, len(events), len(aborts)) == (4000, 10, 2000)
+    assert states.count_of(kernel.SEQUENCE) == 1999
+    states.begin()
+    assert states.count_of(kernel.SEQUENCE) == 0
+
+
+def test_it_stops_before_an_offset() -> None:
+    rows = rows_of([data(0, 1, 0, 0, 5, False, 5), data(5, 1, 0, 5, 5, False, 5), data(10, 1, 0, 10, 1, False, 5)])
+    for until, row in ((0, 0), (3, 0), (5, 1), (7, 1), (10, 2), (11, 3), (None, 3)):
+        assert ProducerStates().replay(rows, 3, until=until)[0] == row
+    states = ProducerStates()
+    states.replay(rows, 3, until=5)
+    assert states.next_offset == 5
+    assert states.replay(rows, 3, 1) == (3, [], [])
+
+
+# A model: what ProducerStateManager keeps, in dictionaries.
+
+
+def data(
+    first: int, producer_id: int, epoch: int, sequence: int, count: int, transactional: bool, timestamp: int
+) -> dict[int, int]:
+    return {
+        BATCH_FIRST_OFFSET: first, BATCH_LAST_OFFSET: first + count - 1, BATCH_ATTRIBUTES: 16 * transactional,
+        BATCH_PRODUCER_ID: producer_id, BATCH_PRODUCER_EPOCH: epoch, BATCH_BASE_SEQUENCE: sequence,
+        BATCH_COUNT: count, BATCH_MAX_TIMESTAMP: timestamp, BATCH_MARKER: -1, BATCH_COORDINATOR_EPOCH: -1,
+    }  # fmt: skip
+
+
+def end(first: int, producer_id: int, epoch: int, coordinator: int, commits: bool, timestamp: int) -> dict[int, int]:
+    return {
+        **data(first, producer_id, epoch, -1, 1, True, timestamp), BATCH_ATTRIBUTES: 48, BATCH_MARKER: int(commits),
+        BATCH_COORDINATOR_EPOCH: coordinator,
+    }  # fmt: skip
+
+
+def rows_of(batches: list[dict[int, int]]) -> memoryview:
+    rows = int64s(len(batches) * BATCH_WIDTH)
+    for i, fields in enumerate(batches):
+        for column, value in {BATCH_MAGIC: 2, BATCH_STATE: 1, **fields}.items():
+            rows[i * BATCH_WIDTH + column] = value
+    return rows
+
+
+class Model:
+    def __init__(self) -> None:
+        self.entries: dict[int, list[int]] = {}
+        self.open: dict[int, int] = {}
+        self.aborted: list[tuple[int, int, int, int]] = []
+
+    def take(self, batch: dict[int, int]) -> None:
+        producer_id, first = batch[BATCH_PRODUCER_ID], batch[BATCH_FIRST_OFFSET]
+        entry = self.entries.setdefault(producer_id, [-1, -1, -1, 0, -1, -1, -1])
+        if batch[BATCH_MARKER] < 0:
+            sequence, delta = batch[BATCH_BASE_SEQUENCE], batch[BATCH_LAST_OFFSET] - first
+            entry[:5] = [
+                batch[BATCH_PRODUCER_EPOCH], -1 if sequence < 0 else (sequence + delta) % (1 << 31),
+                batch[BATCH_LAST_OFFSET], delta, batch[BATCH_MAX_TIMESTAMP],
+            ]  # fmt: skip
+            if batch[BATCH_ATTRIBUTES] & 16:
+                self.open.setdefault(producer_id, first)
+        else:
+            if batch[BATCH_MARKER] == 0:
+                others = [offset for other, offset in self.open.items() if other != producer_id]
+                stable = min(others, default=first + 1)
+                self.aborted.append((producer_id, self.open.get(producer_id, -1), first, stable))
+            self.open.pop(producer_id, None)
+            if entry[0] != batch[BATCH_PRODUCER_EPOCH]:
+                entry[:4] = [batch[BATCH_PRODUCER_EPOCH], -1, -1, 0]
+            entry[4:6] = [batch[BATCH_MAX_TIMESTAMP], batch[BATCH_COORDINATOR_EPOCH]]
+
+    def states(self) -> list[tuple[int, ...]]:
+        return [(who, *entry[:6], self.open.get(who, -1)) for who, entry in self.entries.items()]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[dict[int, int]]:
+    """Batches of a few producers at rising offsets, in whatever order."""
+    found, offset = [], draw(st.integers(0, 5))
+    for _ in range(draw(st.integers(0, 60))):
+        who, epoch, stamp = draw(st.integers(0, 5)), draw(st.integers(0, 2)), draw(st.integers(-1, 1 << 40))
+        if draw(st.booleans()):
+            count = draw(st.integers(1, 4))
+            sequence = draw(st.sampled_from([-1, 0, 1, 7, (1 << 31) - 2]))
+            found.append(data(offset, who, epoch, sequence, count, draw(st.booleans()), stamp))
+            offset += count
+        else:
+            found.append(end(offset, who, epoch, draw(st.integers(0, 2)), draw(st.booleans()), stamp))
+            offset += 1
+        offset += draw(st.sampled_from([0, 0, 0, 3]))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches=logs(), step=st.integers(1, 20))
+def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: int) -> None:
+    """Whatever the calls that the rows are spread over."""
+    model, states, aborts = Model(), ProducerStates(), []
+    for at in range(0, len(batches), step):
+        part = batches[at : at + step]
+        aborts += states.replay(rows_of(part), len(part))[2]
+        for batch in part:
+            model.take(batch)
+    assert list(map(tuple, states.entries())) == model.states()
+    assert [abort[:4] for abort in aborts] == model.aborted
+    assert [(found.first_offset, found.producer_id) for found in states.ongoing()] == sorted(
+        (offset, who) for who, offset in model.open.items()
+    )
+    assert states.open_count == len(model.open)
+    snapshot = build_producer_snapshot(states.entries())
+    assert list(states.differing(ProducerSnapshot(snapshot), snapshot)) == []
+    assert states.open_in_snapshot == len(model.open)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_rows_raise(data: st.DataObject) -> None:
+    """Any numbers at all in the rows."""
+    count = data.draw(st.integers(0, 30))
+    numbers = st.sampled_from([0, 1, 2, -1, 7, 16, 48, 1 << 31, (1 << 63) - 1, -(1 << 63)]) | st.integers(0, 40)
+    values = data.draw(st.lists(numbers, min_size=count * BATCH_WIDTH, max_size=count * BATCH_WIDTH))
+    rows = memoryview(bytearray(struct.pack(f"{len(values)}q", *values))).cast("q")
+    states = ProducerStates()
+    assert states.replay(rows, count)[0] == count
+    assert len(list(states.entries())) == len(states)
+    assert len(list(states.ongoing())) == states.open_count
+
+
+def test_damage_makes_open_transactions_uncertain() -> None:
+    states = ProducerStates()
+    states.replay(rows_of([data(0, 1, 0, 0, 1, True, 5)]), 1)
+    assert [found.is_certain for found in states.ongoing()] == [True]
+    states.tell_damage()
+    assert [found.is_certain for found in states.ongoing()] == [False]
+    states.replay(rows_of([data(3, 2, 0, 0, 1, True, 5)]), 1)
+    assert [found.is_certain for found in states.ongoing()] == [False, True]
+    assert not states.is_complete
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: kernel.replay(int64s(15), 0, 1, s._entries, s._slots, s.state, s._events, s._aborts),
+        lambda s: kernel.replay(int64s(16), -1, 1, s._entries, s._slots, s.state, s._events, s._aborts),
+        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(16), s.state, s._events, s._aborts),
+        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(33), s.state, s._events, s._aborts),
+    ],
+)
+def test_buffers_that_are_too_short_are_refused(call: Any) -> None:
+    with pytest.raises(ValueError):
+        call(ProducerStates())

@@ -1,0 +1,188 @@
+"""Partitions on several processes: the same findings in the same order, whatever happens to the processes."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
+
+from kseg.errors import KsegError
+from kseg.segment.survey import FULL
+from kseg.verify import verification
+from kseg.verify.broker_state import BrokerState
+from kseg.verify.processes import judge_together
+from kseg.verify.report import Finding, Report
+from kseg.verify.verification import Outcome, Settings, Task
+
+TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
+SETTINGS = Settings(FULL, NOW_MS, 3)
+
+
+def damaged(tmp_path: Path, partitions: int) -> Path:
+    """A log directory with a damaged batch in each of its partitions."""
+    logs = copied(tmp_path)
+    path = logs / "dplain-0" / f"{46:020}.log"
+    data = bytearray(path.read_bytes())
+    data[9400] ^= 1
+    path.write_bytes(data)
+    for number in range(1, partitions):
+        shutil.copytree(logs / "dplain-0", logs / f"dplain-{number}")
+    return logs
+
+
+def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[Outcome]:
+    report = Report(([] if shown is None else shown).append)
+    return list(judge_together(tasks, SETTINGS, report, lambda _: None))
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes are started as soon as there is anything to do for them."""
+    monkeypatch.setattr(verification, "ALONE_SECONDS", -1.0)
+    monkeypatch.setattr(verification, "_is_worth_more", lambda _seconds, _done, _left: True)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_findings_and_totals_are_those_of_one_process(tmp_path: Path) -> None:
+    logs = damaged(tmp_path, 21)
+    alone = one_process(logs)
+    unshown = alone.report.unshown()
+    for jobs in (2, 3):
+        found = check(logs, jobs=jobs)
+        assert found.findings == alone.findings
+        assert found.report.totals == alone.report.totals
+        assert found.report.unshown() == unshown
+    assert alone.report.totals.codes["crc-mismatch"] == 21
+
+
+def one_process(logs: Path) -> Checked:
+    return check(logs, jobs=1)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_topic_ids_come_back_from_processes(tmp_path: Path) -> None:
+    logs = damaged(tmp_path, 3)
+    shutil.copytree(REAL / "dplain-0", logs / "ghost-0")
+    assert check(logs, jobs=2).codes.count("topic-id-mismatch") == 4
+
+
+def test_outcomes_keep_the_order_of_the_tasks() -> None:
+    many = TASKS * 30
+    outcomes = together(many)
+    assert [outcome.directory for outcome in outcomes] == [task.directory for task in many]
+
+
+def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
+    """A segment of one byte between two intact batches, again and again: hundreds of findings a partition."""
+    batch = (TESTDATA / "speed" / "tiny.log").read_bytes()
+    size = 12 + int.from_bytes(batch[8:12], "big")
+    folders = []
+    for number in range(6):
+        folder = tmp_path / f"t-{number}"
+        folder.mkdir()
+        for base in range(40):
+            damaged = b"".join(
+                bytes(8)[:-1] + bytes([i]) + batch[8:size] + b"\xff" * 40 for i in range(base, base + 20)
+            )
+            (folder / f"{base:020}.log").write_bytes(damaged)
+        folders.append(Task(str(folder), BrokerState()))
+    shown: list[Finding] = []
+    outcomes = together(folders, shown)
+    assert len(shown) > 3000
+    numbers = [Path(finding.file).relative_to(tmp_path).parts[0] for finding in shown]
+    assert numbers == sorted(numbers)
+    assert len(outcomes) == 6
+
+
+def test_progress_is_told_of_all_bytes() -> None:
+    told: list[int] = []
+    outcomes = list(judge_together(TASKS, SETTINGS, Report(lambda _: None), told.append))
+    assert sum(told) == sum(outcome.totals.bytes for outcome in outcomes) > 0
+
+
+def test_a_partition_that_cannot_be_read_is_told_and_the_others_judged(tmp_path: Path) -> None:
+    gone = Task(str(tmp_path / "gone-0"), BrokerState())
+    outcomes = together([TASKS[0], gone, TASKS[1]])
+    assert [outcome.failure is None for outcome in outcomes] == [True, False, True]
+    assert "gone-0" in (outcomes[1].failure or "")
+
+
+def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_arguments: object) -> Outcome:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    monkeypatch.setattr("kseg.verify.processes.judge_task", killed)
+    if sys.platform != "linux":
+        pytest.skip("only a forked process sees the change")
+    with pytest.raises(KsegError, match="ended before it was done"):
+        together(TASKS)
+
+
+def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> Outcome:
+        raise ZeroDivisionError("in a process")
+
+    monkeypatch.setattr("kseg.verify.processes.judge_task", broken)
+    if sys.platform != "linux":
+        pytest.skip("only a forked process sees the change")
+    with pytest.raises(ZeroDivisionError, match="in a process"):
+        together(TASKS)
+
+
+def test_processes_end_with_whoever_stops_asking() -> None:
+    outcomes = judge_together(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None), lambda _: None)
+    next(outcomes)
+    began = time.monotonic()
+    outcomes.close()  # type: ignore[attr-defined]
+    assert time.monotonic() >= began
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+INTERRUPTED = """
+import os, signal, sys
+from kseg.cli import verify as cli
+from kseg.cli.main import run
+from kseg.verify import verification
+
+verification._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
+shown = 0
+make = cli.printer_of
+def printer_of(*arguments):
+    printer = make(*arguments)
+    show = printer.show
+    def count(finding):
+        global shown
+        show(finding)
+        shown += 1
+        if shown == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+    printer.show = count
+    return printer
+cli.printer_of = printer_of
+run(["verify", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_interrupted_check_tells_what_it_has_found(tmp_path: Path, form: str, jobs: str) -> None:
+    logs = damaged(tmp_path, 9)
+    command = [sys.executable, "-c", INTERRUPTED, "--jobs", jobs, "--format", form, str(logs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=TESTDATA.parent)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    findings = [line for line in done.stdout.splitlines() if "dplain" in line]
+    assert len(findings) == 6, done.stdout
+    assert "crc-mismatch" in findings[2]
+    if form == "json":
+        assert '"errors":6,"warnings":0,"infos":1,"ok":false' in done.stdout.splitlines()[-1]
+    else:
+        assert "errors: 6, warnings: 0, infos: 1" in done.stderr

@@ -17,6 +17,7 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 COMMANDS = {
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
     "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
+    "undo": "Put the last change back, list changes, or free what they keep.",
 }
 
 

@@ -55,7 +55,7 @@ def command(**options: Any) -> int:
 class RecoverWork:
     """Makes the plans of one run."""
 
-    root_names = CHECKPOINTS
+    root_names: tuple[str, ...] = CHECKPOINTS
     damage_remains = False
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:

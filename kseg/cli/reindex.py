@@ -42,7 +42,7 @@ class ReindexWork:
     """Makes the plans of one run."""
 
     command = "reindex"
-    root_names = ()
+    root_names: tuple[str, ...] = ()
     damage_remains = False
 
     def __init__(self, options: dict[str, Any]) -> None:

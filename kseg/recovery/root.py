@@ -36,7 +36,7 @@ class Root:
             root.offsets[name] = {}
             if (file := known.get(name)) is None:
                 continue
-            found = {}
+            found: dict[tuple[str, int], int] = {}
             for item in read_offset_checkpoint(file.content):
                 if isinstance(item, SideFileProblem):
                     root.unreadable[name] = item.message

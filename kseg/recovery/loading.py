@@ -154,7 +154,8 @@ class PartitionLoad:
                     self._recover(segment)
                 elif self._is_left_empty(segment):
                     self._reindex(segment)
-                self.segments[base] = segment
+                if segment.log in workspace:
+                    self.segments.setdefault(base, segment)
         self.segments = dict(sorted(self.segments.items()))
 
     def _is_sane(self, segment: BrokerSegment) -> bool:

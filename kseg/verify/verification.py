@@ -31,6 +31,7 @@ from kseg.verify.leftovers import LeftoverRule
 from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory, state_by_name
 from kseg.verify.metadata_log import MetadataLogRule
 from kseg.verify.partition import Partition, judge_segments
+from kseg.verify.pending import PendingChangeRule
 from kseg.verify.producers import ProducerRule
 from kseg.verify.report import Report, Totals
 from kseg.verify.rule import Rule
@@ -39,7 +40,7 @@ from kseg.verify.topic_ids import TopicIdRule
 
 RULES: tuple[type[Rule], ...] = (
     BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
-    MetadataLogRule,
+    MetadataLogRule, PendingChangeRule,
 )  # fmt: skip
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
 

@@ -3,6 +3,13 @@
 from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, SALVAGE, WARNING, Kind
 
 DIRECTORY_KINDS: dict[str, Kind] = {
+    # What kseg itself has left
+    "pending-change": Kind(
+        WARNING,
+        "A command of kseg was interrupted in this partition.",
+        "The next command that changes the partition completes it, or takes back what never began; so does kseg undo.",
+        "kseg undo --list",
+    ),
     # The log directory and its own files
     "broker-would-not-start": Kind(
         ERROR,

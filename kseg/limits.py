@@ -37,6 +37,9 @@ WINDOW_BYTES = 1 << 20
 SEARCH_BYTES = 16 << 20
 """Bytes searched for an intact batch between two looks at signals and at the size of the file."""
 
+MAX_ROOT_FILE_BYTES = 64 << 20
+"""A checkpoint of a log directory: some 40 bytes a partition, so more than a million of them."""
+
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""
 

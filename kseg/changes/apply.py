@@ -2,8 +2,8 @@
 
 1. Prepare: new content is staged, and what will go is kept, all in the change's own folder. Stopped here, nothing has
    changed; the folder is removed by the next `settle`.
-2. Commit: the manifest appears. From here on the change is rolled forward.
-3. Steps: each does nothing where it is already done, as it knows the files by inode, size and time.
+2. Commit: the folder gets its name. From here on the change is rolled forward, or undone.
+3. Steps: each does nothing where it is already done, as files are known by inode.
 4. The manifest says done.
 
 A file that is neither as the plan saw it nor as a step leaves it was changed by someone else: then nothing is touched.
@@ -11,20 +11,22 @@ A file that is neither as the plan saw it nor as a step leaves it was changed by
 
 import errno
 import os
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 
 from kseg.changes import quarantine
-from kseg.changes.disk import Disk
-from kseg.changes.plan import CREATE, DELETE, RENAME, REPLACE, TRUNCATE, Plan, Seen, Step, seen
-from kseg.changes.quarantine import Change
+from kseg.changes.course import ChangedSinceError, Course
+from kseg.changes.disk import Disk, open_to_read, open_to_write
+from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, seen
 from kseg.errors import KsegError, StoppedHalfwayError
 
-MARGIN_BYTES = 1 << 20
-
-
-class ChangedSinceError(KsegError):
-    """A file is not as it was when the plan was made, or when the change was begun."""
+MARGIN_BYTES = 64 << 10
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,139 +37,246 @@ class Keeping:
     elsewhere: str | None = None
 
 
-def apply(plan: Plan, command: str, keeping: Keeping | None = None, disk: Disk | None = None) -> Change | None:
-    """Carries a plan out; None where there is nothing to do. The caller holds the lock.
+def apply(
+    plan: Plan,
+    command: str,
+    keeping: Keeping | None = None,
+    disk: Disk | None = None,
+    group: str = "",
+    undoes: int = 0,
+) -> Change | None:
+    """Carries a plan out; None where there is nothing to do. The caller holds the lock and has called `settle`.
 
-    Raises ChangedSinceError or KsegError where nothing was changed, StoppedHalfwayError where `settle` has to go on.
+    ``group``: the change of a log directory that this is part of; then its folder stays, even if nothing is kept.
+    Raises KsegError where nothing was changed, StoppedHalfwayError where `settle` has to go on.
     """
     if not plan:
         return None
-    keeping, disk = keeping or Keeping(), disk or Disk()
-    change = quarantine.new_change(plan, command, time.time_ns() // 1_000_000, keeping.elsewhere, keeping.keeps)
+    disk = disk or Disk()
+    change = _begin(plan, command, keeping or Keeping(), disk, group, undoes)
     try:
-        check_room(plan, keeping)
-        _prepare(change, plan, disk)
+        roll_forward(change, disk)
+    except ChangedSinceError as error:
+        raise StoppedHalfwayError(f"{error}; stopped half-way") from error
+    return change
+
+
+def _begin(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int) -> Change:
+    """A change that is committed; no step is taken. Raises KsegError."""
+    directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
+    quarantine.check_folder(directory)
+    number = quarantine.next_number(directory)
+    folder = os.path.join(quarantine.folder_of(directory), f"{number}{quarantine.PREPARING}")
+    kept = ""
+    if keeping.keeps:
+        kept = os.path.join(folder, KEPT)
+        if keeping.elsewhere:
+            kept = kept_elsewhere(keeping.elsewhere, directory, number, time_ms)
+    change = new_change(plan, command, time_ms, number, folder, kept)
+    change.group, change.undoes = group, undoes
+    check_room(plan, keeping)
+    try:
+        _make_own_folder(change, disk)
     except OSError as error:
-        _drop(change, disk)
-        raise KsegError(f"{plan.directory}: nothing was changed: {error.strerror or error}") from error
-    except KsegError:
-        _drop(change, disk)
+        raise KsegError(f"{plan.directory}: nothing was changed: {_said(error)}") from error
+    try:
+        _prepare(change, plan, disk)
+        _commit(change, disk)
+    except BaseException as error:
+        told = _drop(change, disk)
+        if isinstance(error, OSError):
+            raise KsegError(f"{plan.directory}: nothing was changed: {_said(error)}{told}") from error
+        if isinstance(error, KsegError):
+            raise type(error)(f"{error}; nothing was changed{told}") from error
         raise
-    roll_forward(change, disk)
     return change
 
 
 def check_room(plan: Plan, keeping: Keeping) -> None:
-    """Raises KsegError where the file system has not the room that the plan takes at its peak."""
-    status = os.statvfs(plan.directory)
-    free = status.f_bavail * status.f_frsize
-    needed = plan.peak_bytes(links=keeping.elsewhere is None) + MARGIN_BYTES
-    if free < needed:
-        raise KsegError(f"{plan.directory}: {needed} bytes of room are needed, {free} are free; nothing was changed")
+    """Raises KsegError where a file system has not the room that the plan takes at its peak."""
+    needed = plan.peak_bytes(links=not keeping.elsewhere, keeps=keeping.keeps)
+    check_free(plan.directory, needed)
+    if keeping.keeps and keeping.elsewhere:
+        place = os.path.abspath(keeping.elsewhere)
+        place = place if os.path.isdir(place) else os.path.dirname(place)
+        if not os.path.isdir(place):
+            raise KsegError(f"{place}: is no directory; nothing was changed")
+        same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
+        kept = sum(step.freed_bytes for step in plan.steps if not same or step.action == TRUNCATE)
+        check_free(place, kept + needed * same)
+
+
+def check_free(place: str, needed: int) -> None:
+    """Raises KsegError where a file system has not that room."""
+    try:
+        status = os.statvfs(place)
+    except OSError as error:
+        raise KsegError(f"{place}: {error.strerror}; nothing was changed") from error
+    blocks = status.f_bfree if hasattr(os, "geteuid") and os.geteuid() == 0 else status.f_bavail
+    free = blocks * status.f_frsize
+    if free < needed + MARGIN_BYTES:
+        raise KsegError(
+            f"{place}: {needed + MARGIN_BYTES} bytes of room are needed, {free} are free; nothing was changed"
+        )
+
+
+def _make_own_folder(change: Change, disk: Disk) -> None:
+    """From here on the change may remove its folder: nobody else has made it. Raises OSError, KsegError."""
+    inside = quarantine.folder_of(change.directory)
+    if not os.path.lexists(inside):
+        disk.make_directory(inside)
+    try:
+        disk.make_directory(change.folder)
+    except FileExistsError as error:
+        raise KsegError(f"{change.folder}: another kseg is at work here; nothing was changed") from error
+    except OSError:
+        quarantine.remove_if_empty(inside, disk)
+        raise
 
 
 def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
-    """Everything up to the manifest. Raises OSError, or ChangedSinceError."""
-    disk.make_directory(os.path.join(change.folder, "new"))
+    """Everything up to the commit. Raises OSError, or ChangedSinceError."""
+    directory = change.directory
+    for path in (quarantine.folder_of(directory), change.folder):
+        _take_after(path, directory, disk, as_directory=True)
+    disk.sync_directory(directory)
+    new = os.path.join(change.folder, "new")
+    _make_folder(new, directory, disk)
+    if change.kept and not change.is_kept_inside:
+        write_change(change, disk)  # so that the place elsewhere is found if this stops here
+        place = os.path.dirname(change.kept)
+        if not os.path.lexists(place):
+            disk.make_directory(place)
+            disk.sync_directory(os.path.dirname(place))
     if change.kept:
-        disk.make_directory(change.kept)
+        _make_folder(change.kept, directory, disk)
+        disk.sync_directory(os.path.dirname(change.kept))
+    Course(change).check_initial()
     for k, step in enumerate(change.steps):
-        if step.before != seen(change.path(step.file)) and not _is_made_before(change.steps, k):
-            raise ChangedSinceError(f"{change.path(step.file)}: has changed since it was looked at; nothing was done")
-        if step.pieces or step.action in (REPLACE, CREATE):
-            _stage(change, plan, k, step, disk)
-        if change.kept:
-            _keep(change, k, step, disk)
-    disk.sync_directory(os.path.join(change.folder, "new"))
+        if step.origin:
+            _check_may_go(change.path(step.origin), step.action == TRUNCATE)
+        if step.makes or step.action == EXTEND:
+            _stage(change, plan, k, disk)
+        if change.kept and step.is_kept:
+            _keep(change, k, disk)
+    disk.sync_directory(new)
     if change.kept:
         disk.sync_directory(change.kept)
-    disk.sync_directory(change.folder)
+
+
+def _make_folder(path: str, model: str, disk: Disk) -> None:
+    """A folder of the partition's owner: a broker removes it together with a topic."""
+    disk.make_directory(path)
+    _take_after(path, model, disk, as_directory=True)
+
+
+def _check_may_go(path: str, is_cut: bool) -> None:
+    """Raises OSError now where a step would fail later: a file that must not be written, or not even removed."""
+    try:
+        os.close(open_to_write(path))
+    except OSError as error:
+        if is_cut or error.errno == errno.EPERM:  # read-only files may be removed, immutable ones may not
+            raise
+
+
+def _commit(change: Change, disk: Disk) -> None:
+    change.state = COMMITTED
+    write_change(change, disk)
+    folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
+    disk.rename(change.folder, folder)
+    change.move_to(folder)
     disk.sync_directory(quarantine.folder_of(change.directory))
-    disk.sync_directory(change.directory)
-    quarantine.write_change(change, disk)
 
 
-def _is_made_before(steps: list[Step], k: int) -> bool:
-    """Whether the file of step k is taken away or made by an earlier one."""
-    return any(steps[k].file in (step.file, step.target) for step in steps[:k])
-
-
-def _stage(change: Change, plan: Plan, k: int, step: Step, disk: Disk) -> None:
-    mode = _mode_of(change.path(step.file))
-    target = os.open(change.new(k), os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
-    try:
-        for piece in step.pieces:
-            if isinstance(piece, bytes):
-                disk.write(target, piece)
-                continue
-            source = os.open(os.path.join(plan.directory, piece.file), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try:
-                disk.copy_range(source, piece.position, piece.length, target)
-            finally:
-                os.close(source)
-        _take_owner(target, change.path(step.file), change.directory)
-        os.fsync(target)
-    finally:
-        os.close(target)
-
-
-def _mode_of(path: str) -> int:
-    try:
-        return os.stat(path).st_mode & 0o777
-    except FileNotFoundError:
-        return 0o644
-
-
-def _take_owner(descriptor: int, path: str, directory: str) -> None:
-    """New files belong to whom the old one, or the directory, belongs to: the broker has to open them."""
-    try:
-        model = os.stat(path)
-    except FileNotFoundError:
-        model = os.stat(directory)
-    own = os.fstat(descriptor)
-    if (own.st_uid, own.st_gid) != (model.st_uid, model.st_gid) and hasattr(os, "fchown"):
+def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
+    """Puts the new content of step k beside the files, synced, with owner and mode of what it replaces."""
+    step, path = change.steps[k], change.new(k)
+    if step.source:
+        disk.link_or_copy(step.source, path)
+        if os.stat(path).st_uid != os.stat(change.directory).st_uid and os.stat(path).st_nlink == 1:
+            _take_after(path, change.directory, disk)  # a copy from where files have no owners
+    else:
+        model = change.path(step.origin) if step.origin else change.directory
+        target = disk.create(path)
         try:
-            os.fchown(descriptor, model.st_uid, model.st_gid)
-        except PermissionError as error:
-            raise KsegError(f"{path}: a file of this owner cannot be made: run kseg as the broker's user") from error
-
-
-def _keep(change: Change, k: int, step: Step, disk: Disk) -> None:
-    """Keeps what step k takes away, and notes its digests."""
-    path = change.path(step.file)
-    if step.before is None or step.action in (CREATE, RENAME):
-        return
-    change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
-    if step.action != TRUNCATE:
-        disk.keep(path, change.old(k))
-        return
-    source = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    try:
-        target = os.open(change.old(k), os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            disk.copy_range(source, step.size, step.before.size - step.size, target)
-            os.fsync(target)
+            for piece in step.pieces:
+                if isinstance(piece, bytes):
+                    disk.write(target, piece)
+                else:
+                    _copy_piece(os.path.join(plan.directory, piece.file), piece.position, piece.length, target, disk)
+            _take_after(path, model, disk)
+            if step.origin:
+                disk.copy_attributes(model, path)
+            disk.sync(target)
         finally:
             os.close(target)
+    made = seen(path)
+    if made is None:
+        raise OSError(errno.EIO, "what was written is not there")
+    if step.action != EXTEND:
+        change.made[k] = made
+
+
+def _copy_piece(path: str, position: int, length: int, target: int, disk: Disk) -> None:
+    source = open_to_read(path)
+    try:
+        disk.copy_range(source, position, length, target)
     finally:
         os.close(source)
 
 
-def _drop(change: Change, disk: Disk) -> None:
-    """Removes what was prepared for a change that did not begin."""
-    if change.kept and os.path.isdir(change.kept):
-        disk.remove_tree(change.kept)
-    if os.path.isdir(change.folder):
-        disk.remove_tree(change.folder)
-    _remove_if_empty(quarantine.folder_of(change.directory))
-
-
-def _remove_if_empty(path: str) -> None:
+def _take_after(path: str, model: str, disk: Disk, as_directory: bool = False) -> None:
     try:
-        os.rmdir(path)
+        disk.take_after(path, model, as_directory)
+    except PermissionError as error:
+        raise KsegError(f"{model}: its owner cannot be given to new files: run kseg as the broker's user") from error
+
+
+def _keep(change: Change, k: int, disk: Disk) -> None:
+    """Keeps what step k takes away, and notes the digests of what it removes."""
+    step = change.steps[k]
+    path, kept = change.path(step.origin), change.old(k)
+    change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
+    if step.action != TRUNCATE:
+        disk.link_or_copy(path, kept)
+        return
+    if step.before is None:
+        return
+    target = disk.create(kept)
+    try:
+        _copy_piece(path, step.size, step.before.size - step.size, target, disk)
+        disk.sync(target)
+    finally:
+        os.close(target)
+
+
+def _drop(change: Change, disk: Disk) -> str:
+    """Removes what was prepared for a change that did not begin; a remark where that cannot be done now."""
+    try:
+        if change.kept and not change.is_kept_inside:
+            quarantine.remove_kept(change.kept, disk)
+        if os.path.isdir(change.folder):
+            if not change.folder.endswith(quarantine.PREPARING):
+                quarantine.end(change, disk)
+                return ""
+            disk.remove_tree(change.folder)
+        quarantine.remove_if_empty(quarantine.folder_of(change.directory), disk)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-            raise
+        return f" (and {change.folder} could not be removed, the next command tries again: {_said(error)})"
+    return ""
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keeps signals that end a process back until the block ends; it holds quick calls only."""
+    if current_thread() is not main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def roll_forward(change: Change, disk: Disk) -> None:
@@ -175,92 +284,87 @@ def roll_forward(change: Change, disk: Disk) -> None:
 
     Raises StoppedHalfwayError where one fails, ChangedSinceError where the files are no longer those of the change.
     """
-    _check_untouched(change)
     try:
-        for k, step in enumerate(change.steps):
-            _take(change, k, step, disk)
-        disk.sync_directory(change.directory)
-        _note_after(change)
-        change.state = quarantine.DONE
-        if change.kept:
-            quarantine.write_change(change, disk)
-        else:
-            _drop(change, disk)
-        disk.sync_directory(change.directory)
+        with _undisturbed():
+            course = Course(change)
+            course.check_on_the_way()
+            for k in range(len(change.steps)):
+                _take(change, k, disk)
+            disk.sync_directory(change.directory)
+            disk.sync_directory(os.path.join(change.folder, "new"))
+            change.after = course.check_final()
+            _finish(change, disk)
     except OSError as error:
         raise StoppedHalfwayError(
-            f"{change.directory}: stopped half-way: {error.strerror or error}; repeat the command to go on"
+            f"{change.directory}: stopped half-way: {_said(error)}; repeat the command to go on, or kseg undo"
         ) from error
 
 
-def _check_untouched(change: Change) -> None:
-    """Raises ChangedSinceError unless every step is either not taken yet or taken."""
-    for k, step in enumerate(change.steps):
-        if not (_is_taken(change, k, step) or _is_untaken(change, k, step)):
-            raise ChangedSinceError(
-                f"{change.path(step.file)}: was changed by someone else in the middle of {change.command!r}; "
-                f"what it had kept is in {change.kept or change.folder}"
-            )
+def _finish(change: Change, disk: Disk) -> None:
+    if change.undoes:
+        for other in quarantine.changes(change.directory):
+            if other.number == change.undoes:
+                quarantine.end(other, disk)
+    if change.undoes or not (change.kept or change.group):
+        quarantine.end(change, disk)
+        return
+    change.state = DONE
+    write_change(change, disk)
 
 
-def _is_untaken(change: Change, k: int, step: Step) -> bool:
-    if _is_made_before(change.steps, k):
-        return True  # what the earlier step finds decides
-    return seen(change.path(step.file)) == step.before
-
-
-def _is_taken(change: Change, k: int, step: Step) -> bool:
-    now = seen(change.path(step.file))
-    if step.action == TRUNCATE:
-        return now is not None and step.before is not None and (now.inode, now.size) == (step.before.inode, step.size)
-    if step.action in (REPLACE, CREATE):
-        return not os.path.lexists(change.new(k))
-    return now is None or step.before is None or now.inode != step.before.inode
-
-
-def _take(change: Change, k: int, step: Step, disk: Disk) -> None:
-    path = change.path(step.file)
-    now = seen(path)
-    if step.action in (REPLACE, CREATE):
-        if os.path.lexists(change.new(k)):
-            disk.rename(change.new(k), path)
-    elif now is None or step.before is None or now.inode != step.before.inode:
+def _take(change: Change, k: int, disk: Disk) -> None:
+    """Takes step k, unless its file is not where the step finds it: then it was taken before."""
+    step, path = change.steps[k], change.path(change.steps[k].file)
+    now, new = seen(path), change.new(k)
+    if step.makes:
+        if not os.path.lexists(new):
+            return
+        if now is not None and now.inode == change.made[k].inode:
+            disk.unlink(new)  # the second name of the same file: a rename would do nothing
+        else:
+            disk.rename(new, path)
+    elif now is None or now.inode != change.subject(k):
         return
     elif step.action == TRUNCATE:
-        if now.size > step.size:
-            disk.truncate(path, step.size)
+        _cut(path, step.size, disk)
+    elif step.action == EXTEND:
+        _extend(change, k, disk)
     elif step.action == DELETE:
         disk.unlink(path)
-    else:
+    elif step.action == RENAME:
         disk.rename(path, change.path(step.target))
 
 
-def _note_after(change: Change) -> None:
-    for k, step in enumerate(change.steps):
-        change.after[k] = seen(change.path(step.target or step.file))
+def _cut(path: str, size: int, disk: Disk) -> None:
+    descriptor = open_to_write(path)
+    try:
+        if os.fstat(descriptor).st_size > size:
+            disk.truncate(descriptor, size)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def settle(directory: str, disk: Disk | None = None) -> list[str]:
-    """Ends what an interrupted command left in a partition: rolls it forward, or removes what never began.
-
-    What was done, a sentence each. Raises as `roll_forward` does. The caller holds the lock.
-    """
-    from kseg.changes.undo import roll_back
-
-    disk, told = disk or Disk(), []
-    for change in quarantine.pending(directory):
-        if change.state == quarantine.UNDOING:
-            roll_back(change, disk)
-            told.append(f"{directory}: the undoing of {change.command!r} was interrupted, and is complete now")
-            continue
-        roll_forward(change, disk)
-        told.append(f"{directory}: {change.command!r} was interrupted, and is complete now")
-    for number in quarantine.unbegun(directory):
-        disk.remove_tree(os.path.join(quarantine.folder_of(directory), str(number)))
-        told.append(f"{directory}: a command was interrupted before it changed anything; what it had prepared is gone")
-    if told:
-        _remove_if_empty(quarantine.folder_of(directory))
-    return told
+def _extend(change: Change, k: int, disk: Disk) -> None:
+    """Appends the staged bytes; begun again where that was interrupted, as what was appended may not be on the disk."""
+    step, path = change.steps[k], change.path(change.steps[k].file)
+    if step.before is None or not os.path.lexists(change.new(k)):
+        return
+    target = open_to_write(path)
+    try:
+        if os.fstat(target).st_size > step.before.size:
+            disk.truncate(target, step.before.size)
+        _copy_piece(change.new(k), 0, step.size - step.before.size, target, disk)
+        if step.mtime_ns is not None:
+            disk.set_time(path, step.mtime_ns)
+        disk.sync(target)
+    finally:
+        os.close(target)
 
 
-__all__ = ["ChangedSinceError", "Keeping", "Seen", "apply", "check_room", "roll_forward", "settle"]
+def _said(error: OSError) -> str:
+    place = error.filename if isinstance(error.filename, str) else ""
+    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+
+
+__all__ = ["ChangedSinceError", "Keeping", "apply", "check_room", "roll_forward"]

@@ -4,11 +4,18 @@ Nothing here touches a file but `seen`. `kseg.changes.apply` carries plans out.
 """
 
 import os
+import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from kseg.errors import PathError
+
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
+EXTEND = "extend"
+"""The opposite of truncate, which only `kseg.changes.undo` plans."""
+
+ACTIONS = (TRUNCATE, REPLACE, CREATE, DELETE, RENAME, EXTEND)
 
 
 class Seen(NamedTuple):
@@ -28,7 +35,7 @@ class Range(NamedTuple):
 
 
 Piece = bytes | Range
-"""What new content is made of. Ranges are copied without passing through this process where the system can."""
+"""What new content is made of. Ranges are those of files as they are before the first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,12 @@ class Removed:
 class Step:
     """One change of ``file``, a name in the plan's directory.
 
-    ``size`` is that of the file afterwards (truncate, replace, create); ``pieces`` its content (replace, create);
-    ``target`` its new name (rename). ``before`` is None for a file that is not there.
+    ``size`` is that of the file afterwards (truncate, replace, create, extend); ``pieces`` its content (replace,
+    create); ``target`` its new name (rename). ``before`` is what earlier steps leave under that name, None for nothing:
+    a file that lies at ``origin`` before the first step, or the product of step ``made_by``. ``keeps``: a rename whose
+    file is to be kept as well, because brokers remove what has its new name. ``source``: the path of a file that
+    becomes the new content by a link (replace, create), or whose bytes are appended (extend); ``mtime_ns``: the time
+    that the file gets.
     """
 
     action: str
@@ -59,69 +70,192 @@ class Step:
     target: str = ""
     pieces: tuple[Piece, ...] = ()
     removed: tuple[Removed, ...] = ()
+    origin: str = ""
+    made_by: int | None = None
+    keeps: bool = False
+    source: str = ""
+    mtime_ns: int | None = None
+
+    @property
+    def makes(self) -> bool:
+        """Whether a new file appears under the step's name."""
+        return self.action in (REPLACE, CREATE)
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes that leave the directory and are to be kept."""
-        if self.before is None or self.action == RENAME:
+        """Bytes that leave the directory, and were in it before the plan."""
+        if self.before is None or self.made_by is not None or self.action in (CREATE, EXTEND):
             return 0
+        if self.action == RENAME:
+            return self.before.size if self.keeps else 0
         return self.before.size - self.size if self.action == TRUNCATE else self.before.size
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is something to keep: a file, even if it is empty, or a tail."""
+        if self.before is None or self.made_by is not None:
+            return False
+        return self.action in (TRUNCATE, REPLACE, DELETE) or (self.action == RENAME and self.keeps)
+
+
+class Occupant(NamedTuple):
+    """What lies under a name in the middle of a plan."""
+
+    seen: Seen
+    origin: str = ""
+    made_by: int | None = None
 
 
 @dataclass(slots=True)
 class Plan:
-    """Steps in the order in which they are taken. A file may be deleted (or renamed) and then be the target of another
-    step. ``gaps``: ranges of offsets that will be missing afterwards, first and last.
+    """Steps in the order in which they are taken; each sees what those before it leave.
+
+    So that it can be completed and taken back from any point, a file is renamed at most once and either cut or kept
+    whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
+    ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last.
     """
 
     directory: str
     steps: list[Step] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    _names: dict[str, Occupant | None] = field(default_factory=dict)
+    _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps or self.gaps)
 
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Cuts a file that is longer than ``size`` bytes."""
-        self.steps.append(Step(TRUNCATE, file, reason, self.seen(file), size, removed=tuple(removed)))
+        found = self._required(file, is_old=True)
+        self._add(Step(TRUNCATE, file, reason, found.seen, size, removed=tuple(removed)), found)
+        self._names[file] = found._replace(seen=found.seen._replace(size=size))
 
-    def write(self, file: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = ()) -> None:
-        """Gives a file new content, whether it is there or not; the file appears whole."""
-        before, content = self.seen(file), tuple(pieces)
+    def write(
+        self, file: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = (), source: str = ""
+    ) -> None:
+        """Gives a file new content, whether it is there or not; the file appears whole.
+
+        ``source``: path of a file that is the content, instead of pieces.
+        """
+        found, content = self.occupant(file), tuple(pieces)
         size = sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in content)
-        action = CREATE if before is None else REPLACE
-        self.steps.append(Step(action, file, reason, before, size, pieces=content, removed=tuple(removed)))
+        if source:
+            size = os.stat(source).st_size
+        action = CREATE if found is None else REPLACE
+        before = found.seen if found else None
+        self._once(*[("empty", file)] * (found is not None), ("fill", file))
+        self._add(Step(action, file, reason, before, size, "", content, tuple(removed), source=source), found)
+        self._names[file] = Occupant(Seen(0, size, 0), made_by=len(self.steps) - 1)
 
     def delete(self, file: str, reason: str, removed: Iterable[Removed] = ()) -> None:
-        self.steps.append(Step(DELETE, file, reason, self.seen(file), removed=tuple(removed)))
+        """Takes a file away."""
+        found = self._required(file, is_old=True)
+        self._once(("empty", file))
+        self._add(Step(DELETE, file, reason, found.seen, removed=tuple(removed)), found)
+        self._names[file] = None
 
-    def rename(self, file: str, target: str, reason: str) -> None:
-        """A file at ``target`` has to be deleted by an earlier step."""
-        self.steps.append(Step(RENAME, file, reason, self.seen(file), target=target))
+    def rename(self, file: str, target: str, reason: str, removed: Iterable[Removed] = (), keeps: bool = False) -> None:
+        """A file at ``target`` has to be deleted by an earlier step. ``keeps``: as in `Step`."""
+        found = self._required(file)
+        if self.occupant(target) is not None:
+            raise ValueError(f"{target} has to be deleted before {file} is renamed to it")
+        self._once(("empty", file), ("fill", target), ("move", f"{found.origin}/{found.made_by}"))
+        step = Step(RENAME, file, reason, found.seen, target=target, removed=tuple(removed), keeps=keeps)
+        self._add(step, found)
+        self._names[file], self._names[target] = None, found
+
+    def extend(self, file: str, source: str, size: int, mtime_ns: int | None, reason: str) -> None:
+        """Appends the bytes of another file, so that ``file`` has ``size`` bytes then, and that time."""
+        found = self._required(file)
+        self._add(Step(EXTEND, file, reason, found.seen, size, source=source, mtime_ns=mtime_ns), found)
+        self._names[file] = found._replace(seen=found.seen._replace(size=size))
+
+    def _once(self, *acts: tuple[str, str]) -> None:
+        """Notes what is done to a name or a file only once."""
+        for act in acts:
+            if act in self._done:
+                raise ValueError(f"a plan cannot {' '.join(act)} twice")
+        self._done.update(acts)
+
+    def _add(self, step: Step, found: Occupant | None) -> None:
+        if found is not None:
+            step = replace(step, origin=found.origin, made_by=found.made_by)
+        if step.is_kept:
+            self._once(("cut or keep", step.origin))
+        self.steps.append(step)
 
     def seen(self, file: str) -> Seen | None:
-        """The file as it is now, None where there is none."""
-        return seen(os.path.join(self.directory, file))
+        """The file as the steps so far leave it, None where there is none."""
+        found = self.occupant(file)
+        return found.seen if found else None
+
+    def occupant(self, file: str) -> Occupant | None:
+        """What the steps so far leave under a name."""
+        if file not in self._names:
+            if not is_plain_name(file):
+                raise ValueError(f"{file!r} is no name of a file in the directory")
+            path = os.path.join(self.directory, file)
+            try:
+                now = seen(path)
+            except OSError as error:
+                raise PathError(f"{path}: {error.strerror}") from error
+            self._names[file] = None if now is None else Occupant(now, file)
+        return self._names[file]
+
+    def _required(self, file: str, is_old: bool = False) -> Occupant:
+        found = self.occupant(file)
+        if found is not None and is_old and found.made_by is not None:
+            raise ValueError(f"a plan cannot change {file} twice")
+        if found is None:
+            raise PathError(f"{os.path.join(self.directory, file)}: has gone while it was looked at")
+        return found
+
+    @property
+    def initial(self) -> dict[str, Seen]:
+        """Files that the steps work on, as they are before the first."""
+        found: dict[str, Seen] = {}
+        for step in self.steps:
+            if step.origin and step.before is not None:
+                found.setdefault(step.origin, step.before)
+        return found
 
     @property
     def freed_bytes(self) -> int:
         """Bytes that go, quarantined or not."""
         return sum(step.freed_bytes for step in self.steps)
 
-    def peak_bytes(self, links: bool = True) -> int:
-        """Room that carrying the plan out takes at most: new content, and the cut tails that are kept.
+    @property
+    def new_bytes(self) -> int:
+        """Bytes of new content that is written."""
+        return sum(step.size for step in self.steps if step.makes and not step.source)
 
-        ``links``: files that are deleted or replaced are kept by a hard link, which takes none.
+    def peak_bytes(self, links: bool = True, keeps: bool = True) -> int:
+        """Room that carrying the plan out takes at most in its own file system: new content, and what is copied there.
+
+        ``links``: what is deleted or replaced is kept beside the files by a hard link, which takes none; if not, tails
+        are kept elsewhere too. ``keeps``: whether anything is kept.
         """
-        new = sum(step.size for step in self.steps if step.action in (REPLACE, CREATE))
-        kept = sum(step.freed_bytes for step in self.steps if step.action == TRUNCATE or not links)
-        return new + kept
+        added = sum(step.size - step.before.size for step in self.steps if step.action == EXTEND and step.before)
+        added += sum(os.stat(step.source).st_size for step in self.steps if self._is_copied(step))
+        tails = sum(step.freed_bytes for step in self.steps if step.action == TRUNCATE) if links and keeps else 0
+        return self.new_bytes + added + tails
+
+    def _is_copied(self, step: Step) -> bool:
+        """Whether the step's content lies in another file system."""
+        return bool(step.source) and os.stat(step.source).st_dev != os.stat(self.directory).st_dev
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether this names a file of a directory itself."""
+    return isinstance(name, str) and os.path.basename(name) == name and name not in ("", ".", "..") and "\0" not in name
 
 
 def seen(path: str) -> Seen | None:
-    """The file at a path as it is now, None where there is none."""
+    """The file at a path as it is now, None where there is none. Raises OSError; PathError for what is no file."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(status.st_mode):
+        raise PathError(f"{path}: is no regular file, which kseg does not change")
     return Seen(status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,112 +1,147 @@
-"""Puts the last change of a partition back, from what its quarantine holds."""
-
-import os
+"""Puts a change of a partition back from what its quarantine holds: that is a plan as well, carried out as any is."""
 
 from kseg.changes import quarantine
-from kseg.changes.apply import ChangedSinceError
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk
-from kseg.changes.plan import CREATE, DELETE, RENAME, REPLACE, TRUNCATE, Step, seen
-from kseg.changes.quarantine import Change
+from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
+from kseg.changes.plan import CREATE, RENAME, TRUNCATE, Plan, Seen, Step, seen
 from kseg.errors import KsegError, StoppedHalfwayError
 
 
-def last_done(directory: str) -> Change:
-    """The change that `undo` puts back. Raises KsegError where there is none."""
-    done = [change for change in quarantine.changes(directory) if change.state == quarantine.DONE]
-    if not done:
+def last_change(directory: str) -> Change:
+    """The change that `undo` puts back: the last that is done, or was interrupted. Raises KsegError where none is."""
+    found = [change for change in quarantine.changes(directory) if not change.undoes and change.state != ABANDONED]
+    if not found:
         raise KsegError(f"{directory}: there is no change to undo")
-    return done[-1]
+    return found[-1]
 
 
-def undo(change: Change, disk: Disk | None = None) -> None:
-    """Puts a change back and removes its quarantine. The caller holds the lock.
+def plan_undo(change: Change) -> Plan:
+    """The steps back. Touches nothing.
 
     Raises ChangedSinceError where a file is not as the change left it, KsegError where the old bytes are not there.
     """
-    disk = disk or Disk()
-    for k, step in enumerate(change.steps):
-        if _is_overwritten(change.steps, k):
-            continue
-        if change.after.get(k) != seen(change.path(step.target or step.file)):
-            raise ChangedSinceError(
-                f"{change.path(step.target or step.file)}: has changed since {change.command!r}; nothing was undone"
-            )
-    for k, step in enumerate(change.steps):
-        if step.freed_bytes and not os.path.lexists(change.old(k)):
-            raise KsegError(f"{change.old(k)}: is missing; nothing was undone")
-    change.state = quarantine.UNDOING
-    quarantine.write_change(change, disk)
-    roll_back(change, disk)
-
-
-def _is_overwritten(steps: list[Step], k: int) -> bool:
-    """Whether a later step leaves something else under the name that step k left."""
-    name = steps[k].target or steps[k].file
-    return any(name in (step.file, step.target) for step in steps[k + 1 :])
-
-
-def roll_back(change: Change, disk: Disk) -> None:
-    """Takes the steps back, last first, as far as they are not back yet. Raises StoppedHalfwayError where one fails."""
     try:
-        for k in range(len(change.steps) - 1, -1, -1):
-            _take_back(change, k, change.steps[k], disk)
-        disk.sync_directory(change.directory)
-        if change.kept and os.path.dirname(change.kept) != change.folder and os.path.isdir(change.kept):
-            disk.remove_tree(change.kept)
-        disk.remove_tree(change.folder)
+        _check_files(change)
+        _check_kept(change)
+        return _Reversal(change).plan
     except OSError as error:
-        raise StoppedHalfwayError(
-            f"{change.directory}: stopped half-way: {error.strerror or error}; repeat the command to go on"
-        ) from error
+        raise KsegError(f"{change.directory}: {error.strerror or error}; nothing was undone") from error
 
 
-def _take_back(change: Change, k: int, step: Step, disk: Disk) -> None:
-    path, now = change.path(step.file), seen(change.path(step.file))
-    if step.action == CREATE:
-        left = change.after.get(k)
-        if now is not None and left is not None and now.inode == left.inode:
-            disk.unlink(path)
-    elif step.action == TRUNCATE:
-        _append_tail(change, k, step, disk)
-    elif step.action in (REPLACE, DELETE):
-        if step.before is not None and os.path.lexists(change.old(k)):
-            disk.rename(change.old(k), path)
-    elif step.action == RENAME and step.before is not None:
-        target = seen(change.path(step.target))
-        if target is not None and target.inode == step.before.inode:
-            disk.rename(change.path(step.target), path)
+def undo(change: Change, disk: Disk | None = None, plan: Plan | None = None) -> None:
+    """Puts a change back and removes its quarantine. The caller holds the lock.
 
-
-def _append_tail(change: Change, k: int, step: Step, disk: Disk) -> None:
-    """The tail goes back behind the cut; begun again from the cut where that was interrupted."""
-    if step.before is None or not os.path.lexists(change.old(k)):
+    Raises as `plan_undo` and `apply` do.
+    """
+    disk = disk or Disk()
+    plan = plan or plan_undo(change)
+    if plan:
+        apply(plan, f"undo of {change.number}", Keeping(keeps=False), disk, undoes=change.number)
         return
-    path = change.path(step.file)
-    now = seen(path)
-    if now is None or now.inode != step.before.inode:
-        raise ChangedSinceError(f"{path}: is not the file that was cut")
-    target = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     try:
-        os.ftruncate(target, step.size)
-        os.lseek(target, 0, os.SEEK_END)
-        source = os.open(change.old(k), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            disk.copy_range(source, 0, step.before.size - step.size, target)
-        finally:
-            os.close(source)
-        os.fsync(target)
-    finally:
-        os.close(target)
+        quarantine.end(change, disk)  # nothing is to be put back
+    except OSError as error:
+        raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
+
+
+def _check_files(change: Change) -> None:
+    if change.state == COMMITTED:
+        Course(change).check_on_the_way()
+        return
+    for name, left in change.after.items():
+        now = seen(change.path(name))
+        if not _is_as_left(change, name, left, now):
+            raise ChangedSinceError(f"{change.path(name)}: has changed since {change.command!r}; nothing was undone")
+
+
+def _is_as_left(change: Change, name: str, left: Seen | None, now: Seen | None) -> bool:
+    if now is None and any(step.keeps and step.target == name for step in change.steps):
+        return True  # a broker has removed what was to be deleted
+    return (left and left[1:]) == (now and now[1:])
+
+
+def _check_kept(change: Change) -> None:
+    for k, step in enumerate(change.steps):
+        if not step.is_kept or step.before is None:
+            continue
+        if not change.kept:
+            raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
+        kept = seen(change.old(k))
+        size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
+        if kept is None or kept.size < size or (kept.size > size and step.action == TRUNCATE):
+            raise KsegError(f"{change.old(k)}: is missing or not what was kept; nothing was undone")
+
+
+class _Reversal:
+    """The steps of a change taken back, last first, as far as they were taken."""
+
+    def __init__(self, change: Change) -> None:
+        self.plan = Plan(change.directory)
+        self._change = change
+        self._restored: dict[int | None, int | None] = {}  # inodes of old files, by the steps back that restore them
+        for k in range(len(change.steps) - 1, -1, -1):
+            if self._is_taken(k, change.steps[k]):
+                self._take_back(k, change.steps[k])
+
+    def _is_taken(self, k: int, step: Step) -> bool:
+        """Whether step k is taken, those behind it being taken back already."""
+        if self._change.state == DONE:
+            return True  # and inodes do not matter: this may be a copy of the directory
+        subject = self._change.subject(k)
+        if step.action == CREATE:
+            return self._inode(step.file) == self._change.made[k].inode
+        if step.action == RENAME:
+            return self._inode(step.target) == subject or (step.keeps and not self._is_somewhere(subject))
+        if step.action == TRUNCATE:
+            now = self.plan.seen(step.file)
+            return self._inode(step.file) == subject and now is not None and now.size == step.size
+        return not self._is_somewhere(subject)
+
+    def _inode(self, name: str) -> int | None:
+        """Inode under a name after the steps back so far; a file that was put back counts as the old one."""
+        found = self.plan.occupant(name)
+        if found is None:
+            return None
+        return found.seen.inode if found.made_by is None else self._restored.get(found.made_by)
+
+    def _is_somewhere(self, inode: int | None) -> bool:
+        names = {name for step in self._change.steps for name in (step.file, step.target) if name}
+        return any(self._inode(name) == inode for name in names)
+
+    def _take_back(self, k: int, step: Step) -> None:
+        if step.action == CREATE:
+            self.plan.delete(step.file, "was not there before")
+        elif step.action == TRUNCATE and step.before is not None:
+            mtime_ns = self._mtime_ns(self._change.subject(k))
+            if step.made_by is None:
+                self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
+        elif step.action == RENAME and self.plan.occupant(step.target) is not None:
+            self.plan.rename(step.target, step.file, "was called so before")
+        elif step.made_by is None:
+            self._put_back(k, step)
+
+    def _put_back(self, k: int, step: Step) -> None:
+        self.plan.write(step.file, (), "was there before", source=self._change.old(k))
+        self._restored[len(self.plan.steps) - 1] = self._change.subject(k)
+
+    def _mtime_ns(self, subject: int | None) -> int | None:
+        """When the file was last written before the change."""
+        for step in self._change.steps:
+            if step.before is not None and step.made_by is None and step.before.inode == subject:
+                return step.before.mtime_ns
+        return None
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
-    """Frees what a change that is over had kept; the bytes that were."""
-    disk = disk or Disk()
+    """Frees what a change that is over had kept; the bytes that were. Raises StoppedHalfwayError."""
     freed = change.kept_bytes
-    if change.kept and os.path.dirname(change.kept) != change.folder and os.path.isdir(change.kept):
-        disk.remove_tree(change.kept)
-    disk.remove_tree(change.folder)
+    try:
+        quarantine.end(change, disk or Disk())
+    except OSError as error:
+        raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
     return freed
 
 
-__all__ = ["last_done", "purge", "roll_back", "undo"]
+__all__ = ["last_change", "plan_undo", "purge", "undo"]

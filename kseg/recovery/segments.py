@@ -87,6 +87,12 @@ class BrokerSegment:
         with self._opened() as source:
             yield from AcceptedBatches(source, self.size, position, max_size)
 
+    @staticmethod
+    def end_of(headers: Headers) -> int:
+        """The position behind the last of some batches."""
+        last = (headers.count - 1) * BATCH_WIDTH
+        return int(headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE])
+
     def last_indexed(self) -> tuple[int, int]:
         """Offset and position of the last entry of the offset index, zeros at its end included as a broker does."""
         name = self.stem + INDEX

@@ -1,8 +1,11 @@
 """The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
 
+import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from kseg.changes.quarantine import changes, folder_of
+from kseg.errors import KsegError
 from kseg.formats.control_types import ABORT
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
@@ -216,11 +219,24 @@ class BatchRule(Rule):
         self._last_epoch = state[chain.LAST_EPOCH]
         self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
 
+    def _salvaged(self) -> list[tuple[int, int]]:
+        """Ranges of offsets that earlier salvages could not keep."""
+        directory = self.partition.directory
+        if directory is None or not os.path.isdir(folder_of(directory)):
+            return []
+        try:
+            return [gap for change in changes(directory) for gap in change.gaps]
+        except KsegError:
+            return []  # what is wrong with a manifest is told where changes are looked at
+
     def finish(self) -> None:
+        salvaged = self._salvaged() if self._gaps else []
         thinned: dict[tuple[str, str], list[_Gap]] = defaultdict(list)
         for gap in self._gaps:
             code = gap.code
-            if code != "gap-truncated":
+            if any(first <= gap.first and gap.last <= last for first, last in salvaged):
+                code = "gap-salvaged"
+            elif code != "gap-truncated":
                 code = (code or "gap-compacted") if self.partition.is_compacted else "gap-unexplained"
             if code in ("gap-truncated", "gap-unexplained"):
                 text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"

@@ -1,0 +1,208 @@
+"""What one command does to a log directory: `.kseg-change-N.jsonl` beside the partitions, a file, as brokers ignore.
+
+A line each: what the command found of the root's own files; that it has begun; each partition that is done; what the
+root's files are to become; the end. Lines are appended and synced; half a line at the end does not count.
+"""
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.changes.disk import Disk, open_to_write
+from kseg.changes.plan import is_plain_name
+from kseg.errors import KsegError
+from kseg.limits import MAX_ROOT_FILE_BYTES
+
+OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
+_NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RootFile:
+    """A file of the log directory itself, small enough to be held."""
+
+    content: bytes
+    mtime_ns: int
+    mode: int
+    uid: int
+    gid: int
+
+    def row(self) -> dict[str, Any]:
+        content = b64encode(self.content).decode()
+        return {"content": content, "mtimeNs": self.mtime_ns, "mode": self.mode, "uid": self.uid, "gid": self.gid}
+
+    @classmethod
+    def of(cls, row: Any) -> "RootFile | None":
+        if row is None:
+            return None
+        return cls(b64decode(row["content"]), int(row["mtimeNs"]), int(row["mode"]), int(row["uid"]), int(row["gid"]))
+
+
+def read_root_file(directory: str, name: str) -> RootFile | None:
+    """None where there is none. Raises KsegError where it cannot be read, or is larger than any of Kafka's."""
+    path = os.path.join(directory, name)
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            content = file.read(MAX_ROOT_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror}") from error
+    if len(content) > MAX_ROOT_FILE_BYTES:
+        raise KsegError(f"{path}: is too large for such a file")
+    return RootFile(content, status.st_mtime_ns, status.st_mode & 0o777, status.st_uid, status.st_gid)
+
+
+@dataclass(slots=True)
+class Journal:
+    """``known``: the root's files as the command found them, None where there was none; ``planned``: their new
+    contents; ``left``: as they were at its end. ``partitions``: names of those that are done, in that order.
+    ``begun_ns``: the time of the log directory before the first partition was changed, None until then. ``restored``:
+    files that an undoing puts back.
+    """
+
+    directory: str
+    number: int
+    command: str
+    time_ms: int
+    keeps: bool
+    known: dict[str, RootFile | None]
+    state: str = OPEN
+    begun_ns: int | None = None
+    partitions: list[str] = field(default_factory=list)
+    planned: dict[str, bytes] = field(default_factory=dict)
+    left: dict[str, RootFile | None] = field(default_factory=dict)
+    restored: list[str] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, f".kseg-change-{self.number}.jsonl")
+
+    @property
+    def group(self) -> str:
+        """What marks the changes of partitions that are part of this one."""
+        return f"{self.number}.{self.time_ms}"
+
+    def create(self, disk: Disk) -> None:
+        """Puts the file in place with its first line. Raises OSError."""
+        row = {
+            "version": _VERSION,
+            "command": self.command,
+            "timeMs": self.time_ms,
+            "keeps": self.keeps,
+            "known": {name: found.row() if found else None for name, found in self.known.items()},
+        }
+        line = _line(row)
+        replace_file(self.path, line, disk)
+        self.size = len(line)
+
+    def append(self, row: dict[str, Any], disk: Disk) -> None:
+        """Adds a line, and takes up what it says. Raises OSError."""
+        line = _line(row)
+        descriptor = open_to_write(self.path)
+        try:
+            if os.fstat(descriptor).st_size > self.size:
+                disk.truncate(descriptor, self.size)  # half a line
+            os.lseek(descriptor, 0, os.SEEK_END)
+            disk.write(descriptor, line)
+            disk.sync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.size += len(line)
+        self.take_up(row)
+
+    def take_up(self, row: dict[str, Any]) -> None:
+        if "begunNs" in row:
+            self.begun_ns = int(row["begunNs"])
+        if "partition" in row and row["partition"] not in self.partitions:
+            self.partitions.append(_plain(row["partition"]))
+        if "planned" in row:
+            self.planned = {_plain(name): b64decode(content) for name, content in row["planned"].items()}
+        if "left" in row:
+            self.left = {_plain(name): RootFile.of(found) for name, found in row["left"].items()}
+        if "restored" in row:
+            self.restored = [_plain(name) for name in row["restored"]]
+        if "state" in row:
+            if row["state"] not in (DONE, ABANDONED, UNDOING):
+                raise ValueError(row["state"])
+            self.state = row["state"]
+
+    def remove(self, disk: Disk) -> None:
+        """Raises OSError."""
+        disk.unlink(self.path)
+        disk.sync_directory(self.directory)
+
+
+def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = None) -> None:
+    """Gives a file of the root new content, whole, synced; owner and mode are those of the old one. Raises OSError."""
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".kseg-new-{name.lstrip('.')}")
+    if os.path.lexists(temporary):
+        disk.unlink(temporary)
+    descriptor = disk.create(temporary)
+    try:
+        disk.write(descriptor, content)
+        disk.take_after(temporary, path if os.path.lexists(path) else directory)
+        if like is not None:
+            disk.restore(temporary, like.uid, like.gid, like.mode, like.mtime_ns)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
+    disk.rename(temporary, path)
+    disk.sync_directory(directory)
+
+
+def remove_temporary_files(directory: str, disk: Disk) -> None:
+    """Removes what an interrupted `replace_file` left. Raises OSError."""
+    for name in os.listdir(directory):
+        if name.startswith(".kseg-new-"):
+            disk.unlink(os.path.join(directory, name))
+
+
+def journals(directory: str) -> list[Journal]:
+    """The journals of a log directory, oldest first. Raises KsegError where one cannot be read."""
+    try:
+        names = os.listdir(directory)
+    except OSError as error:
+        raise KsegError(f"{directory}: {error.strerror}") from error
+    numbers = (int(found[1]) for found in map(_NAME.fullmatch, names) if found)
+    return [_read(directory, number) for number in sorted(numbers)]
+
+
+def _read(directory: str, number: int) -> Journal:
+    path = os.path.join(directory, f".kseg-change-{number}.jsonl")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror}") from error
+    whole = data[: data.rfind(b"\n") + 1]
+    try:
+        first, *rows = [json.loads(line) for line in whole.splitlines()]
+        if first["version"] != _VERSION:
+            raise ValueError(first["version"])
+        known = {_plain(name): RootFile.of(found) for name, found in first["known"].items()}
+        journal = Journal(
+            directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known, size=len(whole)
+        )
+        for row in rows:
+            journal.take_up(row)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise KsegError(f"{path}: is no journal that this release of kseg understands ({error!r})") from error
+    return journal
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
+
+
+def _plain(name: object) -> str:
+    if not is_plain_name(name):
+        raise ValueError(name)
+    return str(name)

@@ -1,0 +1,104 @@
+"""Puts back what one command did to a log directory: partitions first, then checkpoints, the marker last."""
+
+import os
+from dataclasses import dataclass
+
+from kseg.changes import quarantine
+from kseg.changes.disk import Disk
+from kseg.changes.journal import (
+    ABANDONED,
+    DONE,
+    OPEN,
+    UNDOING,
+    Journal,
+    RootFile,
+    journals,
+    read_root_file,
+    replace_file,
+)
+from kseg.changes.log_directory import MARKER, partitions_of, remove_marker
+from kseg.changes.manifest import Change
+from kseg.changes.plan import Plan
+from kseg.changes.undo import last_change, plan_undo, undo
+from kseg.errors import KsegError, StoppedHalfwayError
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryUndo:
+    """What undoing would do. ``partitions``: changes and the plans back; ``restored``: files of the root that are put
+    back; ``let_be``: those that are not, as they have changed since; ``skipped``: partitions that were put back before.
+    """
+
+    journal: Journal
+    partitions: list[tuple[Change, Plan]]
+    restored: list[str]
+    let_be: list[str]
+    skipped: list[str]
+
+
+def last_journal(directory: str) -> Journal | None:
+    """The last change of a log directory as a whole, also an interrupted one; None where there is none."""
+    found = [journal for journal in journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
+    return found[-1] if found else None
+
+
+def plan_log_directory_undo(journal: Journal) -> LogDirectoryUndo:
+    """Touches nothing. Raises KsegError where a partition cannot be put back."""
+    back = []
+    for path in reversed(partitions_of(journal.directory, journal.group)):
+        change = last_change(path)
+        if change.group != journal.group:
+            raise KsegError(f"{path}: {change.command!r} came later; undo it first")
+        back.append((change, plan_undo(change)))
+    there = {os.path.basename(change.directory) for change, _ in back}
+    restored: list[str] = []
+    let_be: list[str] = []
+    for name, known in journal.known.items():
+        now = read_root_file(journal.directory, name)
+        if now is None and known is None:
+            continue
+        (restored if _is_as_left(journal, name, now) else let_be).append(name)
+    return LogDirectoryUndo(journal, back, restored, let_be, [p for p in journal.partitions if p not in there])
+
+
+def _is_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
+    if journal.state == DONE:
+        left = journal.left.get(name)
+        return now == left
+    if journal.state == ABANDONED:
+        return False
+    known, planned = journal.known[name], journal.planned.get(name)
+    return now == known or (now is None and known is not None) or (now is not None and now.content == planned)
+
+
+def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
+    """The caller holds the lock and has called `settle_log_directory`.
+
+    Raises StoppedHalfwayError where the disk does not allow it; repeated, it goes on.
+    """
+    disk, journal = disk or Disk(), found.journal
+    try:
+        journal.append({"restored": found.restored, "state": UNDOING}, disk)
+        go_on(journal, disk)
+    except OSError as error:
+        raise StoppedHalfwayError(
+            f"{journal.directory}: stopped half-way: {error.strerror or error}; repeat the command to go on"
+        ) from error
+
+
+def go_on(journal: Journal, disk: Disk) -> None:
+    """Takes what is left to do of an undoing. Raises OSError, KsegError."""
+    remove_marker(journal.directory, disk)
+    for path in reversed(partitions_of(journal.directory, journal.group)):
+        for change in reversed(quarantine.changes(path)):
+            if change.group == journal.group:
+                undo(change, disk)
+    for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker is the last
+        path, known = os.path.join(journal.directory, name), journal.known[name]
+        if known is None:
+            if os.path.lexists(path):
+                disk.unlink(path)
+        elif read_root_file(journal.directory, name) != known:
+            replace_file(path, known.content, disk, known)
+    disk.sync_directory(journal.directory)
+    journal.remove(disk)

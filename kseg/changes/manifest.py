@@ -1,0 +1,202 @@
+"""One change that was begun, and its manifest: what it does to which files, what it takes away, where that is kept."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.changes.disk import Disk
+from kseg.changes.plan import ACTIONS, Plan, Removed, Seen, Step, is_plain_name
+from kseg.errors import KsegError
+
+MANIFEST = "manifest.json"
+PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
+STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
+KEPT = "old"
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class Change:
+    """``folder`` is its directory, ``kept`` where its old bytes lie ("" if not kept), ``group`` the change of a log
+    directory that it is part of ("" for none), ``undoes`` the number of the change that it puts back (0 for none).
+
+    ``made`` tells the new files that it puts in place by step, ``after`` what it left under each name, None for
+    nothing; ``digests`` are those of what each step removes.
+    """
+
+    number: int
+    folder: str
+    directory: str
+    state: str
+    command: str
+    time_ms: int
+    kept: str
+    steps: list[Step]
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    group: str = ""
+    undoes: int = 0
+    digests: dict[int, list[str]] = field(default_factory=dict)
+    made: dict[int, Seen] = field(default_factory=dict)
+    after: dict[str, Seen | None] = field(default_factory=dict)
+
+    def old(self, k: int) -> str:
+        """Where step k keeps what it takes away."""
+        return os.path.join(self.kept, str(k))
+
+    def new(self, k: int) -> str:
+        """Where the new content of step k is staged."""
+        return os.path.join(self.folder, "new", str(k))
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+    def subject(self, k: int) -> int | None:
+        """Inode of the file that step k works on; None where it makes one in an empty place, or before it is staged."""
+        step = self.steps[k]
+        if step.made_by is not None:
+            return self.made[step.made_by].inode if step.made_by in self.made else None
+        return step.before.inode if step.before else None
+
+    @property
+    def is_kept_inside(self) -> bool:
+        return bool(self.kept) and os.path.dirname(self.kept) == self.folder
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(step.freed_bytes for step in self.steps) if self.kept else 0
+
+    def move_to(self, folder: str) -> None:
+        """Tells that the folder was renamed."""
+        if self.is_kept_inside:
+            self.kept = os.path.join(folder, os.path.basename(self.kept))
+        self.folder = folder
+
+
+def write_change(change: Change, disk: Disk) -> None:
+    """Puts the manifest in place, whole, and makes that lasting."""
+    path = os.path.join(change.folder, MANIFEST)
+    if os.path.lexists(path + ".tmp"):
+        disk.unlink(path + ".tmp")
+    disk.write_file(path + ".tmp", json.dumps(_row(change), indent=1).encode(), change.directory)
+    disk.rename(path + ".tmp", path)
+    disk.sync_directory(change.folder)
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {
+        "version": _VERSION,
+        "state": change.state,
+        "command": change.command,
+        "timeMs": change.time_ms,
+        "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
+        "group": change.group,
+        "undoes": change.undoes,
+        "gaps": [list(gap) for gap in change.gaps],
+        "after": {name: list(found) if found else None for name, found in change.after.items()},
+        "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
+    }
+
+
+def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
+    digests = change.digests.get(k, [])
+    row: dict[str, Any] = {"action": step.action, "file": step.file, "reason": step.reason, "size": step.size}
+    row["before"] = list(step.before) if step.before else None
+    row["made"] = list(change.made[k]) if k in change.made else None
+    row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
+    row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
+    row["removed"] = [
+        {
+            "position": removed.position,
+            "length": removed.length,
+            "reason": removed.reason,
+            "firstOffset": removed.first_offset,
+            "lastOffset": removed.last_offset,
+            "records": removed.records,
+            "sha256": digests[i] if i < len(digests) else None,
+        }
+        for i, removed in enumerate(step.removed)
+    ]
+    return row
+
+
+def read_manifest(directory: str, number: int, folder: str) -> Change | None:
+    """The change that a folder holds; None where it has no manifest. Raises KsegError where that is none of ours."""
+    path = os.path.join(folder, MANIFEST)
+    try:
+        with open(path, "rb") as file:
+            row = json.load(file)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise KsegError(f"{path}: cannot be read: {error}") from error
+    try:
+        return _change(directory, number, folder, row)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise KsegError(f"{path}: is no manifest that this release of kseg understands ({error!r})") from error
+
+
+def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
+    if row["version"] != _VERSION or row["state"] not in STATES:
+        raise ValueError(row["state"])
+    kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
+    if kept and kept != os.path.join(folder, KEPT) and not _is_kept_name(kept, number):
+        raise ValueError(kept)  # it may be told to remove files there
+    change = Change(
+        number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
+        [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
+    )  # fmt: skip
+    for name, found in row["after"].items():
+        change.after[_name(name)] = _seen(found)
+    for k, item in enumerate(row["steps"]):
+        change.steps.append(_step(item, k))
+        change.digests[k] = [removed["sha256"] for removed in item["removed"]]
+        if (made := _seen(item["made"])) is not None:
+            change.made[k] = made
+    for step in change.steps:
+        if step.made_by is not None and step.made_by not in change.made and change.state != PREPARED:
+            raise ValueError(step.made_by)
+    return change
+
+
+def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:
+    """The folder for what a change keeps in a directory for the bytes of many partitions."""
+    return os.path.join(os.path.abspath(elsewhere), f"{os.path.basename(directory)}.{number}.{time_ms}")
+
+
+def _is_kept_name(path: str, number: int) -> bool:
+    name = os.path.basename(path).rsplit(".", 2)
+    return os.path.isabs(path) and len(name) == 3 and name[1] == str(number) and name[2].isdigit()
+
+
+def _step(item: dict[str, Any], k: int) -> Step:
+    if item["action"] not in ACTIONS:
+        raise ValueError(item["action"])
+    made_by = item["madeBy"]
+    if made_by is not None and not 0 <= int(made_by) < k:
+        raise ValueError(made_by)
+    removed = tuple(
+        Removed(r["position"], r["length"], r["reason"], r["firstOffset"], r["lastOffset"], r["records"])
+        for r in item["removed"]
+    )
+    return Step(
+        item["action"], _name(item["file"]), str(item["reason"]), _seen(item["before"]), int(item["size"]),
+        _name(item["target"]) if item["target"] else "", removed=removed, origin=str(item["origin"]), made_by=made_by,
+        keeps=bool(item["keeps"]), mtime_ns=None if item["mtimeNs"] is None else int(item["mtimeNs"]),
+    )  # fmt: skip
+
+
+def _name(name: object) -> str:
+    if not is_plain_name(name):
+        raise ValueError(name)
+    return str(name)
+
+
+def _seen(numbers: Any) -> Seen | None:
+    return Seen(*map(int, numbers)) if numbers else None
+
+
+def new_change(plan: Plan, command: str, time_ms: int, number: int, folder: str, kept: str) -> Change:
+    """A change that is to be prepared."""
+    steps, gaps = list(plan.steps), list(plan.gaps)
+    return Change(number, folder, os.path.abspath(plan.directory), PREPARED, command, time_ms, kept, steps, gaps)

@@ -1,0 +1,78 @@
+"""A disk that fails, or on which the process dies, at its n-th system call."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from kseg.changes.disk import Disk
+
+PRIMITIVES = (
+    "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "take_after",
+    "copy_attributes", "sync", "remove_directory", "restore", "clone",
+)  # fmt: skip
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing that runs afterwards reaches the disk."""
+
+
+class CountingDisk(Disk):
+    """Counts calls; ``at`` (from 0) is where `strike` is called, instead of the call or in the middle of a write."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.calls: list[str] = []
+
+    def strike(self, name: str) -> None:
+        """What happens at the chosen call, and at all behind it if it does not end there."""
+
+    def struck(self, name: str, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        number = len(self.calls)
+        self.calls.append(name)
+        if name == "sync":
+            real = _unneeded  # no power is cut here, and it takes long
+        if self.at is None or number < self.at:
+            return real(*arguments, **named)
+        if number == self.at and name == "write" and len(arguments[1]) > 1:
+            real(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])
+        if number == self.at and name == "copy_range" and arguments[2] > 1:
+            real(arguments[0], arguments[1], arguments[2] // 2, arguments[3])
+        self.strike(name)
+        return real(*arguments, **named)
+
+
+def _unneeded(_descriptor: int) -> None:
+    """What a kill leaves is in the system's memory, synced or not."""
+
+
+def _counted(name: str) -> Any:
+    def method(self: CountingDisk, *arguments: Any, **named: Any) -> Any:
+        return self.struck(name, getattr(super(CountingDisk, self), name), *arguments, **named)
+
+    return method
+
+
+for _name in PRIMITIVES:
+    setattr(CountingDisk, _name, _counted(_name))
+
+
+QUICK = CountingDisk()
+"""Does everything but wait for the disk."""
+
+
+class KillingDisk(CountingDisk):
+    def strike(self, name: str) -> None:
+        raise Killed
+
+
+class FailingDisk(CountingDisk):
+    """Raises an OSError at the chosen call; ``stays``: and at all behind it."""
+
+    def __init__(self, at: int | None, number: int, stays: bool = False) -> None:
+        super().__init__(at)
+        self._errno = number
+        self._stays = stays
+
+    def strike(self, name: str) -> None:
+        if len(self.calls) - 1 == self.at or self._stays:
+            raise OSError(self._errno, os.strerror(self._errno))

@@ -1,0 +1,204 @@
+"""A disk whose power can be cut: what was not synced is there or not, in any mixture.
+
+The model: names in a directory are lasting once the directory is synced (with the operations that theirs depend on); an
+operation on names is never half done; bytes of a file are lasting once the file is synced. Inodes are kept alive by
+second names in a hidden folder, so that the state after a cut can be put together from the same inodes.
+"""
+
+import os
+import random
+import shutil
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kseg.changes.disk import Disk
+
+
+class PowerCut(BaseException):
+    """The machine is off."""
+
+
+@dataclass
+class Operation:
+    """``name`` gets (or, with None, loses) an inode; ``source`` is the name that it is moved away from."""
+
+    name: str
+    inode: int | None
+    source: str = ""
+    is_directory: bool = False
+
+    @property
+    def directories(self) -> set[str]:
+        return {os.path.dirname(path) for path in (self.name, self.source) if path}
+
+
+@dataclass
+class Content:
+    """What is lasting of a file: its bytes and its time."""
+
+    data: bytes
+    mtime_ns: int
+
+
+@dataclass
+class PowerDisk(Disk):
+    """Works on ``root``; ``at``: the number of the call before which the power goes."""
+
+    root: Path
+    at: int | None = None
+    calls: int = 0
+    pending: list[Operation] = field(default_factory=list)
+    lasting: dict[int, Content] = field(default_factory=dict)
+    unsynced: set[int] = field(default_factory=set)
+    names: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keep = self.root.parent / (self.root.name + ".inodes")
+        self.keep.mkdir()
+        for path in self.root.rglob("*"):
+            self.names[str(path)] = path.stat().st_ino
+            if path.is_file():
+                self._hold(path)
+                self.lasting[path.stat().st_ino] = Content(path.read_bytes(), path.stat().st_mtime_ns)
+
+    def _hold(self, path: Path | str) -> int:
+        inode = os.stat(path).st_ino
+        if not (self.keep / str(inode)).exists():
+            os.link(path, self.keep / str(inode))
+        return inode
+
+    def _count(self) -> None:
+        if self.calls == self.at:
+            raise PowerCut
+        self.calls += 1
+
+    def _note(self, operation: Operation) -> None:
+        self.pending.append(operation)
+
+    def make_directory(self, path: str) -> None:
+        self._count()
+        super().make_directory(path)
+        self._note(Operation(path, os.stat(path).st_ino, is_directory=True))
+
+    def create(self, path: str) -> int:
+        self._count()
+        descriptor = super().create(path)
+        inode = self._hold(path)
+        self.lasting[inode] = Content(b"", 0)
+        self.unsynced.add(inode)
+        self._note(Operation(path, inode))
+        return descriptor
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> None:
+        self._count()
+        self.unsynced.add(os.fstat(descriptor).st_ino)
+        super().write(descriptor, data)
+
+    def copy_range(self, source: int, position: int, length: int, target: int) -> None:
+        self._count()
+        self.unsynced.add(os.fstat(target).st_ino)
+        super().copy_range(source, position, length, target)
+
+    def link(self, path: str, name: str) -> bool:
+        self._count()
+        done = super().link(path, name)
+        self._note(Operation(name, os.stat(path).st_ino))
+        return done
+
+    def rename(self, path: str, target: str) -> None:
+        self._count()
+        inode, is_directory = os.stat(path).st_ino, os.path.isdir(path)
+        super().rename(path, target)
+        self._note(Operation(target, inode, path, is_directory))
+
+    def unlink(self, path: str) -> None:
+        self._count()
+        super().unlink(path)
+        self._note(Operation(path, None))
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._count()
+        self.unsynced.add(os.fstat(descriptor).st_ino)
+        super().truncate(descriptor, size)
+
+    def set_time(self, path: str, mtime_ns: int) -> None:
+        self._count()
+        self.unsynced.add(os.stat(path).st_ino)
+        super().set_time(path, mtime_ns)
+
+    def remove_directory(self, path: str) -> None:
+        self._count()
+        super().remove_directory(path)
+        self._note(Operation(path, None, is_directory=True))
+
+    def sync(self, descriptor: int) -> None:
+        self._count()
+        inode = os.fstat(descriptor).st_ino
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            self._make_lasting(os.readlink(f"/proc/self/fd/{descriptor}"))
+        else:
+            held = self.keep / str(inode)
+            self.lasting[inode] = Content(held.read_bytes(), held.stat().st_mtime_ns)
+            self.unsynced.discard(inode)
+
+    def _make_lasting(self, directory: str) -> None:
+        """The operations on names of a directory, and those before them that they need."""
+        needed: list[Operation] = []
+        touched: set[str] = set()
+        for operation in reversed(self.pending):
+            if directory in operation.directories or touched & {operation.name, operation.source}:
+                needed.append(operation)
+                touched |= {operation.name, operation.source} - {""}
+        for operation in reversed(needed):
+            _perform(self.names, operation)
+            self.pending.remove(operation)
+
+    def cut(self, rng: random.Random) -> None:
+        """Leaves in ``root`` what a cut may leave: each operation that is not lasting was done, or was not."""
+        chance = rng.choice((0.0, 0.5, 1.0))
+        names = dict(self.names)
+        for operation in self.pending:
+            if rng.random() < chance:
+                _perform(names, operation)
+        held = {int(path.name): path for path in self.keep.iterdir()}
+        for inode in self.unsynced:
+            self._lose(held[inode], self.lasting[inode], rng)
+        shutil.rmtree(self.root)
+        self.root.mkdir()
+        for name, inode in sorted(names.items()):
+            if not os.path.isdir(os.path.dirname(name)):
+                continue  # in a directory that is not there
+            if inode in held:
+                os.link(held[inode], name)
+            else:
+                os.mkdir(name)
+        shutil.rmtree(self.keep)
+
+    @staticmethod
+    def _lose(path: Path, lasting: Content, rng: random.Random) -> None:
+        now, kind = path.read_bytes(), rng.randrange(3)
+        if kind == 0:
+            return  # all of it had reached the disk
+        same = next((i for i, (a, b) in enumerate(zip(now, lasting.data, strict=False)) if a != b), len(lasting.data))
+        keeps = now[:same]
+        lost = lasting.data if kind == 1 else keeps + bytes(len(now) - len(keeps))  # the size had, the bytes had not
+        path.write_bytes(lost)
+        if kind == 1:
+            os.utime(path, ns=(lasting.mtime_ns, lasting.mtime_ns))
+
+
+def _perform(names: dict[str, int], operation: Operation) -> None:
+    """Does an operation on names where what it needs is there; a directory takes what is in it along."""
+    if operation.source:
+        if names.get(operation.source) != operation.inode:
+            return
+        for name in [name for name in names if name.startswith(operation.source + "/")]:
+            names[operation.name + name[len(operation.source) :]] = names.pop(name)
+        del names[operation.source]
+    if operation.inode is None:
+        names.pop(operation.name, None)
+        for name in [name for name in names if operation.is_directory and name.startswith(operation.name + "/")]:
+            del names[name]
+    else:
+        names[operation.name] = operation.inode

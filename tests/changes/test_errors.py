@@ -1,0 +1,246 @@
+"""A disk that fails at any call: the files are in the old state, or in one that is completed or taken back."""
+
+import errno
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import apply
+from kseg.changes.course import ChangedSinceError
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import changes
+from kseg.changes.settle import settle
+from kseg.changes.undo import last_change, plan_undo, purge, undo
+from kseg.errors import KsegError, StoppedHalfwayError
+
+from .failing import QUICK, FailingDisk
+from .test_kill import KEEPING, SEEDS, keeping_of
+from .trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
+
+
+def error_of(run: Callable[[], object]) -> KsegError | None:
+    try:
+        run()
+    except KsegError as error:
+        return error
+    return None
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
+def test_an_error_at_any_call_loses_nothing(
+    seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("error")
+    files = random_files(random.Random(seed))
+    for at in range(10_000):
+        directory = folder / str(at) / "orders-0"
+        make(directory, files)
+        before = tree(directory)
+        rng = random.Random(seed)
+        plan, wanted = random_plan(rng, directory, rng.choice((1, 3, 6)))
+        disk = FailingDisk(at, number, stays)
+        error = error_of(lambda: apply(plan, "test", keeping_of(kind, directory.parent), disk))  # noqa: B023
+        if isinstance(error, StoppedHalfwayError):
+            settle(str(directory), QUICK)
+            assert contents(directory) == wanted
+        elif error is not None:
+            assert "nothing was changed" in str(error)
+            assert tree(directory) == before
+            if not stays and "could not be removed" not in str(error):
+                assert not quarantine(directory).exists()
+                assert kept_bytes(directory.parent / "kept") == []
+            settle(str(directory), QUICK)
+            assert tree(directory) == before or contents(directory) == wanted
+        else:
+            assert contents(directory) == wanted
+            if at >= len(disk.calls):
+                return
+        shutil.rmtree(directory.parent)
+    raise AssertionError("it never ends")
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]), number=st.sampled_from(ERRORS))
+def test_an_error_at_any_call_of_undo_loses_nothing(
+    seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("error")
+    files = random_files(random.Random(seed))
+    for at in range(10_000):
+        directory = folder / str(at) / "orders-0"
+        make(directory, files)
+        before = tree(directory)
+        rng = random.Random(seed)
+        plan, wanted = random_plan(rng, directory, rng.choice((1, 3, 6)))
+        if apply(plan, "test", keeping_of(kind, directory.parent), QUICK) is None:
+            return
+        disk = FailingDisk(at, number)
+        error = error_of(lambda: undo(last_change(str(directory)), disk))  # noqa: B023
+        if error is not None and not isinstance(error, StoppedHalfwayError):
+            assert "nothing was changed" in str(error)
+            assert contents(directory) == wanted
+        settle(str(directory), QUICK)
+        if changes(str(directory)):
+            undo(last_change(str(directory)), QUICK)
+        assert tree(directory) == before
+        assert not quarantine(directory).exists()
+        if at >= len(disk.calls):
+            return
+    raise AssertionError("it never ends")
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = tmp_path / "orders-0"
+    make(directory, {"a.log": b"abcdef" * 100, "a.index": b"index", "b.log": b"more"})
+    return directory
+
+
+def cut(directory: Path) -> Plan:
+    plan = Plan(str(directory))
+    plan.delete("b.log", "behind a cut")
+    plan.truncate("a.log", 60, "is damaged")
+    plan.write("a.index", [b"rebuilt"], "rebuilt")
+    plan.write("epochs", [b"0\n0\n"], "rebuilt")
+    return plan
+
+
+def test_a_file_that_changed_since_the_plan_stops_it(partition: Path) -> None:
+    plan = cut(partition)
+    (partition / "a.log").write_bytes(b"appended by a broker")
+    before = tree(partition)
+    with pytest.raises(ChangedSinceError, match=r"a\.log: has changed since it was looked at; nothing was changed"):
+        apply(plan, "test")
+    assert tree(partition) == before
+    assert not quarantine(partition).exists()
+
+
+def test_a_file_that_appeared_since_the_plan_stops_it(partition: Path) -> None:
+    plan = cut(partition)
+    (partition / "epochs").write_bytes(b"a broker's")
+    with pytest.raises(ChangedSinceError, match="epochs"):
+        apply(plan, "test")
+    assert (partition / "epochs").read_bytes() == b"a broker's"
+
+
+def test_an_interrupted_change_is_given_up_where_a_broker_has_been_at_work(partition: Path) -> None:
+    disk = FailingDisk(None, errno.EIO, stays=True)
+    plan = cut(partition)
+    apply(plan, "test", disk=(counting := FailingDisk(None, errno.EIO)))
+    undo(last_change(str(partition)))
+    disk.at = counting.calls.index("unlink") + 1  # behind the first step
+    with pytest.raises(StoppedHalfwayError):
+        apply(cut(partition), "test", disk=disk)
+    (partition / "a.log").write_bytes(b"recovered by a broker")
+    found = contents(partition)
+    (told,) = settle(str(partition))
+    assert "is given up" in told
+    assert "a.log" in told
+    assert contents(partition) == found
+    assert b"more" in kept_bytes(quarantine(partition))
+    assert settle(str(partition)) == []
+    (change,) = changes(str(partition))
+    assert purge(change) == change.kept_bytes > 0
+    assert not quarantine(partition).exists()
+
+
+def test_undo_refuses_where_a_file_has_changed_since(partition: Path) -> None:
+    apply(cut(partition), "test")
+    with (partition / "a.log").open("ab") as file:
+        file.write(b"new records")
+    found = contents(partition)
+    with pytest.raises(ChangedSinceError, match="nothing was undone"):
+        undo(last_change(str(partition)))
+    assert contents(partition) == found
+    assert len(changes(str(partition))) == 1
+
+
+def test_undo_refuses_where_the_old_bytes_are_gone(partition: Path) -> None:
+    apply(cut(partition), "test")
+    (kept,) = [path for path in quarantine(partition).rglob("*") if path.is_file() and path.read_bytes() == b"more"]
+    kept.unlink()
+    with pytest.raises(KsegError, match="is missing"):
+        undo(last_change(str(partition)))
+
+
+def test_changes_are_undone_one_after_the_other_and_in_a_copy_too(partition: Path, tmp_path: Path) -> None:
+    states = [tree(partition)]
+    apply(cut(partition), "first")
+    states.append(tree(partition))
+    second = Plan(str(partition))
+    second.rename("a.index", "a.index.deleted", "expired", keeps=True)
+    second.truncate("a.log", 6, "more")
+    apply(second, "second")
+    copy = tmp_path / "copy" / "orders-0"
+    shutil.copytree(partition, copy)
+    (copy / "a.index.deleted").unlink()  # as a broker does when it starts
+    for directory in (partition, copy):
+        undo(last_change(str(directory)))
+        assert tree(directory) == states[1]
+        undo(last_change(str(directory)))
+        assert tree(directory) == states[0]
+        with pytest.raises(KsegError, match="no change to undo"):
+            last_change(str(directory))
+
+
+def test_what_was_not_kept_cannot_be_undone_and_leaves_no_trace(partition: Path) -> None:
+    apply(cut(partition), "test", keeping_of("nowhere", partition.parent))
+    assert not quarantine(partition).exists()
+    with pytest.raises(KsegError, match="no change to undo"):
+        last_change(str(partition))
+
+
+def test_a_plan_to_undo_touches_nothing(partition: Path) -> None:
+    apply(cut(partition), "test")
+    found = contents(partition)
+    plan = plan_undo(last_change(str(partition)))
+    assert [(step.action, step.file) for step in plan.steps] == [
+        ("delete", "epochs"),
+        ("replace", "a.index"),
+        ("extend", "a.log"),
+        ("create", "b.log"),
+    ]
+    assert contents(partition) == found
+    assert len(list(quarantine(partition).iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"{}", b"[]", b"\xff", b'{"version":2}', b'{"version":1,"state":"done"}', b"[" * 9999]
+)
+def test_a_manifest_that_cannot_be_read_is_told(bad: bytes, partition: Path) -> None:
+    apply(cut(partition), "test")
+    (manifest,) = quarantine(partition).rglob("manifest.json")
+    manifest.write_bytes(bad)
+    for run in (settle, last_change):
+        with pytest.raises(KsegError, match=r"manifest\.json"):
+            run(str(partition))
+
+
+def test_a_manifest_cannot_lead_out_of_the_partition(partition: Path, tmp_path: Path) -> None:
+    (tmp_path / "1").write_bytes(b"precious")
+    apply(cut(partition), "test")
+    (manifest,) = quarantine(partition).rglob("manifest.json")
+    text = manifest.read_text()
+    for old, new in (('"file": "a.log"', '"file": "../1"'), ('"kept": "old"', f'"kept": "{tmp_path}"')):
+        assert old in text
+        manifest.write_text(text.replace(old, new))
+        with pytest.raises(KsegError, match="is no manifest"):
+            settle(str(partition))
+
+
+def test_foreign_things_in_the_quarantine_are_let_be(partition: Path) -> None:
+    quarantine(partition).mkdir()
+    (quarantine(partition) / "notes.txt").write_bytes(b"mine")
+    (quarantine(partition) / "7 of mine").mkdir()
+    apply(cut(partition), "test")
+    undo(last_change(str(partition)))
+    assert settle(str(partition)) == []
+    assert sorted(path.name for path in quarantine(partition).iterdir()) == ["7 of mine", "notes.txt"]

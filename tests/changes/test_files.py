@@ -1,0 +1,244 @@
+"""What a change makes of files that are not quite as usual: links, sparse, read-only, another owner's."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kseg.changes import quarantine as folders
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk import Disk
+from kseg.changes.plan import Plan, Range
+from kseg.changes.undo import last_change, undo
+from kseg.errors import KsegError, PathError
+
+from .trees import contents, make, quarantine, tree
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+no_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = tmp_path / "orders-0"
+    make(directory, {"a.log": b"abcdef" * 1000, "a.index": b"index"})
+    return directory
+
+
+def test_symbolic_links_are_refused(partition: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"precious")
+    (partition / "b.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PathError, match="no regular file"):
+        Plan(str(partition)).truncate("b.log", 2, "cut")
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "cut")
+    (partition / "a.log").unlink()
+    (partition / "a.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PathError, match="nothing was changed"):
+        apply(plan, "test")
+    assert (tmp_path / "elsewhere").read_bytes() == b"precious"
+
+
+def test_a_quarantine_that_is_a_link_is_refused(partition: Path, tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    quarantine(partition).symlink_to(tmp_path / "target")
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "cut")
+    with pytest.raises(KsegError, match="is no directory; nothing was changed"):
+        apply(plan, "test")
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/etc/passwd", "a\0b"])
+def test_a_plan_stays_in_its_directory(name: str, partition: Path) -> None:
+    with pytest.raises(ValueError):
+        Plan(str(partition)).write(name, [b""], "")
+    with pytest.raises(ValueError):
+        Plan(str(partition)).rename("a.log", name, "")
+
+
+def test_a_plan_that_could_not_be_taken_back_is_refused(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.rename("a.log", "b.log", "")
+    with pytest.raises(ValueError, match="has to be deleted"):
+        plan.rename("b.log", "a.index", "")
+    with pytest.raises(ValueError, match="twice"):
+        plan.rename("b.log", "c.log", "")
+    plan.write("d.log", [b"new"], "")
+    with pytest.raises(ValueError, match="twice"):
+        plan.delete("d.log", "")
+
+
+def test_a_swap_is_one_plan(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.write("a.log.swap", [Range("a.log", 0, 600), b"tail"], "cleaned")
+    plan.rename("a.log", "a.log.deleted", "is replaced", keeps=True)
+    plan.rename("a.log.swap", "a.log", "completes the swap")
+    before = tree(partition)
+    apply(plan, "compact")
+    assert contents(partition) == {
+        "a.log": b"abcdef" * 100 + b"tail",
+        "a.log.deleted": b"abcdef" * 1000,
+        "a.index": b"index",
+    }
+    undo(last_change(str(partition)))
+    assert tree(partition) == before
+
+
+@needs_root
+def test_what_is_made_belongs_to_whom_the_old_belongs_to(partition: Path) -> None:
+    for path in (partition, *partition.iterdir()):
+        os.chown(path, 1234, 2345)
+    (partition / "a.index").chmod(0o604)
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "cut")
+    plan.write("a.index", [b"rebuilt"], "rebuilt")
+    plan.write("a.timeindex", [b"made"], "rebuilt")
+    apply(plan, "test")
+    inside = [path for path in partition.rglob("*") if path.name != "0"]  # a kept tail may be root's
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in inside} == {(1234, 2345)}
+    assert stat.S_IMODE((partition / "a.index").stat().st_mode) == 0o604
+    assert stat.S_IMODE((partition / "a.timeindex").stat().st_mode) == stat.S_IMODE(partition.stat().st_mode) & 0o666
+
+
+@needs_root
+def test_the_umask_does_not_take_modes_away(partition: Path) -> None:
+    (partition / "a.index").chmod(0o666)
+    plan = Plan(str(partition))
+    plan.write("a.index", [b"rebuilt"], "rebuilt")
+    before = os.umask(0o077)
+    try:
+        apply(plan, "test")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((partition / "a.index").stat().st_mode) == 0o666
+
+
+@no_root
+def test_a_read_only_file_is_not_cut(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "cut")
+    (partition / "a.log").chmod(0o444)
+    with pytest.raises(KsegError, match=r"nothing was changed: .*Permission denied"):
+        apply(plan, "test")
+
+
+@no_root
+def test_a_read_only_directory_is_not_changed(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "cut")
+    partition.chmod(0o555)
+    try:
+        with pytest.raises(KsegError, match=r"nothing was changed: .*Permission denied"):
+            apply(plan, "test")
+    finally:
+        partition.chmod(0o755)
+
+
+def test_extended_attributes_stay(partition: Path) -> None:
+    try:
+        os.setxattr(partition / "a.index", "user.kseg", b"mark")
+    except OSError as error:
+        pytest.skip(f"no extended attributes here: {error}")
+    plan = Plan(str(partition))
+    plan.write("a.index", [b"rebuilt"], "rebuilt")
+    apply(plan, "test")
+    assert os.getxattr(partition / "a.index", "user.kseg") == b"mark"
+
+
+def test_holes_stay_holes(partition: Path) -> None:
+    path, size = partition / "b.log", 64 << 20
+    with path.open("wb") as file:
+        file.write(b"batches")
+        file.truncate(size)
+        file.seek(size // 2)
+        file.write(b"middle")
+        file.truncate(size)
+    if path.stat().st_blocks * 512 > size // 2:
+        pytest.skip("no sparse files here")
+    before = path.read_bytes()
+    plan = Plan(str(partition))
+    plan.truncate("b.log", 7, "room set aside")
+    apply(plan, "test")
+    (kept,) = [file for file in quarantine(partition).rglob("0") if file.is_file()]
+    assert kept.stat().st_size == size - 7
+    assert kept.stat().st_blocks * 512 < size // 8
+    undo(last_change(str(partition)))
+    assert path.read_bytes() == before
+    assert path.stat().st_blocks * 512 < size // 8
+
+
+def test_kept_on_another_file_system(partition: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or os.stat(other).st_dev == os.stat(partition).st_dev or not os.access(other, os.W_OK):
+        pytest.skip("no other file system here")
+    place = other / f"kseg-test-{os.getpid()}"
+    try:
+        before = tree(partition)
+        plan = Plan(str(partition))
+        plan.delete("a.index", "goes")
+        plan.truncate("a.log", 6, "cut")
+        apply(plan, "test", Keeping(elsewhere=str(place)))
+        assert sorted(path.stat().st_size for path in place.glob("orders-0.1.*/*")) == [5, 5994]
+        undo(last_change(str(partition)))
+        assert tree(partition) == before
+        assert list(place.iterdir()) == []
+    finally:
+        place.rmdir()
+
+
+def test_no_room_is_told_before_anything_is_done(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs
+
+    def full(path: str) -> os.statvfs_result:
+        found = list(real(path))
+        found[3] = found[4] = 20  # free blocks
+        return os.statvfs_result(found)
+
+    plan = Plan(str(partition))
+    plan.write("b.log", [Range("a.log", 0, 6000)] * 20_000, "large")
+    monkeypatch.setattr(os, "statvfs", full)
+    with pytest.raises(KsegError, match=r"120065536 bytes of room are needed, \d+ are free; nothing was changed"):
+        apply(plan, "test")
+    assert not quarantine(partition).exists()
+
+
+def test_a_range_that_is_not_there_any_more_stops_it(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.write("b.log", [Range("a.log", 5000, 2000)], "reaches beyond the end")
+    with pytest.raises(KsegError, match="nothing was changed: a file is shorter than it was"):
+        apply(plan, "test")
+    assert not quarantine(partition).exists()
+
+
+def test_a_second_kseg_without_a_lock_is_told(partition: Path) -> None:
+    other = quarantine(partition) / "1.preparing"
+
+    class Late(Disk):
+        def make_directory(self, path: str) -> None:
+            if path == str(other):
+                other.mkdir()
+                (other / "staged").write_bytes(b"the other's")
+            super().make_directory(path)
+
+    plan = Plan(str(partition))
+    plan.write("b.log", [b"x"], "new")
+    with pytest.raises(KsegError, match="another kseg is at work here; nothing was changed"):
+        apply(plan, "test", disk=Late())
+    assert (other / "staged").read_bytes() == b"the other's"
+
+
+def test_the_manifest_tells_what_went(partition: Path) -> None:
+    from hashlib import sha256
+
+    from kseg.changes.plan import Removed
+
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 6, "is damaged", [Removed(6, 5994, "tail", 1, 999, 999)])
+    plan.gaps.append((1, 999))
+    apply(plan, "recover --mode broker")
+    (change,) = folders.changes(str(partition))
+    assert (change.command, change.gaps, change.kept_bytes) == ("recover --mode broker", [(1, 999)], 5994)
+    assert change.steps[0].removed == (Removed(6, 5994, "tail", 1, 999, 999),)
+    assert change.digests[0] == [sha256((b"abcdef" * 1000)[6:]).hexdigest()]

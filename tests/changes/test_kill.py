@@ -1,0 +1,160 @@
+"""A change that is killed at any call: afterwards `settle` leaves the old state or the new one, and nothing is lost."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk import Disk
+from kseg.changes.quarantine import changes
+from kseg.changes.settle import settle
+from kseg.changes.undo import last_change, undo
+
+from .failing import QUICK, Killed, KillingDisk
+from .trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
+
+KEEPING = ("beside", "elsewhere", "nowhere")
+SEEDS = st.integers(0, 1 << 32)
+
+
+def keeping_of(kind: str, folder: Path) -> Keeping:
+    return Keeping(kind != "nowhere", str(folder / "kept") if kind == "elsewhere" else None)
+
+
+def sweep(run: Callable[[Path, Disk], object], prepare: Callable[[Path], None], folder: Path) -> list[Path]:
+    """A directory for each call at which ``run`` was killed; the last one came through."""
+    made = []
+    for at in range(10_000):
+        directory = folder / str(at) / "orders-0"
+        prepare(directory)
+        made.append(directory)
+        disk = KillingDisk(at)
+        try:
+            run(directory, disk)
+        except Killed:
+            continue
+        assert len(disk.calls) == at
+        return made
+    raise AssertionError("it never ends")
+
+
+def planned(seed: int, directory: Path) -> tuple[Callable[[Disk, Keeping], object], dict[str, bytes]]:
+    rng = random.Random(seed)
+    plan, wanted = random_plan(rng, directory, rng.choice((1, 3, 6)))
+    return lambda disk, keeping: apply(plan, "test", keeping, disk), wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING))
+def test_a_killed_change_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("kill")
+    files = random_files(random.Random(seed))
+    after: dict[Path, dict[str, bytes]] = {}
+
+    def run(directory: Path, disk: Disk) -> None:
+        act, after[directory] = planned(seed, directory)
+        act(disk, keeping_of(kind, directory.parent))
+
+    outcomes = set()
+    for directory in sweep(run, lambda path: make(path, files), folder):
+        settle(str(directory), QUICK)
+        found = contents(directory)
+        outcomes.add(found == files)
+        assert found in (files, after[directory])
+        if kind != "nowhere":
+            places = [*found.values(), *kept_bytes(quarantine(directory), directory.parent / "kept")]
+            assert all(is_within(content, places) or cut_apart(content, places) for content in files.values())
+        assert settle(str(directory), QUICK) == []
+        assert all(change.state == "done" for change in changes(str(directory)))
+        if found == files != after[directory]:
+            assert not quarantine(directory).exists()
+            assert tree(directory) == old_tree(files, folder)
+    assert outcomes == ({True} if after[directory] == files else {True, False})
+
+
+def old_tree(files: dict[str, bytes], folder: Path) -> Tree:
+    directory = folder / "old"
+    if not directory.exists():
+        make(directory, files)
+    return tree(directory)
+
+
+def cut_apart(content: bytes, places: list[bytes]) -> bool:
+    """Whether the content is there as a beginning that was left, and tails that were kept one by one."""
+    if not content:
+        return True
+    heads = (content[: -len(place)] for place in places if place and content.endswith(place))
+    return any(is_within(head, places) or cut_apart(head, places) for head in heads)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
+def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("undo")
+    files = random_files(random.Random(seed))
+    after: dict[str, bytes] = {}
+
+    def prepare(directory: Path) -> None:
+        make(directory, files)
+        act, wanted = planned(seed, directory)
+        act(QUICK, keeping_of(kind, directory.parent))
+        after.update(wanted)
+        assert contents(directory) == wanted
+
+    def run(directory: Path, disk: Disk) -> None:
+        for change in changes(str(directory)):
+            undo(change, disk)
+
+    for directory in sweep(run, prepare, folder):
+        settle(str(directory), QUICK)
+        if changes(str(directory)):
+            assert contents(directory) in (after, files)
+            undo(last_change(str(directory)), QUICK)
+        assert tree(directory) == old_tree(files, folder)
+        assert not quarantine(directory).exists()
+        assert kept_bytes(directory.parent / "kept") == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING), at=st.integers(0, 60))
+def test_settling_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("settle")
+    files = random_files(random.Random(seed))
+    after: dict[Path, dict[str, bytes]] = {}
+
+    def prepare(directory: Path) -> None:
+        make(directory, files)
+        act, after[directory] = planned(seed, directory)
+        try:
+            act(KillingDisk(at), keeping_of(kind, directory.parent))
+        except Killed:
+            return
+
+    for directory in sweep(lambda path, disk: settle(str(path), disk), prepare, folder):
+        settle(str(directory), QUICK)
+        assert contents(directory) in (files, after[directory])
+        assert all(change.state == "done" for change in changes(str(directory)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
+def test_an_interrupted_change_can_be_undone_instead(
+    seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where rolling forward fails for good, the way back is open."""
+    folder = tmp_path_factory.mktemp("back")
+    files = random_files(random.Random(seed))
+
+    def run(directory: Path, disk: Disk) -> None:
+        planned(seed, directory)[0](disk, keeping_of(kind, directory.parent))
+
+    for directory in sweep(run, lambda path: make(path, files), folder):
+        for change in changes(str(directory)):
+            undo(change, QUICK)
+        settle(str(directory), QUICK)
+        assert tree(directory) == old_tree(files, folder)
+        assert not quarantine(directory).exists()

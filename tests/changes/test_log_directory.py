@@ -1,0 +1,294 @@
+"""Changes of a log directory: killed anywhere and repeated, a command ends as if it had not been killed."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.apply import Keeping
+from kseg.changes.disk import Disk
+from kseg.changes.journal import DONE, journals
+from kseg.changes.log_directory import MARKER, LogDirectoryChange, settle_log_directory
+from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import FOLDER
+from kseg.changes.undo import last_change, undo
+from kseg.errors import KsegError, StoppedHalfwayError
+
+from .failing import QUICK, FailingDisk, Killed, KillingDisk
+from .trees import Tree, make, tree
+
+POINTS = "recovery-point-offset-checkpoint"
+MARKS = "replication-offset-checkpoint"
+ROOT = {MARKER: b'{"version":0,"brokerEpoch":7}', POINTS: b"0\n2\na 0 90\nb 0 5\n", "meta.properties": b"version=1\n"}
+PARTITIONS = ("a-0", "b-0", "c-0")
+
+
+def make_log_directory(directory: Path, is_clean: bool = True) -> None:
+    make(directory, ROOT if is_clean else {name: ROOT[name] for name in ROOT if name != MARKER})
+    for name in PARTITIONS:
+        make(directory / name, {"0.log": name.encode() * 100, "0.index": b"stale", "1.log": b"later"})
+    make(directory / "c-0", {"0.log": b"c-0" * 3})  # nothing to do there: no index, short
+
+
+def command(
+    directory: Path, disk: Disk, keeping: Keeping | None = None, name: str = "recover --mode broker"
+) -> list[str]:
+    """A command whose work depends on what a start of it finds in the root, and changes that."""
+    told = settle_log_directory(str(directory), disk)
+    change = LogDirectoryChange(str(directory), name, (POINTS, MARKS), keeping, disk)
+    point = change.known[POINTS]
+    assert point is not None
+    size = 90 if change.known[MARKER] else 30
+    size += point.content.count(b"90")
+    has_changed = False
+    for path in sorted(directory.glob("*-0")):
+        plan = Plan(str(path))
+        if (path / "0.index").exists():
+            if (path / "1.log").exists() and path.name != "c-0":
+                plan.delete("1.log", "is behind a cut")
+            if (path / "0.log").stat().st_size > size:
+                plan.truncate("0.log", size, "is damaged")
+            if (path / "0.index").read_bytes() != b"rebuilt" and path.name != "c-0":
+                plan.write("0.index", [b"rebuilt"], "rebuilt")
+        change.apply(plan)
+        has_changed |= bool(plan)
+    root = Plan(str(directory))
+    if has_changed or change.done:
+        root.write(POINTS, [point.content.replace(b"90", b"%d" % size)], "pointed beyond the end")
+        root.write(MARKS, [b"new"], "was missing")
+    change.finish(root)
+    return told + change.told
+
+
+def all_files(directory: Path) -> dict[str, bytes]:
+    """Contents by path, what kseg keeps left out."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and FOLDER not in path.parts and not path.name.startswith(".kseg-change-")
+    }
+
+
+def all_trees(directory: Path) -> dict[str, Tree]:
+    found = {name: tree(directory / name) for name in PARTITIONS}
+    root = {name: state for name, state in tree(directory).items() if not name.startswith(".kseg-change-")}
+    return {**found, "": root}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
+    keeps: bool, is_clean: bool, tmp_path: Path
+) -> None:
+    keeping = Keeping(keeps)
+    undisturbed = tmp_path / "undisturbed"
+    make_log_directory(undisturbed, is_clean)
+    before = all_trees(undisturbed)
+    command(undisturbed, QUICK, keeping)
+    wanted = all_files(undisturbed)
+    assert MARKER not in wanted
+    assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean
+    for at in range(10_000):
+        directory = tmp_path / str(at)
+        make_log_directory(directory, is_clean)
+        disk = KillingDisk(at)
+        try:
+            command(directory, disk, keeping)
+        except Killed:
+            if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
+                assert not (directory / MARKER).exists()  # no broker takes a directory that is half done for clean
+            if not is_over(directory, wanted):
+                command(directory, QUICK, keeping)
+            settle_log_directory(str(directory), QUICK)
+            assert all_files(directory) == wanted
+            assert len(journals(str(directory))) == keeps
+            if keeps:
+                undo_all(directory)
+                assert all_trees(directory) == before
+            continue
+        assert at == len(disk.calls) > 30
+        assert len(journals(str(directory))) == keeps
+        return
+    raise AssertionError("it never ends")
+
+
+def is_over(directory: Path, wanted: dict[str, bytes]) -> bool:
+    """Whether the command was killed after its last change: to repeat it would be a second run."""
+    found = journals(str(directory))
+    return any(journal.state == DONE for journal in found) or (not found and all_files(directory) == wanted)
+
+
+def undo_all(directory: Path) -> None:
+    settle_log_directory(str(directory), QUICK)
+    journal = last_journal(str(directory))
+    assert journal is not None
+    found = plan_log_directory_undo(journal)
+    assert (found.let_be, found.skipped) == ([], [])
+    undo_log_directory(found, QUICK)
+
+
+def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
+    for at in range(10_000):
+        directory = tmp_path / str(at)
+        make_log_directory(directory)
+        before = all_trees(directory)
+        try:
+            command(directory, KillingDisk(at))
+        except Killed:
+            settle_log_directory(str(directory), QUICK)
+            if last_journal(str(directory)) is not None:
+                undo_all(directory)
+            assert all_trees(directory) == before
+            assert journals(str(directory)) == []
+            continue
+        return
+
+
+def test_a_killed_undoing_is_gone_on_with(tmp_path: Path) -> None:
+    for at in range(10_000):
+        directory = tmp_path / str(at)
+        make_log_directory(directory)
+        before = all_trees(directory)
+        command(directory, QUICK)
+        journal = last_journal(str(directory))
+        assert journal is not None
+        disk = KillingDisk(at)
+        try:
+            undo_log_directory(plan_log_directory_undo(journal), disk)
+        except Killed:
+            assert not (directory / MARKER).exists() or all_trees(directory) == before
+            settle_log_directory(str(directory), QUICK)
+            if (journal := last_journal(str(directory))) is not None:
+                undo_log_directory(plan_log_directory_undo(journal), QUICK)
+            assert all_trees(directory) == before
+            continue
+        assert at == len(disk.calls)
+        assert all_trees(directory) == before
+        return
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_errors_leave_a_directory_that_the_same_command_completes(number: int, tmp_path: Path) -> None:
+    undisturbed = tmp_path / "undisturbed"
+    make_log_directory(undisturbed)
+    command(undisturbed, QUICK)
+    for at in range(10_000):
+        directory = tmp_path / str(at)
+        make_log_directory(directory)
+        before, disk = all_trees(directory), FailingDisk(at, number)
+        try:
+            command(directory, disk)
+        except StoppedHalfwayError:
+            if not is_over(directory, all_files(undisturbed)):
+                command(directory, QUICK)
+        except KsegError:
+            assert all_trees(directory) == before
+            assert last_journal(str(directory)) is None
+            command(directory, QUICK)
+        assert all_files(directory) == all_files(undisturbed)
+        if at >= len(disk.calls):
+            return
+
+
+def killed_in_the_middle(directory: Path) -> None:
+    """Leaves a directory in which one partition is done."""
+    make_log_directory(directory)
+    counting = KillingDisk(None)
+    copy = directory.parent / "counted"
+    make_log_directory(copy)
+    command(copy, counting)
+    names = [i for i, name in enumerate(counting.calls) if name == "make_directory"]
+    with pytest.raises(Killed):
+        command(directory, KillingDisk(names[4]))  # the second partition's quarantine
+    (journal,) = journals(str(directory))
+    assert journal.partitions == ["a-0"]
+
+
+def test_another_command_does_not_go_on(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    killed_in_the_middle(directory)
+    found = all_files(directory)
+    with pytest.raises(KsegError, match="'recover --mode broker' was interrupted here: repeat it, or kseg undo"):
+        command(directory, QUICK, name="compact")
+    assert all_files(directory) == found
+
+
+@pytest.mark.parametrize("trace", ["marker", "checkpoint", "new topic"])
+def test_a_broker_that_ran_in_between_is_noticed(trace: str, tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    killed_in_the_middle(directory)
+    if trace == "marker":
+        (directory / MARKER).write_bytes(ROOT[MARKER])
+    elif trace == "checkpoint":
+        (directory / POINTS).write_bytes(b"0\n1\na 0 91\n")
+    else:
+        (directory / "new-0").mkdir()
+    told = command(directory, QUICK)
+    assert [line for line in told if "begun anew" in line] != []
+    is_clean = trace == "marker"
+    assert len((directory / "b-0/0.log").read_bytes()) == (91 if is_clean else 30 + (trace == "new topic"))
+
+
+def test_nothing_to_do_leaves_no_trace(tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "logs")
+    for path in (tmp_path / "logs").glob("*-0/*"):
+        path.unlink()
+    before = os.stat(tmp_path / "logs").st_mtime_ns, all_trees(tmp_path / "logs")
+    command(tmp_path / "logs", QUICK)
+    assert (os.stat(tmp_path / "logs").st_mtime_ns, all_trees(tmp_path / "logs")) == before
+
+
+def test_what_a_broker_has_written_since_is_not_put_back(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    make_log_directory(directory)
+    before = all_files(directory)
+    command(directory, QUICK)
+    (directory / POINTS).write_bytes(b"a broker's")
+    (directory / MARKER).write_bytes(b"a broker's")
+    journal = last_journal(str(directory))
+    assert journal is not None
+    found = plan_log_directory_undo(journal)
+    assert sorted(found.let_be) == sorted([MARKER, POINTS])
+    undo_log_directory(found, QUICK)
+    assert all_files(directory) == {name: data for name, data in before.items() if name != MARKER} | {
+        POINTS: b"a broker's"
+    }
+
+
+def test_partitions_may_be_put_back_one_by_one(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    make_log_directory(directory)
+    before = all_trees(directory)
+    command(directory, QUICK)
+    undo(last_change(str(directory / "b-0")), QUICK)
+    journal = last_journal(str(directory))
+    assert journal is not None
+    found = plan_log_directory_undo(journal)
+    assert found.skipped == ["b-0"]
+    undo_log_directory(found, QUICK)
+    assert all_trees(directory) == before
+
+
+def test_a_later_change_of_a_partition_is_undone_first(tmp_path: Path) -> None:
+    from kseg.changes.apply import apply
+
+    directory = tmp_path / "logs"
+    make_log_directory(directory)
+    command(directory, QUICK)
+    plan = Plan(str(directory / "a-0"))
+    plan.truncate("0.log", 3, "once more")
+    apply(plan, "later", disk=QUICK)
+    journal = last_journal(str(directory))
+    assert journal is not None
+    with pytest.raises(KsegError, match="'later' came later; undo it first"):
+        plan_log_directory_undo(journal)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"version":1}\n'])
+def test_a_journal_that_cannot_be_read_is_told(bad: bytes, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "logs")
+    (tmp_path / "logs" / ".kseg-change-1.jsonl").write_bytes(bad)
+    with pytest.raises(KsegError, match=r"\.kseg-change-1\.jsonl: is no journal"):
+        command(tmp_path / "logs", QUICK)

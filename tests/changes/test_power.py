@@ -1,0 +1,145 @@
+"""Power cuts: whatever mixture of unsynced effects is left, `settle` makes the old state or the new one of it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import apply
+from kseg.changes.disk import Disk
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import changes
+from kseg.changes.settle import settle
+from kseg.changes.undo import last_change, undo
+
+from .failing import QUICK
+from .power import PowerCut, PowerDisk
+from .test_kill import SEEDS, keeping_of
+from .trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+
+
+def cut_at_each_call(
+    prepare: Callable[[Path], None], run: Callable[[Path, Disk], object], folder: Path, seed: int
+) -> list[Path]:
+    """A directory for each call before which the power went."""
+    made = []
+    for at in range(10_000):
+        directory = folder / str(at) / "orders-0"
+        prepare(directory)
+        disk = PowerDisk(directory, at)
+        try:
+            run(directory, disk)
+        except PowerCut:
+            disk.cut(random.Random(seed + at))
+            made.append(directory)
+            continue
+        assert len(made) == at > 0
+        disk.at = None
+        disk.cut(random.Random(seed))  # long after: what is said to be done has to be lasting
+        return [*made, directory]
+    raise AssertionError("it never ends")
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=SEEDS, keeps=st.booleans())
+def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("power")
+    files = random_files(random.Random(seed))
+    wanted: dict[Path, dict[str, bytes]] = {}
+
+    def run(directory: Path, disk: Disk) -> None:
+        rng = random.Random(seed)
+        plan, wanted[directory] = random_plan(rng, directory, rng.choice((2, 4, 6)))
+        plan.write("always", [b"a step"], "so that there is one")
+        wanted[directory]["always"] = b"a step"
+        apply(plan, "test", keeping_of("beside" if keeps else "nowhere", directory.parent), disk)
+
+    directories = cut_at_each_call(lambda path: make(path, files), run, folder, seed)
+    for directory in directories:
+        told = settle(str(directory), QUICK)
+        assert not any("given up" in line for line in told)
+        found = contents(directory)
+        assert found in (files, wanted[directory])
+        if found == files:
+            assert changes(str(directory)) == []
+            assert not quarantine(directory).exists()
+        elif keeps:
+            places = [*found.values(), *kept_bytes(quarantine(directory))]
+            undo(last_change(str(directory)), QUICK)
+            assert contents(directory) == files
+            assert all(is_within(content, [*places, *files.values()]) for content in files.values())
+    assert found == wanted[directory]
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS)
+def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("power")
+    files = random_files(random.Random(seed))
+
+    def prepare(directory: Path) -> None:
+        make(directory, files)
+        rng = random.Random(seed)
+        plan, _ = random_plan(rng, directory, rng.choice((2, 4, 6)))
+        plan.write("always", [b"a step"], "so that there is one")
+        apply(plan, "test", keeping_of("beside", directory.parent), QUICK)
+
+    def run(directory: Path, disk: Disk) -> None:
+        undo(last_change(str(directory)), disk)
+
+    directories = cut_at_each_call(prepare, run, folder, seed)
+    for directory in directories:
+        settle(str(directory), QUICK)
+        if changes(str(directory)):
+            undo(last_change(str(directory)), QUICK)
+        assert contents(directory) == files
+        assert {name: found[1] for name, found in tree(directory).items()} == times(files, folder)
+        assert not quarantine(directory).exists()
+
+
+def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
+    directory = folder / "times"
+    if not directory.exists():
+        make(directory, files)
+    return {name: found[1] for name, found in tree(directory).items()}
+
+
+class NoSync(PowerDisk):
+    """Forgets to sync directories."""
+
+    def sync_directory(self, path: str) -> None:
+        """As if it were done."""
+
+
+class NoFileSync(PowerDisk):
+    """Forgets to sync files."""
+
+    def sync(self, descriptor: int) -> None:
+        """As if it were done."""
+
+
+@pytest.mark.parametrize("kind", [NoSync, NoFileSync])
+def test_the_model_notices_what_is_not_synced(kind: type[PowerDisk], tmp_path: Path) -> None:
+    lost = 0
+    for seed in range(40):
+        directory = tmp_path / str(seed) / "orders-0"
+        make(directory, {"a.log": b"old" * 100, "b.log": b"gone" * 100})
+        before = contents(directory)
+        plan = Plan(str(directory))
+        plan.write("a.log", [b"new"], "")
+        plan.delete("b.log", "")
+        disk = kind(directory)
+        apply(plan, "test", disk=disk)
+        disk.cut(random.Random(seed))
+        try:
+            settle(str(directory), QUICK)
+        except Exception:  # noqa: BLE001
+            lost += 1
+            continue
+        lost += contents(directory) not in (before, {"a.log": b"new"}) or not changes(str(directory))
+    assert lost > 0

@@ -1,0 +1,108 @@
+"""Directories as data, random plans on them, and what a plan should make of a directory, told by a model of its own."""
+
+import os
+import random
+from pathlib import Path
+
+from kseg.changes.plan import Plan, Range, Removed
+from kseg.changes.quarantine import FOLDER
+
+Tree = dict[str, tuple[bytes, int, int]]
+"""Content, time in ns and mode of each file by name."""
+
+NAMES = ("a.log", "a.index", "b.log", "b.index", "c.log.swap", "epochs")
+OLD_NS = 1_600_000_000_123_456_789
+
+
+def make(directory: Path, files: dict[str, bytes]) -> None:
+    """A directory with these files, each with a time and a mode of its own."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for i, (name, content) in enumerate(sorted(files.items())):
+        path = directory / name
+        path.write_bytes(content)
+        path.chmod((0o644, 0o640, 0o600)[i % 3])
+        os.utime(path, ns=(OLD_NS + i, OLD_NS + i))
+
+
+def tree(directory: Path) -> Tree:
+    """The files of a directory, subdirectories left out."""
+    found = {}
+    for path in directory.iterdir():
+        if path.is_file():
+            status = path.stat()
+            found[path.name] = (path.read_bytes(), status.st_mtime_ns, status.st_mode & 0o7777)
+    return found
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {name: found[0] for name, found in tree(directory).items()}
+
+
+def kept_bytes(*places: Path) -> list[bytes]:
+    """The bytes of all files in quarantines, and elsewhere."""
+    return [path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()]
+
+
+def quarantine(directory: Path) -> Path:
+    return directory / FOLDER
+
+
+def random_files(rng: random.Random) -> dict[str, bytes]:
+    return {name: rng.randbytes(rng.choice((0, 1, 300, 5000))) for name in NAMES if rng.random() < 0.7}
+
+
+def random_plan(rng: random.Random, directory: Path, steps: int) -> tuple[Plan, dict[str, bytes]]:
+    """A plan of random steps, and the contents that it should leave."""
+    plan, files = Plan(str(directory)), contents(directory)
+    start = dict(files)
+    for _ in range(steps):
+        name, other = rng.choice(NAMES), rng.choice(NAMES)
+        try:
+            _add_step(rng, plan, files, start, name, other)
+        except ValueError as error:  # no plan may do that
+            if "twice" not in str(error):
+                raise
+    return plan, files
+
+
+def _add_step(
+    rng: random.Random, plan: Plan, files: dict[str, bytes], start: dict[str, bytes], name: str, other: str
+) -> None:
+    kind = rng.choice(("truncate", "write", "delete", "rename", "keep"))
+    if kind == "write":
+        pieces = [rng.choice((b"", rng.randbytes(40), piece_of(rng, start))) for _ in range(rng.randrange(3))]
+        plan.write(name, pieces, "new content", removed_of(files.get(name, b"")))
+        files[name] = b"".join(bytes_of(piece, start) for piece in pieces)
+    elif kind == "truncate" and files.get(name):
+        size = rng.randrange(len(files[name]))
+        plan.truncate(name, size, "cut", [Removed(size, len(files[name]) - size, "tail", 5, 9, 5)])
+        files[name] = files[name][:size]
+    elif kind == "delete" and name in files:
+        plan.delete(name, "goes", removed_of(files[name]))
+        del files[name]
+    elif kind in ("rename", "keep") and name in files and other not in files:
+        plan.rename(name, other, "moves", keeps=kind == "keep")
+        files[other] = files.pop(name)
+
+
+def piece_of(rng: random.Random, files: dict[str, bytes]) -> bytes | Range:
+    if not files:
+        return b"made"
+    name = rng.choice(sorted(files))
+    position = rng.randrange(len(files[name]) + 1)
+    return Range(name, position, rng.randrange(len(files[name]) - position + 1))
+
+
+def bytes_of(piece: bytes | Range, files: dict[str, bytes]) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    return files[piece.file][piece.position : piece.position + piece.length]
+
+
+def removed_of(content: bytes) -> list[Removed]:
+    return [Removed(0, len(content), "all of it")] if content else []
+
+
+def is_within(data: bytes, places: list[bytes]) -> bool:
+    """Whether bytes can still be found: whole in one of the places."""
+    return not data or any(data in place for place in places)

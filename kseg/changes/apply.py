@@ -95,7 +95,7 @@ def _begin(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
 def check_room(plan: Plan, keeping: Keeping) -> None:
     """Raises KsegError where a file system has not the room that the plan takes at its peak."""
     needed = plan.peak_bytes(links=not keeping.elsewhere, keeps=keeping.keeps)
-    _check_free(plan.directory, needed)
+    check_free(plan.directory, needed)
     if keeping.keeps and keeping.elsewhere:
         place = os.path.abspath(keeping.elsewhere)
         place = place if os.path.isdir(place) else os.path.dirname(place)
@@ -103,10 +103,11 @@ def check_room(plan: Plan, keeping: Keeping) -> None:
             raise KsegError(f"{place}: is no directory; nothing was changed")
         same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
         kept = sum(step.freed_bytes for step in plan.steps if not same or step.action == TRUNCATE)
-        _check_free(place, kept + needed * same)
+        check_free(place, kept + needed * same)
 
 
-def _check_free(place: str, needed: int) -> None:
+def check_free(place: str, needed: int) -> None:
+    """Raises KsegError where a file system has not that room."""
     try:
         status = os.statvfs(place)
     except OSError as error:

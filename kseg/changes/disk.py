@@ -6,12 +6,15 @@ No method syncs unless its name says so: what has to be lasting, and when, is de
 import errno
 import os
 import stat
+import sys
 from contextlib import suppress
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP}
 _NO_ATTRIBUTE = {errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.ENOSYS, errno.EOPNOTSUPP}
+_NO_CLONE = _NO_COPY_RANGE | {errno.ENOTTY, errno.EISDIR, errno.EBADF}
+_FICLONE = 0x40049409
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -62,6 +65,20 @@ class Disk:
         data = os.pread(source, min(length, _COPY_BYTES), position)
         self.write(target, data)
         return len(data)
+
+    def clone(self, source: int, target: int) -> bool:
+        """Lets an empty file share the bytes of another until one is written to; False where that cannot be."""
+        if not sys.platform.startswith("linux"):
+            return False
+        import fcntl
+
+        try:
+            fcntl.ioctl(target, _FICLONE, source)
+        except OSError as error:
+            if error.errno not in _NO_CLONE:
+                raise
+            return False
+        return True
 
     def link(self, path: str, name: str) -> bool:
         """Gives a file a second name; False where the file system, or its rules, have no such link."""
@@ -158,17 +175,22 @@ class Disk:
         finally:
             os.close(descriptor)
 
-    def copy_file(self, path: str, target: str, fallback: str) -> None:
+    def copy_file(self, path: str, target: str, fallback: str, only_clone: bool = False) -> bool:
         """A new synced file with the bytes, time, owner, mode and attributes of another.
 
-        ``fallback``: the directory whose owner it gets where that of the file cannot be given to it.
+        ``fallback``: the directory whose owner it gets where that of the file cannot be given to it. ``only_clone``:
+        nothing is made, and False returned, where the bytes cannot be shared.
         """
         source = open_to_read(path)
         try:
-            status = os.fstat(source)
-            descriptor = self.create(target)
+            status, descriptor = os.fstat(source), self.create(target)
             try:
-                self.copy_range(source, 0, status.st_size, descriptor)
+                is_cloned = self.clone(source, descriptor)
+                if only_clone and not is_cloned:
+                    self.unlink(target)
+                    return False
+                if not is_cloned:
+                    self.copy_range(source, 0, status.st_size, descriptor)
                 try:
                     self.take_after(target, path)
                 except PermissionError:
@@ -180,6 +202,7 @@ class Disk:
                 os.close(descriptor)
         finally:
             os.close(source)
+        return True
 
     def link_or_copy(self, path: str, target: str) -> None:
         """A second name for a file, or where there can be none a synced copy of it."""

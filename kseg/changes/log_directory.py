@@ -286,6 +286,8 @@ def settle_log_directory(directory: str, disk: Disk | None = None) -> list[str]:
     try:
         remove_temporary_files(directory, disk)
         for path in changed_partitions(directory):
+            if quarantine.pending(path):
+                remove_marker(directory, disk)
             told += settle(path, disk)
         for journal in journals(directory):
             if journal.state == OPEN and not _has_changed_anything(journal):

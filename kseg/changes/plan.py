@@ -211,6 +211,15 @@ class Plan:
         return found
 
     @property
+    def initial(self) -> dict[str, Seen]:
+        """Files that the steps work on, as they are before the first."""
+        found: dict[str, Seen] = {}
+        for step in self.steps:
+            if step.origin and step.before is not None:
+                found.setdefault(step.origin, step.before)
+        return found
+
+    @property
     def freed_bytes(self) -> int:
         """Bytes that go, quarantined or not."""
         return sum(step.freed_bytes for step in self.steps)

@@ -16,7 +16,10 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
+    "recover": "Repair what a crash or a disk has damaged, as a broker does or keeping all that is intact.",
+    "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
     "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
+    "undo": "Put the last change back, list changes, or free what they keep.",
 }
 
 

@@ -6,10 +6,6 @@ length, 0.7 messages with the length alone; it counts the bytes behind it. Rows 
 A frame whose CRC is wrong is a batch all the same if its length leads somewhere sound: to the end of the file, to an
 intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
 
-CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on,
-filled as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even
-where every byte opens a header that claims the rest of it.
-
 ``state`` (int64[8], in and out; int64[18] where there is an ANCHOR or LARGEST):
 
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
@@ -28,19 +24,14 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import Room
+    from cython.cimports.kseg.kernel.frame_checksums import crc_is_right, tables_reach
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
         FRAME_SIZE,
         FRAME_STATE,
         FRAME_WIDTH,
-        be32,
         be64,
-        crc32,
-        crc32_range,
-        crc32c,
-        crc32c_range,
-        native_setup,
     )
     from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
@@ -53,24 +44,10 @@ if cython.compiled:
     )
     from cython.cimports.kseg.kernel.search import next_candidate
     from cython.cimports.kseg.kernel.walk import walk_frame
-
-    native_setup()
 else:
     from kseg.kernel.expand import Room
-    from kseg.kernel.native import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-        crc32,
-        crc32_range,
-        crc32c,
-        crc32c_range,
-        indexable,
-    )
+    from kseg.kernel.frame_checksums import crc_is_right, tables_reach
+    from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be64, indexable
     from kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
@@ -91,98 +68,8 @@ CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 """Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
 to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
-BLOCK_BYTES = cython.declare(cython.Py_ssize_t, 256)
-DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
 SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def crc_of(
-    castagnoli: cython.bint,
-    crc: cython.uint,
-    p: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.uint:
-    return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def prefix(
-    castagnoli: cython.bint,
-    p: cython.pointer[cython.const[cython.uchar]],
-    x: cython.Py_ssize_t,
-    is_end: cython.bint,
-    table: cython.pointer[cython.uint],
-    state: cython.pointer[cython.longlong],
-) -> cython.uint:
-    """CRC-32C, or CRC-32, of the bytes from the anchor to x, the end of a frame or else the start of what it covers."""
-    filled: cython.int = 3 if castagnoli else 4
-    near: cython.int = 10 if castagnoli else 14
-    anchor: cython.Py_ssize_t = state[2]
-    n: cython.Py_ssize_t = state[filled]
-    k: cython.Py_ssize_t
-    if n == 0:
-        n = 1
-        table[0] = 0
-        state[near] = state[near + 2] = -1
-    if is_end:
-        near += 2
-    if 0 <= state[near] <= x <= state[near] + BLOCK_BYTES:
-        state[near + 1] = crc_of(castagnoli, state[near + 1], p, state[near], x)
-    else:
-        k = (x - anchor) // BLOCK_BYTES
-        while n <= k:
-            table[n] = crc_of(castagnoli, table[n - 1], p, anchor + (n - 1) * BLOCK_BYTES, anchor + n * BLOCK_BYTES)
-            n += 1
-        state[near + 1] = crc_of(castagnoli, table[k], p, anchor + k * BLOCK_BYTES, x)
-    state[filled] = n
-    state[near] = x
-    return cython.cast(cython.uint, state[near + 1])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def crc_is_right(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    after: cython.Py_ssize_t,
-    v07: cython.bint,
-    table_c: cython.pointer[cython.uint],
-    table_ieee: cython.pointer[cython.uint],
-    state: cython.pointer[cython.longlong],
-) -> cython.bint:
-    """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
-    castagnoli: cython.bint = not v07 and p[i + 16] == 2
-    table: cython.pointer[cython.uint] = table_c if castagnoli else table_ieee
-    stored: cython.longlong
-    start: cython.Py_ssize_t
-    before: cython.uint
-    through: cython.uint
-    if castagnoli:
-        start = i + 21
-        stored = be32(p, i + 17) & LOW_32_BITS
-    elif v07:
-        start = i + 9 + p[i + 4]
-        stored = be32(p, start - 4) & LOW_32_BITS
-    else:
-        start = i + 16
-        stored = be32(p, i + 12) & LOW_32_BITS
-    if state[2] < 0 or i < state[2] or after - start <= DIRECT_BYTES_MAX:
-        return stored == crc_of(castagnoli, 0, p, start, after)
-    before = prefix(castagnoli, p, start, False, table, state)
-    through = prefix(castagnoli, p, after, True, table, state)
-    if castagnoli:
-        return stored == crc32c_range(before, through, after - start)
-    return stored == crc32_range(before, through, after - start)
 
 
 @cython.cfunc
@@ -503,5 +390,5 @@ def check_views(
         raise ValueError("a buffer is too short")
     if state[2] >= 0 and len(state) < STATE_SIZE:
         raise ValueError("the state is too short")
-    if state[2] >= 0 and (end - state[2]) // BLOCK_BYTES >= min(entries_c, entries_ieee):
+    if state[2] >= 0 and not tables_reach(end - state[2], min(entries_c, entries_ieee)):
         raise ValueError("a prefix table is too short")

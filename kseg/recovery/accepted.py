@@ -5,6 +5,7 @@ ours, a broker does not look at the magic byte of v2, which lies outside the che
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
@@ -64,13 +65,14 @@ class AcceptedBatches:
 
     def _with_other_magic(self) -> Headers | None:
         """The v2 batch at the position whose magic says otherwise, if its checksum is right."""
-        head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
+        buffer: Any = self._source.buffer
+        head = bytes(buffer[self.position : self.position + HEADER_BYTES])
         if len(head) < HEADER_BYTES or not 2 < head[16] < 128:
             return None
         size = be32(head, 8) + 12
         if size < _LEAST_V2 + 12 or size > self._size - self.position:
             return None
-        data = self._source.buffer[self.position : self.position + size]
+        data = buffer[self.position : self.position + size]
         if crc32c(data[21:]) != int.from_bytes(head[17:21], "big"):
             return None
         rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)

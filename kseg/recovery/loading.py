@@ -15,6 +15,7 @@ from kseg.errors import KsegError
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.kernel.producers import OUTSIDE
 from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.losses import Loss, lost_behind
 from kseg.recovery.producers import ProducerStateManager
 from kseg.recovery.segments import (
     DEFAULT_INTERVAL_BYTES,
@@ -61,6 +62,7 @@ class Cut:
     length: int
     next_offset: int
     dropped: list[str] = field(default_factory=list)
+    loss: Loss = field(default_factory=Loss)
 
 
 class PartitionLoad:
@@ -152,7 +154,8 @@ class PartitionLoad:
                     self._recover(segment)
                 elif self._is_left_empty(segment):
                     self._reindex(segment)
-                self.segments[base] = segment
+                if segment.log in workspace:
+                    self.segments.setdefault(base, segment)
         self.segments = dict(sorted(self.segments.items()))
 
     def _is_sane(self, segment: BrokerSegment) -> bool:
@@ -215,20 +218,22 @@ class PartitionLoad:
             return size
         cut = segment.size - found.valid_bytes
         if cut:
-            self.cuts.append(Cut(segment.log, found.valid_bytes, cut, found.next_offset))
-            reason = "cut at the first batch that is not valid"
-            self.workspace.truncate(
-                segment.log, found.valid_bytes, reason, [Removed(found.valid_bytes, cut, reason, found.next_offset)]
-            )
+            self._cut(segment, found.valid_bytes, found.next_offset, "cut at the first batch that is not valid")
         if era.has_producers:
             manager.take_snapshot()
         return cut
 
+    def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
+        """Cuts the .log at a position, and notes what goes."""
+        loss, length = lost_behind(self.workspace.path(segment.log), position), segment.size - position
+        self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
+        removed = Removed(position, length, reason, *_offsets(loss), loss.records)
+        self.workspace.truncate(segment.log, position, reason, [removed])
+
     def _empty(self, segment: BrokerSegment) -> None:
         """truncateTo(base): what a broker does where the index refuses an offset."""
         reason = "an offset that does not rise: a broker empties the segment"
-        self.cuts.append(Cut(segment.log, 0, segment.size, segment.base_offset))
-        self.workspace.truncate(segment.log, 0, reason, [Removed(0, segment.size, reason, segment.base_offset)])
+        self._cut(segment, 0, segment.base_offset, reason)
         for suffix in SUFFIXES[1:]:
             if segment.stem + suffix in self.workspace:
                 self.workspace.write(segment.stem + suffix, [b""], reason)
@@ -277,8 +282,11 @@ class PartitionLoad:
 
     def _drop(self, base: int, reason: str) -> None:
         segment = self.segments.pop(base)
+        loss = lost_behind(self.workspace.path(segment.log), 0)
+        if self.cuts:
+            self.cuts[-1].loss.add(loss)
         for suffix in SUFFIXES:
-            removed = [Removed(0, segment.size, reason, base)] if suffix == LOG else []
+            removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
         self.producers.forget_snapshot(base, reason)
 
@@ -363,6 +371,10 @@ class _SwapSegment(BrokerSegment):
 
     def last_indexed(self) -> tuple[int, int]:
         return self.base_offset, 0
+
+
+def _offsets(loss: Loss) -> tuple[int | None, int | None]:
+    return (loss.first_offset, loss.last_offset) if loss.first_offset >= 0 else (None, None)
 
 
 def _leading_offset(name: str) -> int | None:

@@ -3,6 +3,8 @@
 Base offset, length, leader epoch and magic (21 bytes) can be damaged while every record is intact under its checksum.
 """
 
+from typing import Any
+
 from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import be32
 from kseg.segment.items import Damage
@@ -12,9 +14,15 @@ _HEADER_BYTES = 61
 _MAGIC_AT, _CRC_AT, _COVERED_FROM = 16, 17, 21
 
 
+def _bytes_of(source: Source, position: int, size: int) -> Any:
+    """A view of a range, or a copy where the file is not mapped."""
+    buffer: Any = source.buffer
+    return buffer[position : position + size]
+
+
 def with_right_length(source: Source, damage: Damage) -> bytes | None:
     """The first 12 bytes of the batch that a damaged range is, whole, but for its length field; None if it is none."""
-    data = source.buffer[damage.position : damage.end]
+    data = _bytes_of(source, damage.position, damage.length)
     if damage.code != "bad-length" or damage.length < 26:
         return None
     magic = data[_MAGIC_AT]
@@ -29,7 +37,7 @@ def with_right_length(source: Source, damage: Damage) -> bytes | None:
 
 def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     """The first 17 bytes of a batch that is one of v2 but for its magic; None if it is none."""
-    data = source.buffer[position : position + size]
+    data = _bytes_of(source, position, size)
     if size <= _HEADER_BYTES or data[_MAGIC_AT] == 2:
         return None
     if crc32c(data[_COVERED_FROM:]) != be32(bytes(data[_CRC_AT:_COVERED_FROM]), 0) & 0xFFFFFFFF:

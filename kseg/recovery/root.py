@@ -1,21 +1,21 @@
 """What lies in a log directory beside its partitions, as far as a start reads it and a recovery has to change it."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kseg.changes.journal import RootFile
+from kseg.changes.log_directory import MARKER
 from kseg.changes.plan import Plan
-from kseg.errors import KsegError
 from kseg.segment.files import parse_partition_name
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
 from kseg.sidefiles.problems import SideFileProblem
 
-MARKER = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
-ROOT_NAMES = (MARKER, "meta.properties", *CHECKPOINTS)
 
 
 @dataclass(slots=True)
@@ -29,20 +29,15 @@ class Root:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, directory: str) -> "Root":
-        """Raises KsegError where a checkpoint cannot be opened."""
-        root = cls(directory, os.path.exists(os.path.join(directory, MARKER)))
+    def of(cls, directory: str, known: Mapping[str, RootFile | None]) -> "Root":
+        """From the contents of its files, as a command found them."""
+        root = cls(directory, known.get(MARKER) is not None)
         for name in CHECKPOINTS:
             root.offsets[name] = {}
-            try:
-                with open(os.path.join(directory, name), "rb") as file:
-                    data = file.read()
-            except FileNotFoundError:
+            if (file := known.get(name)) is None:
                 continue
-            except OSError as error:
-                raise KsegError(f"{os.path.join(directory, name)}: {error.strerror}") from error
-            found = {}
-            for item in read_offset_checkpoint(data):
+            found: dict[tuple[str, int], int] = {}
+            for item in read_offset_checkpoint(file.content):
                 if isinstance(item, SideFileProblem):
                     root.unreadable[name] = item.message
                     found = {}
@@ -54,11 +49,9 @@ class Root:
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
 
-    def plan(self, ends: dict[tuple[str, int], int], has_changed: bool) -> Plan:
-        """What has to change here: no marker where a log changed, no checkpoint beyond the end of its log."""
+    def plan(self, ends: dict[tuple[str, int], int]) -> Plan:
+        """What has to change here: no checkpoint beyond the end of its log, none that cannot be read."""
         plan = Plan(self.directory)
-        if has_changed and self.was_clean:
-            plan.delete(MARKER, "a log has changed")
         for name in CHECKPOINTS:
             if name in self.unreadable:
                 reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
@@ -70,11 +63,6 @@ class Root:
                 rows = [OffsetCheckpoint(*key, offset) for key, offset in entries.items()]
                 plan.write(name, [build_offset_checkpoint(rows)], "pointed beyond the end of a log")
         return plan
-
-
-def is_log_directory(directory: str) -> bool:
-    """Whether a directory has files of a log directory in it."""
-    return any(os.path.lexists(os.path.join(directory, name)) for name in ROOT_NAMES)
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:

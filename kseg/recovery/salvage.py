@@ -68,16 +68,25 @@ class _SalvageLoad(PartitionLoad):
         super().__init__(workspace, start)
         self._scratch = scratch
         self.found: list[tuple[str, Damage]] = []
-        self.gaps: list[tuple[int, int]] = []
         self.mended = 0
         self._events = int64s(MOST_GAPS * chain.EVENT_WIDTH)
-        self._reached: int | None = None
+        self._gaps: dict[int, list[tuple[int, int]]] = {}
+        self._ends: dict[int, int] = {}
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Offsets missing in the segments and between them, in their order."""
+        found, end = [], None
+        for base in sorted(self.segments):
+            if end is not None and base > end:
+                found.append((end, base - 1))
+            found += self._gaps.get(base, [])
+            end = self._ends.get(base, base)
+        return found if len(found) <= MOST_GAPS else []
 
     def _recover(self, segment: BrokerSegment) -> int:
-        if self._reached is not None and segment.base_offset > self._reached:
-            self.gaps.append((self._reached, segment.base_offset - 1))
-        self._reached = segment.base_offset
-        if segment.size and not self._is_intact(segment):
+        segment = self.segments.get(segment.base_offset, segment)
+        if segment.size and not isinstance(segment, _SalvagedSegment) and not self._is_intact(segment):
             self._cut_out(segment)
         if segment.base_offset in self.segments or segment.log in self.workspace:
             super()._recover(self.segments.get(segment.base_offset, segment))
@@ -99,9 +108,8 @@ class _SalvageLoad(PartitionLoad):
         is_inside = limit is None or state[chain.LAST_OFFSET] < limit
         if end < segment.size or not is_inside or any(state[chain.COUNTS + kind] for kind in _WRONG):
             return False
-        self._reached = max(segment.base_offset, state[chain.LAST_OFFSET] + 1)
-        if not state[chain.HOLED] and len(self.gaps) + len(gaps) <= MOST_GAPS:
-            self.gaps += gaps
+        self._ends[segment.base_offset] = max(segment.base_offset, state[chain.LAST_OFFSET] + 1)
+        self._gaps[segment.base_offset] = [] if state[chain.HOLED] else gaps
         return True
 
     def _next_base(self, segment: BrokerSegment) -> int | None:
@@ -118,11 +126,11 @@ class _SalvageLoad(PartitionLoad):
         reason = "damaged ranges are cut out"
         removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts]
         self.found += [(name, cut) for cut in kept.cuts]
-        self.gaps += kept.gaps
+        self._gaps[segment.base_offset] = kept.gaps
         self.mended += sum(bool(part.head) for part in kept.layout.parts)
         parts = kept.layout.parts
         if parts:
-            self._reached = parts[-1].last + 1
+            self._ends[segment.base_offset] = parts[-1].last + 1
         if len(parts) == 1 and parts[0].start == 0 and not parts[0].head:
             self.workspace.truncate(name, parts[0].end, reason, removed)
         elif not parts and next_base is not None:

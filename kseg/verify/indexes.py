@@ -114,9 +114,10 @@ class IndexRule(Rule):
         self.report.add(code, file, message, position, length, offset, severity)
 
     def finish(self) -> None:
-        self._tell_missing(".index", "index-missing", None)
-        # Brokers up to 0.10.0 wrote none, with timestamps (v1) only 0.10.0 itself.
-        self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
+        if not self.partition.is_bare:
+            self._tell_missing(".index", "index-missing", None)
+            # Brokers up to 0.10.0 wrote none, with timestamps (v1) only 0.10.0 itself.
+            self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
         if self.partition.is_whole:
             self._tell_orphans()
 

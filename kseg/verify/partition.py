@@ -112,8 +112,10 @@ class Partition:
 
     @property
     def is_bare(self) -> bool:
-        """Whether there are segments alone: someone's copy, of which no side file can be missing."""
-        return not any(os.path.splitext(name.removesuffix(".deleted"))[1] in SIDE_SUFFIXES for name in self.names)
+        """Whether there are segments alone, in no log directory: someone's copy, of which no side file is missing."""
+        return not self.broker.is_known and not any(
+            os.path.splitext(name.removesuffix(".deleted"))[1] in SIDE_SUFFIXES for name in self.names
+        )
 
     @property
     def is_compacted(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kseg.errors import PathError
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel import chain
+from kseg.kernel import chain, frames
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -70,12 +70,23 @@ class Replica:
                     if isinstance(item, Damage):
                         self._pass_damage(item.position, item.length)
                     elif isinstance(item, Headers):
-                        if item.count == 1 and not item.rows[BATCH_STATE] & 1:
-                            self._pass_damage(item.rows[BATCH_POSITION], item.rows[BATCH_SIZE])
-                        else:
-                            yield item
+                        yield from self._intact(item)
                 self._source = None
                 self.bytes += source.size
+
+    def _intact(self, item: Headers) -> Iterator[Headers]:
+        """The stretches of batches whose checksums are right."""
+        states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        start = 0
+        for i, state in enumerate(states):
+            if state & frames.CRC_RIGHT:
+                continue
+            if i > start:
+                yield Headers(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)
+            at, start = i * BATCH_WIDTH, i + 1
+            self._pass_damage(item.rows[at + BATCH_POSITION], item.rows[at + BATCH_SIZE])
+        if start < item.count:
+            yield Headers(item.rows[start * BATCH_WIDTH :], item.count - start)
 
     def _pass_damage(self, position: int, length: int) -> None:
         self.not_compared.append((self.path, position, length))

@@ -19,7 +19,8 @@ from kseg.segment.files import (
     segment_file,
     segments_among,
 )
-from kseg.sidefiles.kinds import side_file
+from kseg.sidefiles.kinds import list_side_files, side_file
+from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify.batches import BatchRule
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.checkpoints import CheckpointRule
@@ -31,6 +32,7 @@ from kseg.verify.leftovers import LeftoverRule
 from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory, state_by_name
 from kseg.verify.metadata_log import MetadataLogRule
 from kseg.verify.partition import Partition, judge_segments
+from kseg.verify.pending import PendingChangeRule
 from kseg.verify.producers import ProducerRule
 from kseg.verify.report import Report, Totals
 from kseg.verify.rule import Rule
@@ -39,7 +41,7 @@ from kseg.verify.topic_ids import TopicIdRule
 
 RULES: tuple[type[Rule], ...] = (
     BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
-    MetadataLogRule,
+    MetadataLogRule, PendingChangeRule,
 )  # fmt: skip
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
 
@@ -95,6 +97,18 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
     judge_segments(partition, [file], [rule(partition) for rule in RULES], progress)
 
 
+def judge_side_files(directory: str, settings: Settings, report: Report, progress: Progress) -> bool:
+    """Each side file of a directory without segments by itself; whether there is any. Raises PathError where the
+    directory cannot be read."""
+    files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
+    for file in files:
+        try:
+            judge_file(file.path, settings, report, progress)
+        except PathError as error:
+            report.failures.append(str(error))
+    return bool(files)
+
+
 def _partition(
     directory: str | None, place: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
     broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
@@ -122,7 +136,9 @@ def judge_path(path: str, settings: Settings, report: Report, progress: Progress
             judge_log_directory(directory, partitions, settings, report, progress)
             return
         if parse_partition_name(name) is None:
-            raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or checkpoint in it)")
+            if not judge_side_files(path, settings, report, progress):
+                raise PathError(f"{path}: neither a partition nor a log directory (nothing of Kafka's in it)")
+            return
     around = directory_around(path)
     broker = _state(around, name)
     judge_partition(path, settings, report, broker, progress)
@@ -197,3 +213,5 @@ def judge_log_directory(
             topic_ids[name] = outcome.topic_id
     if directory is not None:
         judge_topic_ids(directory, topic_ids, report)
+        if REMOTE_INDEX_CACHE in directory.directories:
+            judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)

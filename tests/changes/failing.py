@@ -8,7 +8,7 @@ from kseg.changes.disk import Disk
 
 PRIMITIVES = (
     "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "take_after",
-    "copy_attributes", "sync", "remove_directory", "restore",
+    "copy_attributes", "sync", "remove_directory", "restore", "clone",
 )  # fmt: skip
 
 

@@ -281,12 +281,14 @@ def test_findings_are_bounded_and_counted(kseg: Kseg, tmp_path: Path) -> None:
     batches = (struct.pack(">q", 116 + i * count) + one[8:] for i in range(300))
     path = tmp_path / LAST
     path.write_bytes(b"".join(batches))
-    outcome = kseg("verify", "--format", "json", *LONG_AGO, path)
+    # The one producer of all of them repeats its sequence numbers.
+    options = (*LONG_AGO, "--ignore", "producer-sequence-gap")
+    outcome = kseg("verify", "--format", "json", *options, path)
     assert len(outcome.of_type("finding")) == 100
     (omitted,) = outcome.of_type("omitted")
     assert (omitted["code"], omitted["count"]) == ("future-timestamp", 200)
     assert outcome.objects[-1]["warnings"] == 300
-    assert kseg("verify", *LONG_AGO, path).lines[-1] == f"{path}: 200 more of future-timestamp"
+    assert kseg("verify", *options, path).lines[-1] == f"{path}: 200 more of future-timestamp"
 
 
 def test_against(kseg: Kseg) -> None:

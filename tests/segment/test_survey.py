@@ -143,7 +143,6 @@ def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
     data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(survey, "PART_BYTES", 1500)
-        patch.setattr(survey, "_SEARCH_BYTES", 700)
         patch.setattr(windows, "WINDOW_BYTES", 1024)
         path = write(Path(folder), data)
         alone, together = surveyed(path, level), surveyed(path, level, jobs=2)

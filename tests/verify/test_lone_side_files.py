@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_cases import BASE_46, DAMAGED, NOW_MS, STEM, TESTDATA, set_entry
 
+from kseg.errors import PathError
 from kseg.segment.survey import FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
 from kseg.verify.findings import KINDS
@@ -94,6 +95,30 @@ def test_an_index_is_compared_with_the_log_beside_it(tmp_path: Path) -> None:
     assert judged(index, QUICK)[0] == []
     (tmp_path / f"{STEM}.log").unlink()
     assert judged(index)[0] == []
+
+
+CACHE = TEXT / "4.3.1" / "remote-log-index-cache"
+
+
+def test_copies_of_remote_indexes(tmp_path: Path) -> None:
+    """They lie in a directory of their own, in a log directory, without any .log."""
+    found, report = judged(CACHE)
+    assert (found, report.totals.files, report.failures) == ([], 6, [])
+    (tmp_path / "meta.properties").write_bytes((TEXT / "4.3.1" / "meta.properties").read_bytes())
+    copied = Path(shutil.copytree(CACHE, tmp_path / CACHE.name))
+    index = copied / "220_mNzJ0K1bQXS_kel3S-aw2A.index"
+    index.write_bytes(index.read_bytes() + b"???")
+    (copied / f"{index.name}.tmp").write_bytes(b"half of an ent")  # one that is being fetched
+    for place in (copied, tmp_path):
+        found, report = judged(place)
+        told = [(f.code, f.file, f.length) for f in found if f.code != "unclean-shutdown"]
+        assert (told, report.failures) == ([("index-bad-size", str(index), 3)], [])
+
+
+def test_a_directory_with_nothing_of_kafka(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(PathError, match="nothing of Kafka's in it"):
+        judged(tmp_path)
 
 
 def test_the_command_line(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
 """Findings about partition and log directories: their files, checkpoints, leftovers, and what the cleaner meets."""
 
-from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, SALVAGE, WARNING, Kind
+from kseg.verify.table.kind import ERROR, INFO, RECOVER, SALVAGE, WARNING, Kind
 
 DIRECTORY_KINDS: dict[str, Kind] = {
+    # What kseg itself has left
+    "pending-change": Kind(
+        WARNING,
+        "A command of kseg was interrupted in this partition.",
+        "The next command that changes the partition completes it, or takes back what never began; so does kseg undo.",
+        "kseg undo --list",
+    ),
     # The log directory and its own files
     "broker-would-not-start": Kind(
         ERROR,
@@ -105,6 +112,17 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "A broker takes the whole log directory offline.",
         "kseg recover --topic-id UUID",
     ),
+    "topic-id-mismatch": Kind(
+        ERROR,
+        "The topic id of a partition is not that of its topic.",
+        "A start puts the partition aside as -stray and begins an empty one.",
+        "kseg recover --topic-id UUID",
+    ),
+    "unknown-topic": Kind(
+        WARNING,
+        "The cluster's metadata knows no topic of this name.",
+        "The topic was deleted, or the directory belongs to another cluster. A start puts it aside as -stray.",
+    ),
     "bad-clean-shutdown": Kind(
         INFO,
         "The content of .kafka_cleanshutdown is not what brokers since 3.7 write.",
@@ -161,42 +179,5 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "Records of a compacted partition have no key.",
         "The cleaner drops them the first time it meets them (0.8 stops at them).",
-    ),
-    "file-shrank": Kind(WARNING, "A file became shorter while it was read.", "Someone is writing here: try --live."),
-    "unreadable-bytes": Kind(
-        ERROR,
-        "Parts of a file could not be read.",
-        "The disk or file system fails. What could not be read was judged as zeros.",
-    ),
-    # Other side files
-    "transaction-index-damaged": Kind(
-        ERROR,
-        "A .txnindex cannot be read in full, or an entry of it cannot be true.",
-        "A broker rebuilds it at its start from the segment, or does not start where it holds an unknown version.",
-        REINDEX,
-    ),
-    "producer-snapshot-damaged": Kind(
-        WARNING,
-        "A .snapshot cannot be read.",
-        "A broker deletes it, takes the one before and replays the log from there on.",
-        "kseg reindex --snapshots",
-    ),
-    "producer-snapshot-mismatch": Kind(
-        WARNING,
-        "A .snapshot does not say of a producer what the log says.",
-        "A broker that loads it may refuse what the producer writes, take records twice, or show open transactions.",
-        "kseg reindex --snapshots",
-    ),
-    "producer-snapshot-beyond-end": Kind(
-        ERROR,
-        "A .snapshot was taken at an offset that the log does not reach.",
-        "The end of the log is lost here. A broker deletes the snapshot at its start and does not say so.",
-        "kseg recover --from-replica DIR",
-    ),
-    "producer-snapshot-missing": Kind(
-        WARNING,
-        "Batches have producer ids, and there is no .snapshot.",
-        "A broker that starts after a clean stop takes it that there are no producers and no open transactions.",
-        "kseg reindex --snapshots",
     ),
 }

@@ -159,15 +159,10 @@ LOG_KINDS: dict[str, Kind] = {
         "kseg convert --to v2",
     ),
     # Reading
-    "topic-id-mismatch": Kind(
+    "file-shrank": Kind(WARNING, "A file became shorter while it was read.", "Someone is writing here: try --live."),
+    "unreadable-bytes": Kind(
         ERROR,
-        "The topic id of a partition is not that of its topic.",
-        "A start puts the partition aside as -stray and begins an empty one.",
-        "kseg recover --topic-id UUID",
-    ),
-    "unknown-topic": Kind(
-        WARNING,
-        "The cluster's metadata knows no topic of this name.",
-        "The topic was deleted, or the directory belongs to another cluster. A start puts it aside as -stray.",
+        "Parts of a file could not be read.",
+        "The disk or file system fails. What could not be read was judged as zeros.",
     ),
 }

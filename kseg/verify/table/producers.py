@@ -52,6 +52,12 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "Consumers of committed data get aborted records. A broker that finds no file does not look for one.",
         REINDEX,
     ),
+    "transaction-index-damaged": Kind(
+        ERROR,
+        "A .txnindex cannot be read in full, or an entry of it cannot be true.",
+        "A broker rebuilds it at its start from the segment, or does not start where it holds an unknown version.",
+        REINDEX,
+    ),
     "transaction-index-incomplete": Kind(
         ERROR,
         "An aborted transaction is not in the .txnindex of the segment that holds its marker.",
@@ -63,6 +69,31 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "An entry of a .txnindex is not what the markers in the log say.",
         "Consumers of committed data may get aborted records, or miss committed ones.",
         REINDEX,
+    ),
+    # Snapshots of producers
+    "producer-snapshot-damaged": Kind(
+        WARNING,
+        "A .snapshot cannot be read.",
+        "A broker deletes it, takes the one before and replays the log from there on.",
+        "kseg reindex --snapshots",
+    ),
+    "producer-snapshot-mismatch": Kind(
+        WARNING,
+        "A .snapshot does not say of a producer what the log says.",
+        "A broker that loads it may refuse what the producer writes, take records twice, or show open transactions.",
+        "kseg reindex --snapshots",
+    ),
+    "producer-snapshot-beyond-end": Kind(
+        ERROR,
+        "A .snapshot was taken at an offset that the log does not reach.",
+        "The end of the log is lost here. A broker deletes the snapshot at its start and does not say so.",
+        "kseg recover --from-replica DIR",
+    ),
+    "producer-snapshot-missing": Kind(
+        WARNING,
+        "Batches have producer ids, and there is no .snapshot.",
+        "A broker that starts after a clean stop takes it that there are no producers and no open transactions.",
+        "kseg reindex --snapshots",
     ),
     # Leader epochs
     "leader-epochs-damaged": Kind(

@@ -1,0 +1,164 @@
+"""Writes what a plan makes of a partition to another place, whole or not at all; the partition itself is only read."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kseg.changes.apply import check_free
+from kseg.changes.disk import Disk, open_to_read
+from kseg.changes.journal import replace_file
+from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Piece, Plan, Range, Seen, seen
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+
+_NOT_COPIED = (".lock", ".kafka_cleanshutdown")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """``origin``: the file whose first ``size`` bytes these are; "" for new content of ``pieces``."""
+
+    origin: str
+    size: int
+    pieces: tuple[Piece, ...] = ()
+    model: str = ""
+
+
+def write_copy(plan: Plan, output: str, disk: Disk | None = None) -> str:
+    """Writes the partition as the plan would leave it to a directory of its name in ``output``; the path of that.
+
+    What is unchanged shares its bytes with the input where the file system can do that. Else a .log that is not the
+    last is a second name of the same file: a broker writes to such a segment only where it cuts the log. The caller
+    holds the lock of ``output``. Raises KsegError where nothing was written.
+    """
+    disk, name = disk or Disk(), os.path.basename(os.path.abspath(plan.directory))
+    target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
+    if os.path.lexists(target):
+        raise PathError(f"{target}: is there already; nothing was written")
+    try:
+        if os.path.lexists(staged):
+            disk.remove_tree(staged)  # of a run that was killed: the lock says that nobody is at work on it
+        before = _seen_files(plan.directory)
+        _check_unchanged(plan, before)
+        files = _files_after(plan, before)
+        check_free(output, sum(file.size for file in files.values() if not file.origin or not _may_link(files, file)))
+        disk.make_directory(staged)
+        for file_name, file in sorted(files.items()):
+            _write(plan.directory, file, os.path.join(staged, file_name), _may_link(files, file), disk)
+        if _seen_files(plan.directory) != before:
+            raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
+        _take_after(staged, plan.directory, disk)
+        disk.sync_directory(staged)
+        disk.rename(staged, target)
+        disk.sync_directory(output)
+    except OSError as error:
+        _drop(staged, disk)
+        raise KsegError(f"{target}: nothing was written: {error.strerror or error}") from error
+    except BaseException:
+        _drop(staged, disk)
+        raise
+    return target
+
+
+def write_root_copy(directory: str, contents: dict[str, bytes], output: str, disk: Disk | None = None) -> None:
+    """Copies the files of a log directory itself, with these new contents, and without the marker of a clean stop.
+
+    Raises StoppedHalfwayError where one cannot be written.
+    """
+    disk = disk or Disk()
+    try:
+        for name in sorted({*_seen_files(directory), *contents}):
+            if name in _NOT_COPIED or name.startswith(".kseg-"):
+                continue
+            content = contents.get(name)
+            if content is None:
+                with open(os.path.join(directory, name), "rb") as file:
+                    content = file.read()
+            replace_file(os.path.join(output, name), content, disk)
+    except OSError as error:
+        raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
+
+
+def _drop(staged: str, disk: Disk) -> None:
+    if os.path.isdir(staged):
+        try:
+            disk.remove_tree(staged)
+        except OSError as error:
+            raise KsegError(f"{staged}: cannot be removed: {error.strerror or error}") from error
+
+
+def _seen_files(directory: str) -> dict[str, Seen]:
+    """The regular files of a directory. Raises PathError where one is a symbolic link."""
+    found = {}
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
+    for name in names:
+        now = seen(os.path.join(directory, name))
+        if now is not None:
+            found[name] = now
+    return found
+
+
+def _check_unchanged(plan: Plan, found: dict[str, Seen]) -> None:
+    for name, known in plan.initial.items():
+        if found.get(name) != known:
+            raise KsegError(f"{os.path.join(plan.directory, name)}: has changed since it was looked at")
+
+
+def _files_after(plan: Plan, found: dict[str, Seen]) -> dict[str, _File]:
+    """The files that the plan leaves."""
+    files = {name: _File(name, now.size) for name, now in found.items()}
+    for step in plan.steps:
+        if step.action == DELETE:
+            del files[step.file]
+        elif step.action == RENAME:
+            files[step.target] = files.pop(step.file)
+        elif step.action == TRUNCATE:
+            files[step.file] = _File(files[step.file].origin, step.size)
+        else:
+            files[step.file] = _File("", step.size, step.pieces, step.origin)
+    return files
+
+
+def _may_link(files: dict[str, _File], file: _File) -> bool:
+    """Whether the file is the .log of a segment that is not the last, whole."""
+    logs = sorted(name for name in files if name.endswith((".log", ".kafka")))
+    return any(files[name] is file and name == file.origin for name in logs[:-1])
+
+
+def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk) -> None:
+    origin = os.path.join(directory, file.origin)
+    whole = bool(file.origin) and os.stat(origin).st_size == file.size
+    if whole:
+        _copy(origin, target, may_link, disk)
+        return
+    pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
+    descriptor = disk.create(target)
+    try:
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                disk.write(descriptor, piece)
+            else:
+                source = open_to_read(os.path.join(directory, piece.file))
+                try:
+                    disk.copy_range(source, piece.position, piece.length, descriptor)
+                finally:
+                    os.close(source)
+        _take_after(target, os.path.join(directory, file.origin or file.model), disk)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
+    """A clone, a second name if that may be, or a copy."""
+    place = os.path.dirname(target)
+    if not may_link:
+        disk.copy_file(path, target, place)
+    elif not disk.copy_file(path, target, place, only_clone=True):
+        disk.link_or_copy(path, target)
+
+
+def _take_after(path: str, model: str, disk: Disk) -> None:
+    """Owner and mode as far as this user may give them."""
+    with suppress(PermissionError):
+        disk.take_after(path, model, as_directory=os.path.isdir(path))

@@ -1,0 +1,62 @@
+"""``kseg reindex``: index files rebuilt from the .log, byte for byte as a broker's recovery builds them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kseg.changes.plan import Plan
+from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.options import ByteCount
+from kseg.kernel.guard import keep_freed_memory
+from kseg.recovery.loading import Start
+from kseg.recovery.reindexing import reindex
+from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import list_partitions
+
+
+@click.command("reindex")
+@paths_argument
+@click.option("--snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
+@click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")
+@click.option(
+    "--index-interval-bytes",
+    type=ByteCount(),
+    default=DEFAULT_INTERVAL_BYTES,
+    show_default=True,
+    help="Bytes between two entries of an index.",
+)
+@changing_options
+def command(**options: Any) -> int:
+    """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
+
+    The bytes are those of a broker's own rebuild. A .log that is damaged is left alone: kseg recover repairs it first.
+    """
+    keep_freed_memory()
+    options["dry_run"] = options["dry_run"] or options["check"]
+    return run_work(options["paths"], ReindexWork(options), options)
+
+
+class ReindexWork:
+    """Makes the plans of one run."""
+
+    command = "reindex"
+    root_names: tuple[str, ...] = ()
+    damage_remains = False
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._start = Start(interval_bytes=options["index_interval_bytes"])
+        self._with_snapshots = options["snapshots"]
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        workspace = Workspace(directory)
+        reindex(workspace, self._start, self._with_snapshots)
+        return workspace.plan()
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        for path in list_partitions(directory):
+            yield self.plan_partition(path, known)
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        return Plan(directory)

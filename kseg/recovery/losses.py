@@ -1,0 +1,69 @@
+"""What intact batches lie in bytes that a recovery takes away: what the other mode would save."""
+
+from dataclasses import dataclass
+
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import chain, headers
+from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+
+@dataclass(slots=True)
+class Loss:
+    """Intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 where there is none.
+
+    ``damaged_bytes`` are those among what goes that no intact batch claims.
+    """
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    first_timestamp: int = -1
+    last_timestamp: int = -1
+    damaged_bytes: int = 0
+
+    def add(self, other: "Loss") -> None:
+        """Adds what goes behind this."""
+        self.batches += other.batches
+        self.records += other.records
+        self.damaged_bytes += other.damaged_bytes
+        if other.first_offset >= 0:
+            self.first_offset = other.first_offset if self.first_offset < 0 else self.first_offset
+            self.last_offset = max(self.last_offset, other.last_offset)
+        if other.first_timestamp >= 0:
+            known = self.first_timestamp if self.first_timestamp >= 0 else other.first_timestamp
+            self.first_timestamp = min(known, other.first_timestamp)
+        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
+
+
+def lost_behind(path: str, position: int) -> Loss:
+    """What lies in a .log from a position on. Raises PathError where it cannot be read."""
+    state, events = int64s(chain.STATE_WIDTH), int64s(chain.EVENT_WIDTH)
+    for column in (
+        chain.LAST_OFFSET, chain.LAST_EPOCH, chain.FIRST_OFFSET, chain.LARGEST_TIMESTAMP, chain.LEAST_TIMESTAMP,
+        chain.BASE,
+    ):  # fmt: skip
+        state[column] = -1
+    state[chain.LATEST] = (1 << 63) - 1
+    found = Loss()
+    with open_source(path) as source:
+        reader = SegmentReader(source, scratch=Scratch())
+        if position:
+            reader.begin_at(position)
+        for item in reader.runs():
+            if isinstance(item, Damage):
+                found.damaged_bytes += item.length
+                continue
+            rows = int64s(item.count * BATCH_WIDTH)
+            headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
+            chain.follow(rows, item.count, state, events)
+            states = rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            found.batches += sum(state & 1 for state in states)
+    found.records = state[chain.RECORDS]
+    if found.batches:
+        found.first_offset, found.last_offset = state[chain.FIRST_OFFSET], state[chain.LAST_OFFSET]
+    found.first_timestamp, found.last_timestamp = state[chain.LEAST_TIMESTAMP], state[chain.LARGEST_TIMESTAMP]
+    return found

@@ -1,0 +1,26 @@
+"""Changes that kseg began in a partition and did not end; `kseg.changes` tells how they are ended."""
+
+import os
+
+from kseg.changes.quarantine import check_folder, folder_of, pending, remains
+from kseg.errors import KsegError
+from kseg.verify.rule import Rule
+
+
+class PendingChangeRule(Rule):
+    """Looks into the quarantine of a partition, if there is one."""
+
+    def finish(self) -> None:
+        directory = self.partition.directory
+        if directory is None or not self.partition.is_whole or not os.path.lexists(folder_of(directory)):
+            return
+        try:
+            check_folder(directory)
+            for change in pending(directory):
+                text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
+                self.report.add("pending-change", folder_of(directory), text)
+            if left := remains(directory):
+                text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
+                self.report.add("pending-change", folder_of(directory), text)
+        except KsegError as error:
+            self.report.add("pending-change", folder_of(directory), str(error))

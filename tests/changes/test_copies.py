@@ -1,0 +1,119 @@
+"""Copies that a plan was applied to: whole or not at all, and the input is as it was, whatever happens to the copy."""
+
+import errno
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from kseg.changes.copies import write_copy, write_root_copy
+from kseg.changes.plan import Plan, Range
+from kseg.errors import KsegError, PathError
+
+from .failing import QUICK, FailingDisk, Killed, KillingDisk
+from .test_kill import SEEDS
+from .trees import Tree, contents, make, random_files, random_plan, tree
+
+FILES = {
+    "00.log": b"first" * 50,
+    "00.index": b"stale",
+    "10.log": b"closed" * 50,
+    "20.log": b"last" * 50,
+    "epochs": b"0",
+}
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    make(tmp_path / "logs" / "orders-0", FILES)
+    (tmp_path / "out").mkdir()
+    return tmp_path / "logs" / "orders-0"
+
+
+def plan_for(partition: Path) -> Plan:
+    plan = Plan(str(partition))
+    plan.write("00.index", [b"rebuilt", Range("epochs", 0, 1)], "rebuilt")
+    plan.truncate("20.log", 40, "is damaged")
+    plan.delete("epochs", "goes")
+    return plan
+
+
+def test_a_copy_is_what_the_plan_leaves(partition: Path, tmp_path: Path) -> None:
+    before = tree(partition)
+    assert write_copy(plan_for(partition), str(tmp_path / "out"), QUICK) == str(tmp_path / "out" / "orders-0")
+    copy = tmp_path / "out" / "orders-0"
+    assert contents(copy) == {
+        "00.log": FILES["00.log"],
+        "00.index": b"rebuilt0",
+        "10.log": FILES["10.log"],
+        "20.log": FILES["20.log"][:40],
+    }
+    assert tree(copy)["00.log"] == before["00.log"]
+    assert tree(copy)["00.index"][2] == before["00.index"][2]
+    for path in copy.glob("*"):  # what a broker changes in place: the last segment, and all that is no .log
+        if path.name not in ("00.log", "10.log"):
+            path.write_bytes(path.read_bytes()[:1])
+    assert tree(partition) == before
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0"]
+
+
+def test_the_last_log_of_an_unchanged_partition_is_no_second_name(partition: Path, tmp_path: Path) -> None:
+    write_copy(Plan(str(partition)), str(tmp_path / "out"), QUICK)
+    copy = tmp_path / "out" / "orders-0"
+    assert tree(copy) == tree(partition)
+    inodes = {path.stat().st_ino for path in partition.iterdir()}
+    assert {path.name for path in copy.iterdir() if path.stat().st_ino in inodes} <= {"00.log", "10.log"}
+
+
+def test_nothing_is_written_over(partition: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "orders-0").mkdir()
+    with pytest.raises(PathError, match="is there already; nothing was written"):
+        write_copy(plan_for(partition), str(tmp_path / "out"), QUICK)
+    with pytest.raises(PathError, match="is there already"):
+        write_copy(plan_for(partition), str(partition.parent), QUICK)
+
+
+def test_an_input_that_changes_meanwhile_stops_it(partition: Path, tmp_path: Path) -> None:
+    plan = plan_for(partition)
+    (partition / "20.log").write_bytes(b"appended")
+    with pytest.raises(KsegError, match=r"20\.log: has changed since it was looked at"):
+        write_copy(plan, str(tmp_path / "out"), QUICK)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_a_copy_that_fails_or_is_killed_anywhere_is_not_there(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("copies")
+    rng = random.Random(seed)
+    make(folder / "orders-0", random_files(rng))
+    plan, wanted = random_plan(rng, folder / "orders-0", 4)
+    before: Tree = tree(folder / "orders-0")
+    for at in range(10_000):
+        (output := folder / str(at)).mkdir()
+        disk = KillingDisk(at) if at % 2 else FailingDisk(at, errno.ENOSPC)
+        try:
+            write_copy(plan, str(output), disk)
+        except Killed:
+            assert not (output / "orders-0").exists() or contents(output / "orders-0") == wanted
+        except KsegError:
+            assert not (output / "orders-0").exists() or contents(output / "orders-0") == wanted
+        if not (output / "orders-0").exists():
+            write_copy(plan, str(output), QUICK)
+        assert contents(output / "orders-0") == wanted
+        assert sorted(path.name for path in output.iterdir()) == ["orders-0"]
+        assert tree(folder / "orders-0") == before
+        if at >= len(disk.calls):
+            return
+
+
+def test_the_files_of_a_log_directory_are_copied_without_the_marker(tmp_path: Path) -> None:
+    root = {".kafka_cleanshutdown": b"", ".lock": b"", "meta.properties": b"version=1\n", "points": b"old"}
+    make(tmp_path / "logs", {**root, ".kseg-change-1.jsonl": b"{}\n"})
+    (tmp_path / "out").mkdir()
+    write_root_copy(str(tmp_path / "logs"), {"points": b"new"}, str(tmp_path / "out"), QUICK)
+    assert contents(tmp_path / "out") == {"meta.properties": b"version=1\n", "points": b"new"}
+    assert contents(tmp_path / "logs") == {**root, ".kseg-change-1.jsonl": b"{}\n"}

@@ -1,0 +1,218 @@
+"""The way from PATHs to changes that all changing commands share, with a command that cuts logs."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from kseg.changes.log_directory import MARKER
+from kseg.changes.plan import Plan, Removed
+from kseg.cli import main as commands
+from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.main import main
+
+from .command import TESTDATA, Kseg
+from .test_undo import CLEAN, LOG, POINTS, files
+
+SIZE = 7129
+
+
+class Cutting:
+    """Cuts each log to a size, and writes down in the root to how many."""
+
+    command = "cut --short"
+    root_names = (POINTS,)
+    damage_remains = False
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        assert set(known) == {MARKER, POINTS}
+        plan = Plan(directory)
+        if (before := (Path(directory) / LOG).stat().st_size) > SIZE:
+            plan.truncate(LOG, SIZE, "is damaged", [Removed(SIZE, before - SIZE, "bad-length", 134, 149, 16)])
+        return plan
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        for path in sorted(Path(directory).glob("dplain-*")):
+            yield self.plan_partition(str(path), known)
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        plan = Plan(directory)
+        if has_changed:
+            plan.write(POINTS, [b"0\n1\ndplain 0 134\n"], "pointed beyond the end")
+        return plan
+
+
+@click.command("cut")
+@paths_argument
+@changing_options
+def cut(**options: Any) -> int:
+    return run_work(options["paths"], Cutting(), options)
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "logs"
+    for name in ("dplain-0", "dplain-1"):
+        shutil.copytree(CLEAN, directory / name)
+    (directory / "meta.properties").write_bytes(b"version=1\n")
+    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    (directory / MARKER).write_bytes(b"")
+    monkeypatch.setitem(commands.COMMANDS, "cut", "Cut logs.")
+    found = main.get_command
+    monkeypatch.setattr(main, "get_command", lambda context, name: cut if name == "cut" else found(context, name))
+    return directory
+
+
+def sizes(logs: Path) -> list[int]:
+    return [path.stat().st_size for path in sorted(logs.glob(f"*/{LOG}"))]
+
+
+WHOLE = (CLEAN / LOG).stat().st_size
+
+
+def test_a_partition(kseg: Kseg, logs: Path) -> None:
+    before = files(logs)
+    outcome = kseg("cut", logs / "dplain-1")
+    assert outcome.status == 0
+    assert sizes(logs) == [WHOLE, SIZE]
+    assert not (logs / MARKER).exists()
+    assert outcome.lines == [
+        str(logs),
+        f"  delete   {MARKER} (0 B)",
+        "           a log changes: a broker has to look into all of them when it starts",
+        "  In all: 0 B removed; room needed: 0 B",
+        str(logs / "dplain-1"),
+        f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
+        f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
+        "           (bad-length)",
+        "  In all: 7.0 KiB removed, 16 records with them; room needed: 7.0 KiB",
+    ]
+    assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
+    assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
+    del before[MARKER]
+    assert files(logs) == before
+
+
+def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
+    before = files(logs)
+    for path in (logs, logs / "dplain-0"):
+        outcome = kseg("cut", "--dry-run", "--format", "json", path)
+        assert outcome.status == 1
+        assert outcome.objects[0]["file"] == str(logs / MARKER)
+        assert outcome.objects[-1]["changed"] is False
+    assert files(logs) == before
+    assert not (logs / ".lock").exists()
+
+
+def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
+    before = files(logs)
+    outcome = kseg("cut", "--format", "json", logs)
+    assert outcome.status == 0
+    assert [Path(row["file"]).name for row in outcome.of_type("action")] == [MARKER, LOG, LOG, POINTS]
+    assert outcome.objects[1] == {
+        "type": "action",
+        "action": "truncate",
+        "file": str(logs / "dplain-0" / LOG),
+        "reason": "is damaged",
+        "oldSize": WHOLE,
+        "newSize": SIZE,
+        "removedBytes": WHOLE - SIZE,
+        "removed": [
+            {
+                "position": SIZE,
+                "length": WHOLE - SIZE,
+                "reason": "bad-length",
+                "firstOffset": 134,
+                "lastOffset": 149,
+                "records": 16,
+            }
+        ],
+    }
+    summary = outcome.objects[-1]
+    assert (summary["type"], summary["changed"], summary["removedRecords"]) == ("summary", True, 32)
+    assert summary["removedBytes"] == 2 * (WHOLE - SIZE) + len(b"0\n1\ndplain 0 150\n")
+    assert len(summary["kept"]) == 2
+    assert sizes(logs) == [SIZE, SIZE]
+    assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
+    assert kseg("undo", logs).status == 0
+    assert files(logs) == before
+
+
+def test_nothing_to_do(kseg: Kseg, logs: Path) -> None:
+    kseg("cut", "--no-quarantine", logs)
+    before = files(logs)
+    assert [name for name in before if "kseg" in name] == []
+    outcome = kseg("cut", "--format", "json", logs)
+    assert (outcome.status, len(outcome.objects)) == (0, 1)
+    assert kseg("cut", "-n", logs).status == 0
+    assert files(logs) == before
+
+
+def test_what_goes_may_be_kept_elsewhere(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    before = files(logs)
+    assert kseg("cut", "--quarantine", tmp_path / "kept", logs).status == 0
+    assert sorted(path.name.split(".")[0] for path in (tmp_path / "kept").iterdir()) == ["dplain-0", "dplain-1"]
+    assert kseg("undo", logs).status == 0
+    assert files(logs) == before
+
+
+def test_a_copy_leaves_the_input_alone(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    before = files(logs)
+    assert kseg("cut", "--output", tmp_path / "out", "--dry-run", logs).status == 1
+    assert not (tmp_path / "out").exists()
+    assert kseg("cut", "--output", tmp_path / "out", logs).status == 0
+    assert files(logs) == before
+    assert not (logs / ".lock").exists()
+    assert sizes(tmp_path / "out") == [SIZE, SIZE]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        [".lock", "dplain-0", "dplain-1", "meta.properties", POINTS]
+    )
+    again = kseg("cut", "--output", tmp_path / "out", logs / "dplain-0")
+    assert again.status == 3
+    assert "is there already; nothing was written" in again.err
+
+
+def test_a_long_plan_is_counted_for_people_and_whole_in_json(kseg: Kseg, logs: Path, monkeypatch: Any) -> None:
+    def many(self: Cutting, directory: str, known: Known) -> Plan:
+        plan = Plan(directory)
+        for i in range(300):
+            plan.write(f"{i:020d}.index", [b"entries"], "rebuilt")
+        return plan
+
+    monkeypatch.setattr(Cutting, "plan_partition", many)
+    lines = kseg("cut", "-n", logs / "dplain-0").lines
+    assert "  ... and 280 create more" in lines
+    assert len(lines) < 60
+    rows = [json.loads(line) for line in kseg("cut", "-n", "--format", "json", logs / "dplain-0").lines]
+    assert len(rows) == 302
+
+
+def test_lines_keep_to_80_columns(kseg: Kseg, logs: Path) -> None:
+    lines = [line for line in kseg("cut", "-n", logs).lines if str(logs) not in line]
+    assert max(len(line) for line in lines) <= 80
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--quarantine", "x", "--no-quarantine"], "exclude each other"),
+        (["--output", "x", "--no-quarantine"], "--output keeps nothing"),
+    ],
+)
+def test_options_that_contradict_each_other(arguments: list[str], message: str, kseg: Kseg, logs: Path) -> None:
+    outcome = kseg("cut", *arguments, logs)
+    assert outcome.status == 2
+    assert message in outcome.err
+    assert (logs / MARKER).exists()
+
+
+def test_a_path_that_is_neither_is_told(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    outcome = kseg("cut", tmp_path / "empty", TESTDATA / "no-such")
+    assert outcome.status == 3
+    assert outcome.err.count("\n") == 3
+    assert "neither a partition nor a log directory" in outcome.err

@@ -1,0 +1,241 @@
+"""``kseg undo`` from the command line, on copies of real partitions that were changed."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.apply import apply
+from kseg.changes.disk import Disk
+from kseg.changes.log_directory import MARKER, LogDirectoryChange
+from kseg.changes.plan import Plan, Removed
+from kseg.errors import StoppedHalfwayError
+
+from .command import TESTDATA, Kseg
+
+CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
+POINTS = "recovery-point-offset-checkpoint"
+LOG = "00000000000000000116.log"
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "a+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    directory = tmp_path / "logs"
+    for name in ("dplain-0", "dplain-1"):
+        shutil.copytree(CLEAN, directory / name)
+        (directory / name / "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 116\n")
+        (directory / name / "0.index").write_bytes(b"")
+    (directory / "meta.properties").write_bytes(b"version=1\n")
+    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    return directory
+
+
+def files(directory: Path) -> dict[str, tuple[bytes, int]]:
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+def plan_for(partition: Path, size: int = 7129) -> Plan:
+    plan = Plan(str(partition))
+    before = (partition / LOG).stat().st_size
+    plan.truncate(LOG, size, "is cut", [Removed(size, before - size, "tail", 134, 149, 16)])
+    plan.write("leader-epoch-checkpoint", [b"0\n0\n"], "rebuilt")
+    return plan
+
+
+def change(partition: Path, command: str = "recover --mode broker", size: int = 7129) -> None:
+    apply(plan_for(partition, size), command)
+
+
+def change_all(logs: Path) -> None:
+    work = LogDirectoryChange(str(logs), "recover --mode broker", (POINTS,))
+    for partition in sorted(logs.glob("dplain-*")):
+        work.apply(plan_for(partition))
+    root = Plan(str(logs))
+    root.write(POINTS, [b"0\n1\ndplain 0 134\n"], "pointed beyond the end")
+    work.finish(root)
+
+
+def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
+    before = files(logs)
+    change(logs / "dplain-0")
+    outcome = kseg("undo", logs / "dplain-0")
+    assert outcome.status == 0
+    assert files(logs) == before
+    assert outcome.lines[0] == str(logs / "dplain-0")
+    assert outcome.lines[1].startswith("  replace  leader-epoch-checkpoint")
+    assert outcome.lines[3].startswith(f"  extend   {LOG} 7129 -> ")
+    assert "kseg: done: 1 extend, 1 replace in 1 directory" in outcome.err
+    again = kseg("undo", logs / "dplain-0")
+    assert (again.status, again.out) == (3, b"")
+    assert "there is no change to undo" in again.err
+
+
+def test_repeated_it_puts_back_the_one_before(kseg: Kseg, logs: Path) -> None:
+    states = [files(logs / "dplain-0")]
+    change(logs / "dplain-0", "first")
+    states.append({name: found for name, found in files(logs / "dplain-0").items() if "quarantine" not in name})
+    change(logs / "dplain-0", "second", 5000)
+    assert kseg("undo", logs / "dplain-0").status == 0
+    assert {n: found for n, found in files(logs / "dplain-0").items() if "quarantine" not in n} == states[1]
+    assert kseg("undo", logs / "dplain-0").status == 0
+    assert files(logs / "dplain-0") == states[0]
+
+
+def test_a_dry_run_changes_nothing(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0")
+    before = files(logs)
+    outcome = kseg("undo", "--dry-run", "--format", "json", logs / "dplain-0")
+    assert outcome.status == 1
+    assert [(row["action"], row["file"]) for row in outcome.of_type("action")] == [
+        ("replace", str(logs / "dplain-0" / "leader-epoch-checkpoint")),
+        ("extend", str(logs / "dplain-0" / LOG)),
+    ]
+    assert outcome.objects[-1]["type"] == "summary"
+    assert (outcome.objects[-1]["changed"], outcome.objects[-1]["dryRun"]) == (False, True)
+    assert files(logs) == before
+    assert not (logs / ".lock").exists()
+
+
+def test_the_list(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0", "first")
+    change(logs / "dplain-0", "second\x1b[31m", 5000)
+    lines = kseg("undo", "--list", logs / "dplain-0").lines
+    assert lines[0] == str(logs / "dplain-0")
+    assert [line.split()[0] for line in lines[1:]] == ["1", "2"]
+    assert lines[1].split()[3:] == ["done", "7.0", "KiB", "first"]
+    assert lines[2].endswith("second\\x1b[31m")
+    rows = kseg("undo", "--list", "--format", "json", logs).objects
+    assert [row["type"] for row in rows] == ["change", "change", "summary"]
+    assert (rows[0]["command"], rows[0]["state"], rows[0]["number"]) == ("first", "done", 1)
+    assert rows[2]["keptBytes"] == rows[0]["keptBytes"] + rows[1]["keptBytes"] > 0
+
+
+def test_an_empty_list(kseg: Kseg, logs: Path) -> None:
+    outcome = kseg("undo", "--list", logs)
+    assert (outcome.status, outcome.out, outcome.err) == (0, b"", "kseg: no change is known\n")
+
+
+def test_purging_frees_what_was_kept(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0", "first")
+    change(logs / "dplain-0", "second", 5000)
+    assert kseg("undo", "--purge", "--dry-run", logs / "dplain-0").status == 1
+    outcome = kseg("undo", "--purge", "--change", 1, logs / "dplain-0")
+    assert (outcome.status, outcome.err) == (0, f"kseg: {logs}/dplain-0: freed 7.0 KiB (changes: 1)\n")
+    assert kseg("undo", "--purge", "--change", 1, logs / "dplain-0").status == 3
+    assert [row["number"] for row in kseg("undo", "--list", "--format", "json", logs).of_type("change")] == [2]
+    assert kseg("undo", "--purge", logs).status == 0
+    assert not (logs / "dplain-0" / ".kseg-quarantine").exists()
+
+
+def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
+    (logs / MARKER).write_bytes(b"")
+    before = files(logs)
+    change_all(logs)
+    assert not (logs / MARKER).exists()
+    rows = kseg("undo", "--list", "--format", "json", logs).objects
+    assert [row.get("partitions") for row in rows] == [2, None, None, None]
+    assert kseg("undo", "-n", logs).status == 1
+    outcome = kseg("undo", "--format", "json", logs)
+    assert outcome.status == 0
+    assert {Path(row["file"]).name for row in outcome.of_type("action")} == {
+        LOG, "leader-epoch-checkpoint", POINTS, MARKER,
+    }  # fmt: skip
+    assert outcome.objects[-1]["changed"] is True
+    assert files(logs) == before
+
+
+def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> None:
+    change_all(logs)
+    (logs / POINTS).write_bytes(b"a broker's")
+    outcome = kseg("undo", logs)
+    assert outcome.status == 0
+    assert f"{POINTS}: has changed since, and is not put back" in outcome.err
+    assert (logs / POINTS).read_bytes() == b"a broker's"
+
+
+def test_purging_a_log_directory(kseg: Kseg, logs: Path) -> None:
+    change_all(logs)
+    outcome = kseg("undo", "--purge", "--quiet", logs)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert sorted(name for name in files(logs) if "kseg" in name) == []
+
+
+def test_a_marker_of_a_clean_stop_goes_first(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0")
+    (logs / MARKER).write_bytes(b"")
+    outcome = kseg("undo", "--format", "json", logs / "dplain-0")
+    assert outcome.objects[0]["file"] == str(logs / MARKER)
+    assert not (logs / MARKER).exists()
+
+
+def test_it_is_refused_while_the_directory_is_locked(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0")
+    before = files(logs)
+    command = [sys.executable, "-c", HOLDER, str(logs / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        outcome = kseg("undo", logs / "dplain-0")
+        assert (outcome.status, outcome.out) == (3, b"")
+        assert "holds the log directory; nothing was changed" in outcome.err
+        assert files(logs) == before
+        assert kseg("undo", "--no-lock", logs / "dplain-0").status == 0
+        holder.communicate(b"")
+
+
+def test_what_was_interrupted_is_completed_first_and_told(kseg: Kseg, logs: Path) -> None:
+    class Full(Disk):
+        def unlink(self, path: str) -> None:
+            raise OSError(5, "Input/output error")
+
+    before = files(logs)
+    plan = plan_for(logs / "dplain-0")
+    plan.delete("0.index", "has no .log")
+    with pytest.raises(StoppedHalfwayError):
+        apply(plan, "recover", disk=Full())
+    dry = kseg("undo", "--dry-run", logs / "dplain-0")
+    assert "'recover' was interrupted, and would be completed first" in dry.err
+    outcome = kseg("undo", logs / "dplain-0")
+    assert "'recover' was interrupted, and is complete now" in outcome.err
+    assert outcome.status == 0
+    assert files(logs) == before
+
+
+@pytest.mark.parametrize("color, shown", [("always", True), ("never", False)])
+def test_colours(color: str, shown: bool, kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0")
+    assert (b"\x1b[" in kseg("undo", "--color", color, logs / "dplain-0").out) is shown
+
+
+@pytest.mark.parametrize(
+    "arguments, status, message",
+    [
+        (["--list", "--purge", "x"], 2, "exclude each other"),
+        (["--change", "1", "x"], 2, "belongs to --purge"),
+        ([], 2, "Missing argument"),
+        (["no-such"], 3, "no-such: no such file or directory"),
+        ([str(CLEAN / LOG)], 3, "is no directory"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], status: int, message: str, kseg: Kseg) -> None:
+    outcome = kseg("undo", "--verbose", *arguments)
+    assert outcome.status == status
+    assert message in outcome.err
+
+
+def test_one_path_that_cannot_be_undone_does_not_keep_the_others(kseg: Kseg, logs: Path) -> None:
+    before = files(logs)
+    change(logs / "dplain-1")
+    outcome = kseg("undo", logs / "dplain-0", logs / "dplain-1")
+    assert outcome.status == 3
+    assert files(logs) == before

@@ -9,8 +9,9 @@ from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
 from kseg.cli.options import ByteCount
 from kseg.kernel.guard import keep_freed_memory
+from kseg.output.notices import Notices
 from kseg.recovery.loading import Start
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.reindexing import DamagedLogError, reindex
 from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import list_partitions
@@ -35,7 +36,8 @@ def command(**options: Any) -> int:
     """
     keep_freed_memory()
     options["dry_run"] = options["dry_run"] or options["check"]
-    return run_work(options["paths"], ReindexWork(options), options)
+    notices = Notices(options["color"], options["quiet"], options["verbose"])
+    return run_work(options["paths"], ReindexWork(options, notices), options)
 
 
 class ReindexWork:
@@ -45,7 +47,8 @@ class ReindexWork:
     root_names: tuple[str, ...] = ()
     damage_remains = False
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self._notices = notices
         self._start = Start(interval_bytes=options["index_interval_bytes"])
         self._with_snapshots = options["snapshots"]
 
@@ -55,8 +58,15 @@ class ReindexWork:
         return workspace.plan()
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        # All of them before the first is carried out: one that cannot be read is not to stop the others half-way.
+        plans = []
         for path in list_partitions(directory):
-            yield self.plan_partition(path, known)
+            try:
+                plans.append(self.plan_partition(path, known))
+            except DamagedLogError as error:
+                self._notices.error(error)
+                self.damage_remains = True
+        yield from plans
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         return Plan(directory)

@@ -2,7 +2,8 @@
 
 from kseg.errors import KsegError
 from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.recovery.loading import Start, offset_of
+from kseg.recovery.loading import Start
+from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
 from kseg.recovery.segments import LOG, BrokerSegment
 from kseg.recovery.workspace import Workspace
@@ -27,7 +28,7 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     segments.sort(key=lambda segment: segment.base_offset)
     if not segments:
         return
-    manager = ProducerStateManager(workspace, 0)
+    manager = ProducerStateManager(workspace, 0, start.era)
     base = segments[0].base_offset
     if base in manager.offsets and start.era.has_producers:
         manager.load_at(base)
@@ -36,9 +37,8 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     def each(headers: Headers) -> list[AbortedTxn]:
         if not start.era.has_producers:
             return []
-        _, _, aborts = manager.state.replay(headers.rows, headers.count)
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-        return [entry for abort in aborts if (entry := abort.entry) is not None]
+        return manager.replay(headers.rows, headers.count)[2]
 
     for segment in segments:
         if with_snapshots:

@@ -77,6 +77,7 @@ class IndexBuilder:
                 continue
             last, at = position, i * BATCH_WIDTH
             if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < 2:
+                self._scratch = self._scratch or [Scratch()]
                 data = read(position, rows[at + BATCH_SIZE])
                 rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, rows[at + BATCH_MAGIC], *self._scratch)
 

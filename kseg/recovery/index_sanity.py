@@ -49,7 +49,7 @@ def _transaction_index_complaint(segment: BrokerSegment) -> str | None:
     if name not in workspace:
         return None
     for entry in TransactionIndex(workspace.read(name), segment.base_offset):
-        if entry.version_as_kafka_reads_it:
+        if entry.version_as_kafka_reads_it > 0:
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it"
             )

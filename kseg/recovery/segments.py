@@ -221,10 +221,10 @@ class BrokerSegment:
         return found
 
     def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
-        reason = "rebuilt from the .log"
-        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason)
+        reason, keeps_room = "rebuilt from the .log", not era.checks_indexes
+        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_room)
         if era.has_time_index:
-            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason)
+            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_room)
         if aborted:
             self.workspace.write(self.name(TXN_INDEX), [build_transaction_index(aborted)], reason)
         elif era.has_producers and self.name(TXN_INDEX) in self.workspace:

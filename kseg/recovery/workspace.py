@@ -155,9 +155,9 @@ class Workspace:
             self._held_bytes = 0
             self.files.update(spill(self.files))
 
-    def write_index(self, name: str, content: bytes, reason: str) -> None:
-        """As `write`; an index that differs in nothing but room set aside at its end is left alone."""
-        size = self.size(name) if name in self.files else 0
+    def write_index(self, name: str, content: bytes, reason: str, keeps_room: bool) -> None:
+        """As `write`; with ``keeps_room`` an index that has nothing more than room set aside at its end is let be."""
+        size = self.size(name) if keeps_room and name in self.files else 0
         if len(content) < size <= MAX_SIDE_FILE_BYTES and self.files[name].origin is not None:
             old = self.read(name)
             if old.startswith(content) and not old[len(content) :].strip(b"\0"):

@@ -14,10 +14,10 @@ from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_time
 from kseg.recovery.broker import Recovery, plan_partition
-from kseg.recovery.loading import Start
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.salvage import Salvage, plan_salvage
 from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.start import Start
 from kseg.segment.files import METADATA_TOPIC, list_partitions
 
 

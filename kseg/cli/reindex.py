@@ -9,9 +9,9 @@ from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
 from kseg.cli.options import ByteCount
 from kseg.kernel.guard import keep_freed_memory
-from kseg.recovery.loading import Start
 from kseg.recovery.reindexing import reindex
 from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import list_partitions
 

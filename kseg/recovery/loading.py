@@ -11,31 +11,22 @@ The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases diff
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from kseg.changes.plan import Removed
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.kernel.producers import OUTSIDE
 from kseg.recovery.epochs import LeaderEpochs
-from kseg.recovery.eras import RECOVERED, Era
+from kseg.recovery.eras import RECOVERED
 from kseg.recovery.index_sanity import complaint, offset_index_complaint
+from kseg.recovery.intervals import chosen_interval
 from kseg.recovery.leftovers import settle_leftovers
 from kseg.recovery.losses import Loss, lost_behind
 from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
 from kseg.recovery.refusal import BrokerRefusesError
-from kseg.recovery.segments import (
-    DEFAULT_INTERVAL_BYTES,
-    INDEX,
-    LOG,
-    SUFFIXES,
-    SWAP,
-    TIME_INDEX,
-    TXN_INDEX,
-    BrokerSegment,
-    LogEnd,
-)
+from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
 from kseg.recovery.splitting import split
+from kseg.recovery.start import Cut, Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
@@ -50,36 +41,14 @@ class _OverflowError(Exception):
     """A segment has been split: the load begins again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a broker's start knows of the partition before it looks into it."""
-
-    was_clean: bool = False
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    now_ms: int = 0
-    interval_bytes: int = DEFAULT_INTERVAL_BYTES
-    era: Era = field(default_factory=Era)
-
-
-@dataclass(slots=True)
-class Cut:
-    """What recovery takes away: bytes of ``file`` from ``position`` on, and whole later segments."""
-
-    file: str
-    position: int
-    length: int
-    next_offset: int
-    dropped: list[str] = field(default_factory=list)
-    loss: Loss = field(default_factory=Loss)
-
-
 class PartitionLoad:
-    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then."""
+    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then,
+    ``interval`` that of the indexes."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
         self.start = start
+        self.interval = chosen_interval(workspace, start.interval_bytes)
         self.segments: dict[int, BrokerSegment] = {}
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
@@ -155,7 +124,7 @@ class PartitionLoad:
         """Rebuilds the offset and the time index, those that are missing."""
         files = self.workspace.files
         kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
-        segment.recover(self.start.interval_bytes, self.start.era, lambda _: [], lambda *_: None)
+        segment.recover(self.interval.size, self.start.era, lambda _: [], lambda *_: None)
         files.update(kept)
 
     def _complete_swap(self, swap: BrokerSegment) -> None:
@@ -203,7 +172,7 @@ class PartitionLoad:
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
-        found = segment.recover(self.start.interval_bytes, era, each, epoch)
+        found = segment.recover(self.interval.size, era, each, epoch)
         if found.outside is not None:
             split(segment, found.outside)
             if era.keeps_snapshot_of_each:

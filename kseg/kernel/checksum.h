@@ -92,17 +92,29 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
 }
 
-/* kseg_shift_table with the product of two registers in one instruction. */
-KSEG_SSE static inline uint32_t kseg_shift_sse(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
-    int k;
+/* The product of two registers; each polynomial has its quickest way to bring 64 bits down to 32. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_multiply_sse(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
+    uint64_t product = kseg_product_sse(a, b);
+    uint32_t low = (uint32_t)product;
+    return (uint32_t)(product >> 32) ^ (poly == &kseg_castagnoli ? _mm_crc32_u32(0, low) : kseg_step4(poly, low));
+}
+
+/* kseg_shift_table with one instruction for a product. Only the last product waits for the register: the others are
+ * done while a caller still computes it. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_shift_by(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    uint32_t factor;
     if (n >= poly->order) n %= poly->order;
-    for (k = 0; n; n >>= 8, k++) {
-        uint64_t product;
-        if (!(n & 255)) continue;
-        product = kseg_product_sse(reg, poly->power[k][n & 255]);
-        reg = (uint32_t)(product >> 32) ^ kseg_step4(poly, (uint32_t)product);
-    }
-    return reg;
+    factor = poly->power[0][n & 255];
+    if (n >> 8) factor = kseg_multiply_sse(poly, factor, poly->power[1][n >> 8 & 255]);
+    if (n >> 16)
+        factor = kseg_multiply_sse(
+            poly, factor, kseg_multiply_sse(poly, poly->power[2][n >> 16 & 255], poly->power[3][n >> 24]));
+    return kseg_multiply_sse(poly, reg, factor);
+}
+
+KSEG_SSE static inline uint32_t kseg_shift_sse(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    if (poly == &kseg_castagnoli) return kseg_shift_by(&kseg_castagnoli, reg, n);
+    return kseg_shift_by(&kseg_ieee, reg, n);
 }
 
 /* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */

@@ -36,13 +36,11 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
-        could_be_frame,
-        frame_bytes,
         goes_on,
         last_offset_at,
         last_offset_claimed,
     )
-    from cython.cimports.kseg.kernel.search import next_candidate
+    from cython.cimports.kseg.kernel.search import could_be_frame, frame_bytes, next_candidate
     from cython.cimports.kseg.kernel.walk import walk_frame
 else:
     from kseg.kernel.expand import Room
@@ -51,13 +49,11 @@ else:
     from kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
-        could_be_frame,
-        frame_bytes,
         goes_on,
         last_offset_at,
         last_offset_claimed,
     )
-    from kseg.kernel.search import next_candidate
+    from kseg.kernel.search import could_be_frame, frame_bytes, next_candidate
     from kseg.kernel.walk import walk_frame
 
 COMPILED = cython.compiled
@@ -217,13 +213,15 @@ def find_frame(
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t = start
     magic_at: cython.Py_ssize_t = 4 if v07 else 16
+    ahead: cython.Py_ssize_t = start
+    marks: cython.ulonglong = 0
     if stop > end - magic_at:
         stop = end - magic_at
     while i < stop:
-        i = next_candidate(p, i, stop, end, v07)
+        i = next_candidate(p, i, stop, end, v07, cython.address(ahead), cython.address(marks))
         if i >= stop:
             break
-        if is_found(p, i, end, v07, table_c, table_ieee, state):
+        if crc_is_right(p, i, i + frame_bytes(p, i, end, v07), v07, table_c, table_ieee, state):
             return i
         i += 1
     return -1

@@ -1,9 +1,7 @@
 # Shared with kseg.kernel.frames.
-cdef long long frame_bytes(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07) noexcept nogil
 cdef long long claimed_bytes(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07, long long largest
 ) noexcept nogil
-cdef bint could_be_frame(const unsigned char* p, Py_ssize_t i, long long size, bint v07) noexcept nogil
 cdef bint goes_on(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long last_offset) noexcept nogil
 cdef long long last_offset_at(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
 cdef long long last_offset_claimed(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil

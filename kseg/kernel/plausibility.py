@@ -31,36 +31,6 @@ LZ4_START = cython.declare(cython.longlong, 0x04224D18)
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def frame_bytes(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t, v07: cython.bint
-) -> cython.longlong:
-    """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
-    size: cython.longlong
-    magic: cython.int
-    if v07:
-        if end - i < 9:
-            return 0
-        magic = p[i + 4]
-        size = be32(p, i)
-        if magic > 1 or size < 5 + magic or size > end - i - 4:
-            return 0
-        return size + 4
-    if end - i < 26:
-        return 0
-    magic = p[i + 16]
-    if magic > 2:
-        return 0
-    size = be32(p, i + 8)
-    if size > end - i - 12:
-        return 0
-    if magic == 2:
-        return size + 12 if size >= 49 else 0
-    return size + 12 if size >= 14 + 8 * magic else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def claimed_bytes(
     p: cython.pointer[cython.const[cython.uchar]],
     i: cython.Py_ssize_t,
@@ -87,40 +57,6 @@ def claimed_bytes(
     magic = p[i + 16]
     least = 49 if 2 <= magic < 128 else 14 if magic == 0 else 22
     return size + 12 if least <= size <= largest and size <= end - i - 12 else 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def could_be_frame(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong, v07: cython.bint
-) -> cython.bint:
-    """What is cheap to tell of a frame found by search: fields that no writer ever filled so."""
-    fields: cython.Py_ssize_t
-    key_size: cython.longlong
-    value_size: cython.longlong
-    if v07:
-        return size > 9 + p[i + 4]
-    if be64(p, i) < 0:
-        return False
-    if p[i + 16] == 2:
-        return (
-            (p[i + 22] & 7) <= 4
-            and be32(p, i + 23) >= 0
-            and be64(p, i + 43) >= -1
-            and be32(p, i + 53) >= -1
-            and be32(p, i + 57) >= 0
-        )
-    fields = i + 18 + 8 * p[i + 16]
-    key_size = be32(p, fields)
-    if key_size < 0:
-        key_size = 0
-    if key_size > i + size - fields - 8:
-        return False
-    value_size = be32(p, fields + 4 + key_size)
-    if value_size < 0:
-        value_size = 0
-    return fields + 8 + key_size + value_size == i + size
 
 
 @cython.cfunc

@@ -2,6 +2,8 @@
 
 import re
 
+from kseg.kernel.native import be32, be64
+
 # A magic of 0-2 sixteen bytes on, an offset that is not negative, and a length that is neither negative nor under 14
 # (0.7: the magic four bytes on, the length not under 6).
 _CANDIDATE = re.compile(rb"(?s)(?=[\0-\x7f].{7}(?!\0\0\0[\0-\x0d])[\0-\x7f].{7}[\0-\x02])")
@@ -10,14 +12,58 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 _CHUNK_BYTES = 1 << 16
 
 
-def next_candidate(p, i, stop, end, v07):
-    """The first position in [i, stop) at which a frame that fits before ``end`` could begin, else stop."""
+def frame_bytes(p, i, end, v07):
+    """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
+    if v07:
+        if end - i < 9:
+            return 0
+        magic = p[i + 4]
+        size = be32(p, i)
+        return 0 if magic > 1 or size < 5 + magic or size > end - i - 4 else size + 4
+    if end - i < 26:
+        return 0
+    magic = p[i + 16]
+    size = be32(p, i + 8)
+    if magic > 2 or size > end - i - 12 or size < (49 if magic == 2 else 14 + 8 * magic):
+        return 0
+    return size + 12
+
+
+def could_be_frame(p, i, size, v07):
+    """What is cheap to tell of a frame found by search: fields that no writer ever filled so."""
+    if v07:
+        return size > 9 + p[i + 4]
+    if p[i] >= 128:
+        return False
+    if p[i + 16] == 2:
+        return (
+            (p[i + 22] & 7) <= 4
+            and p[i + 23] < 128
+            and be64(p, i + 43) >= -1
+            and be32(p, i + 53) >= -1
+            and p[i + 57] < 128
+        )
+    fields = i + 18 + 8 * p[i + 16]
+    room = i + size - fields - 8
+    key_size = max(be32(p, fields), 0)
+    return key_size <= room and key_size + max(be32(p, fields + 4 + key_size), 0) == room
+
+
+def next_candidate(p, i, stop, end, v07, ahead=0, marks=0):
+    """The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop.
+
+    ``ahead`` and ``marks`` are for C alone.
+    """
     pattern = _CANDIDATE_V07 if v07 else _CANDIDATE
     while i < stop:
         until = min(i + _CHUNK_BYTES, stop)
-        found = pattern.search(bytes(p[i : min(until + 17, end)]))
-        if found:
-            return min(i + found.start(), stop)
+        for found in pattern.finditer(bytes(p[i : min(until + 17, end)])):
+            at = i + found.start()
+            if at >= until:
+                break
+            size = frame_bytes(p, at, end, v07)
+            if size and could_be_frame(p, at, size, v07):
+                return at
         i = until
     return stop
 

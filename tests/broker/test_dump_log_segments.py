@@ -1,10 +1,8 @@
 """Kafka's own DumpLogSegments, of the release whose lines kseg prints, as the judge of what kseg dump prints as text.
 
-Maven fetches kafka-tools once; where its jars lie is kept in a folder of the user's cache. One JVM then dumps real
-segments, damaged ones and seeded mutations of them, and kseg dumps the same files.
+One JVM dumps real segments, damaged ones and seeded mutations of them, and kseg dumps the same files.
 """
 
-import os
 import re
 import struct
 import subprocess
@@ -16,16 +14,11 @@ import pytest
 
 from kseg.cli.main import main
 
+from . import jars
 from .mutations import mutated
 
 KAFKA = "4.3.1"
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>kseg</groupId><artifactId>judge</artifactId><version>1</version>
-<dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version>
-</dependency></dependencies></project>
-"""
 FLAGS = (
     (),
     ("--deep-iteration",),
@@ -45,17 +38,7 @@ Told = tuple[bytes, str]
 
 @pytest.fixture(scope="module")
 def class_path() -> str:
-    """The jars of kafka-tools; fetched where the cache does not have them all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kseg-tests" / f"kafka-tools-{KAFKA}"
-    listed = cache / "class-path.txt"
-    if not listed.exists() or not all(map(os.path.exists, listed.read_text().split(os.pathsep))):
-        cache.mkdir(parents=True, exist_ok=True)
-        (cache / "pom.xml").write_text(POM)
-        command = ["mvn", "-q", "-B", "-f", str(cache / "pom.xml"), "dependency:build-classpath"]
-        done = subprocess.run([*command, f"-Dmdep.outputFile={listed}"], capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"Maven cannot fetch kafka-tools {KAFKA}: {done.stdout.strip()[:200]}")
-    return listed.read_text()
+    return jars.class_path("kafka-tools", KAFKA)
 
 
 def told_by_kafka(runs: Iterable[Run], class_path: str, folder: Path) -> list[Told]:

@@ -23,8 +23,10 @@ KAFKA = "4.3.1"
 POM = f"""<project><modelVersion>4.0.0</modelVersion>
 <groupId>kseg</groupId><artifactId>broker</artifactId><version>1</version>
 <dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version>
+</dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
+</dependency>
 </dependencies></project>
 """
 LOGGING = [f"-Dorg.slf4j.simpleLogger.{name}=false" for name in ("showThreadName", "showLogName", "showShortLogName")]

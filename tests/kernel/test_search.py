@@ -54,20 +54,37 @@ def test_the_last_place_for_a_message_is_searched():
     assert first_found(b"\xff" * 100 + small[:-1], 0, 125) == -1
 
 
-@given(data=st.lists(st.sampled_from([0, 1, 2, 3, 13, 14, 127, 128, 255]), max_size=200).map(bytes), v07=st.booleans())
-def test_no_candidate_is_passed_over(data, v07):
-    """The interpreted twin: a magic that is known, a length that holds a header, an offset that is not negative."""
-    magic_at, least, largest_magic = (4, 6, 1) if v07 else (16, 14, 2)
-    length_at = 0 if v07 else 8
+def is_frame_but_for_its_checksum(data, i, v07):
+    """By the tables of the formats, field by field."""
+
+    def field(at, size=4):
+        return int.from_bytes(data[i + at : i + at + size], "big", signed=True)
+
+    left = len(data) - i
+    if v07:
+        return left >= 9 and data[i + 4] <= 1 and 5 + data[i + 4] < field(0) <= left - 4
+    if left < 26 or data[i + 16] > 2 or field(0, 8) < 0 or field(8) > left - 12:
+        return False
+    if data[i + 16] == 2:
+        fields = field(23) >= 0 and field(43, 8) >= -1 and field(53) >= -1 and field(57) >= 0
+        return field(8) >= 49 and data[i + 22] & 7 <= 4 and fields
+    at = 18 + 8 * data[i + 16]
+    if field(8) < at - 4:
+        return False
+    key_size = max(field(at), 0)
+    return key_size <= field(8) and at + 8 + key_size + max(field(at + 4 + key_size), 0) == field(8) + 12
+
+
+SMALL = st.lists(st.sampled_from([0, 0, 0, 1, 2, 3, 13, 14, 49, 127, 128, 255]), max_size=200).map(bytes)
+HEADS = st.sampled_from([GOOD[:61], message(1, 0, b"k", None), message(7, 1, None, b"value"), b"\0\0\0\7\0" + bytes(4)])
+
+
+@given(data=st.lists(st.one_of(SMALL, HEADS), max_size=5).map(b"".join), v07=st.booleans())
+def test_all_frames_are_candidates_and_nothing_else(data, v07):
+    magic_at = 4 if v07 else 16
     for start in (0, 1):
         stop = max(len(data) - magic_at, start)
-        expected = [
-            i
-            for i in range(start, stop)
-            if data[i + magic_at] <= largest_magic
-            and least <= int.from_bytes(data[i + length_at : i + length_at + 4], "big", signed=True)
-            and (v07 or data[i] < 128)
-        ]
+        expected = [i for i in range(start, stop) if is_frame_but_for_its_checksum(data, i, v07)]
         found, i = [], start
         while (i := next_candidate(data, i, stop, len(data), v07)) < stop:
             found.append(i)

@@ -251,8 +251,8 @@ def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pyte
 
         return count
 
-    def searching(p, i, stop, end, v07, search=frames.next_candidate):
-        found = search(p, i, stop, end, v07)
+    def searching(p, i, *others, search=frames.next_candidate):
+        found = search(p, i, *others)
         searched[0] += found - i
         return found
 

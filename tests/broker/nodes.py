@@ -1,0 +1,184 @@
+"""Single brokers on free ports of the local host, each over one log directory that may be changed between its lives."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from . import jars
+from .client import Client
+
+KRAFT, OLD = "4.3.1", "2.8.2"
+LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+START_SECONDS = 60
+TRIES = 3
+CLUSTER_ID = "c2VnbWVudHMtYXQtcmVzdA"
+
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_SETTINGS = """log.dirs={logs}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+auto.create.topics.enable=false
+log.cleaner.enable=false
+log.index.size.max.bytes=16384
+num.io.threads=2
+num.network.threads=1
+background.threads=2
+"""
+_KRAFT_SETTINGS = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.initial.task.delay.ms=500
+log.segment.delete.delay.ms=1000
+broker.heartbeat.interval.ms=300
+broker.session.timeout.ms=1500
+group.coordinator.threads=1
+share.coordinator.threads=1
+"""
+_OLD_SETTINGS = """broker.id=1
+listeners=PLAINTEXT://127.0.0.1:{port}
+"""
+
+
+class NodeError(Exception):
+    """A broker did not start; the message ends with its last words."""
+
+
+def java(class_path: str, *arguments: str) -> list[str]:
+    return ["java", *_JVM, "-cp", class_path, *arguments]
+
+
+class Node:
+    """A broker in a folder of its own; ``logs`` is its log directory. Subclasses say how it is set up."""
+
+    SEGMENT_BYTES = "segment.bytes"
+    """The setting of a topic by that name; it takes small values too."""
+    LAST_FILE = "leader-epoch-checkpoint"
+    """What is written when a partition is made and led."""
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        self.folder = folder
+        self.logs = folder / "logs"
+        self.properties = folder / "server.properties"
+        self.address = ""
+        self._client = client
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True)
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def settings(self) -> str:
+        raise NotImplementedError
+
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """A process that has only just begun to start; it writes its log to broker.log."""
+        port, controller = free_ports(2)
+        self.address = f"127.0.0.1:{port}"
+        self.properties.write_text(
+            (_SETTINGS + self.settings()).format(logs=self.logs, port=port, controller=controller)
+        )
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, cwd=self.folder)
+        return self._process
+
+    def start(self) -> None:
+        """Returns when the broker leads all its partitions. Raises NodeError where it ends or takes too long."""
+        for _ in range(TRIES):
+            if self._is_up(self.launch()):
+                self._client.ask("await", self.address)
+                return
+            self.kill()
+            if "Address already in use" not in self.last_words():
+                break
+        raise NodeError(f"the broker did not start:\n{self.last_words()}")
+
+    def _is_up(self, process: "subprocess.Popen[bytes]") -> bool:
+        host, _, port = self.address.partition(":")
+        end = time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return True
+            time.sleep(0.05)
+        return False
+
+    def last_words(self) -> str:
+        return (self.folder / "broker.log").read_text(errors="replace")[-3000:]
+
+    def stop(self) -> None:
+        """Ends it in good order, so that the log directory is marked as clean."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(START_SECONDS)
+            self._process = None
+
+    def kill(self) -> None:
+        """Ends it as a power cut would, but for what the page cache still holds."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def crash(self) -> None:
+        """Ends it so that its next start is one after a crash."""
+        self.kill()
+
+
+class KraftNode(Node):
+    """Broker and controller of the newest release."""
+
+    SEGMENT_BYTES = "internal.segment.bytes"
+    LAST_FILE = "partition.metadata"
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        super().__init__(folder, client)
+        self._class_path = jars.class_path("kafka_2.13", KRAFT, LOGGING)
+        settings = (_SETTINGS + _KRAFT_SETTINGS).format(logs=self.logs, port=1, controller=2)
+        self.properties.write_text(settings)
+        format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
+        subprocess.run(java(self._class_path, *format_it), check=True, stdout=subprocess.DEVNULL)
+
+    def command(self) -> list[str]:
+        return java(self._class_path, "kafka.Kafka", str(self.properties))
+
+    def settings(self) -> str:
+        return _KRAFT_SETTINGS
+
+
+class OldNode(Node):
+    """A release of the years before KRaft; its ZooKeeper runs in the same process."""
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        super().__init__(folder, client)
+        self._class_path = jars.class_path("kafka_2.13", OLD, LOGGING)
+
+    def command(self) -> list[str]:
+        driver = str(Path(__file__).with_name("ZooKeeperBroker.java"))
+        return java(self._class_path, driver, str(self.properties), str(self.folder / "zookeeper"))
+
+    def settings(self) -> str:
+        return _OLD_SETTINGS
+
+    def crash(self) -> None:
+        """ZooKeeper would refuse a killed broker until its session expires, so that this one only leaves no traces."""
+        self.stop()
+        for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+            (self.logs / name).unlink()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on just now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,0 +1,126 @@
+"""``kseg recover`` and ``kseg reindex`` from the command line, on copies of real partitions with real damage."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .command import TESTDATA, Kseg
+
+DAMAGED = TESTDATA / "damaged"
+LAST = "00000000000000000116.log"
+CUT_AT = 7129
+"""Where the batch with the flipped byte begins."""
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """A log directory with one partition, in whose last segment a byte of a batch is flipped."""
+    path = tmp_path / "logs" / "dplain-0"
+    shutil.copytree(DAMAGED / "4.3.1-last-flip-body" / "dplain-0", path)
+    return path
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def test_the_log_is_cut_as_a_broker_cuts_it(kseg: Kseg, partition: Path) -> None:
+    whole = (partition / LAST).read_bytes()
+    done = kseg("recover", "--index-interval-bytes", "1024", "--now", "1790000000000", partition)
+    assert done.status == 0
+    assert (partition / LAST).read_bytes() == whole[:CUT_AT]
+    assert "--mode salvage would keep them" in done.err
+    assert kseg("verify", "--level", "deep", partition).status == 0
+    assert kseg("recover", "--full", "--index-interval-bytes", "1024", "--now", "1790000000000", partition).status == 0
+    assert kseg("undo", partition).status == 0
+    assert (partition / LAST).read_bytes() == whole
+
+
+def test_salvage_keeps_what_is_intact(kseg: Kseg, partition: Path) -> None:
+    whole = (partition / LAST).read_bytes()
+    assert kseg("recover", "--mode", "salvage", partition).status == 0
+    kept = (partition / LAST).read_bytes()
+    assert kept == whole[:CUT_AT] + whole[len(whole) - (len(kept) - CUT_AT) :]
+    assert len(whole) - 400 < len(kept) < len(whole)
+    assert kseg("verify", "--level", "deep", partition).status == 0
+
+
+@pytest.mark.parametrize("mode", ["broker", "salvage"])
+def test_a_dry_run_changes_nothing(kseg: Kseg, partition: Path, mode: str) -> None:
+    before = files(partition.parent)
+    done = kseg("recover", "--mode", mode, "--dry-run", "--format", "json", partition)
+    assert done.status == 1
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {row["type"] for row in rows[:-1]} == {"action"}
+    assert (rows[-1]["type"], rows[-1]["changed"], rows[-1]["dryRun"]) == ("summary", False, True)
+    assert files(partition.parent) == before
+    assert not (partition.parent / ".lock").exists()
+
+
+def test_a_log_directory_loses_its_marker_and_keeps_its_checkpoints(kseg: Kseg, partition: Path) -> None:
+    root = partition.parent
+    (root / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    (root / ".kafka_cleanshutdown").write_text("")
+    (root / "replication-offset-checkpoint").write_text("0\n2\ndplain 0 150\nother 0 7\n")
+    assert kseg("recover", "--full", root).status == 0
+    assert not (root / ".kafka_cleanshutdown").exists()
+    assert (root / "replication-offset-checkpoint").read_text() == "0\n2\ndplain 0 134\nother 0 7\n"
+
+
+def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partition: Path) -> None:
+    root = partition.parent
+    (root / ".kafka_cleanshutdown").write_text("")
+    (root / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    for suffix in (".index", ".timeindex"):
+        (partition / LAST).with_suffix(suffix).write_bytes(b"")
+    log = (partition / LAST).read_bytes()
+    assert kseg("recover", root).status == 0
+    assert (partition / LAST).read_bytes() == log
+
+
+@pytest.mark.parametrize("flag", ["--no-quarantine", "--no-lock", "--quiet", "--verbose"])
+def test_other_ways_end_alike(kseg: Kseg, partition: Path, flag: str) -> None:
+    assert kseg("recover", flag, partition).status == 0
+    assert (partition / LAST).stat().st_size == CUT_AT
+
+
+def test_another_place_for_what_goes(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
+    assert kseg("recover", "--quarantine", tmp_path / "spare", "--color", "never", partition).status == 0
+    assert any(path.stat().st_size for path in (tmp_path / "spare").rglob("*") if path.is_file())
+
+
+def test_a_copy_that_is_repaired(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
+    before = files(partition)
+    assert kseg("recover", "--output", tmp_path / "repaired", partition).status == 0
+    assert files(partition) == before
+    assert (tmp_path / "repaired" / "dplain-0" / LAST).stat().st_size == CUT_AT
+
+
+def test_a_log_that_a_broker_would_not_start_on(kseg: Kseg, partition: Path) -> None:
+    (partition / "leader-epoch-checkpoint").write_bytes(b"nonsense")
+    before = files(partition)
+    done = kseg("recover", partition)
+    assert (done.status, files(partition)) == (3, before)
+    assert "does not start" in done.err
+
+
+def test_indexes_are_rebuilt(kseg: Kseg, tmp_path: Path) -> None:
+    partition = tmp_path / "dplain-0"
+    shutil.copytree(DAMAGED / "4.3.1-control-clean" / "dplain-0", partition)
+    assert kseg("reindex", "--check", "--index-interval-bytes", "1024", partition).status == 1
+    assert kseg("reindex", "--snapshots", "--index-interval-bytes", "1024", partition).status == 0
+    index = (partition / LAST).with_suffix(".index").read_bytes()
+    assert index
+    assert len(index) % 8 == 0
+    assert kseg("reindex", "--check", "--index-interval-bytes", "1024", partition).status == 0
+    assert kseg("verify", partition).status == 0
+
+
+def test_the_indexes_of_a_damaged_log_are_left_alone(kseg: Kseg, partition: Path) -> None:
+    before = files(partition)
+    done = kseg("reindex", partition)
+    assert (done.status, files(partition)) == (1, before)
+    assert "kseg recover repairs it" in done.err

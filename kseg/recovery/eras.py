@@ -24,6 +24,8 @@ JAVA, SCALA_2_12, SCALA_2_13 = 0, 1, 2
 """The map whose order a producer snapshot has: java.util.HashMap, scala.collection.mutable.HashMap up to 2.12 or since
 2.13."""
 
+DEFAULT_MESSAGE_LIMIT_BYTES = 1_000_012
+
 _DAY_MS = 86_400_000
 
 
@@ -35,7 +37,7 @@ class Era:
     """
 
     release: tuple[int, ...] = NEWEST
-    message_limit_bytes: int = 1_000_012
+    message_limit_bytes: int = DEFAULT_MESSAGE_LIMIT_BYTES
 
     @property
     def name(self) -> str:
@@ -227,7 +229,7 @@ class Era:
         return self.release >= (3, 0)
 
 
-def era_of(version: str, message_limit_bytes: int = 1_000_012) -> Era:
+def era_of(version: str) -> Era:
     """The era of a release such as 0.10.2.2, 2.8 or 4.3.1; fewer numbers stand for the newest that begins so.
 
     Raises ValueError for one that is not known.
@@ -238,5 +240,5 @@ def era_of(version: str, message_limit_bytes: int = 1_000_012) -> Era:
         for release in reversed(RELEASES):
             shared = min(len(numbers), len(release))
             if numbers[:shared] == release[:shared]:
-                return Era(release, message_limit_bytes)
+                return Era(release)
     raise ValueError(f"{version} is no release that kseg knows: 0.7 to {'.'.join(map(str, NEWEST))}")

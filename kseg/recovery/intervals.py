@@ -25,7 +25,7 @@ _LARGEST_GAP = 4 << 20
 
 
 class Interval(NamedTuple):
-    """``size`` in bytes; ``indexes``: how many indexes it was found in, 0 for Kafka's default, None where it is given."""
+    """``size`` in bytes; ``indexes``: how many it was found in, 0 for Kafka's default, None where it is given."""
 
     size: int
     indexes: int | None

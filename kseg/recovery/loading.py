@@ -13,6 +13,7 @@ The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases diff
 from collections.abc import Iterable
 
 from kseg.changes.plan import Removed
+from kseg.errors import UnsupportedError
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.kernel.producers import OUTSIDE
 from kseg.recovery.epochs import LeaderEpochs
@@ -63,6 +64,8 @@ class PartitionLoad:
         Raises BrokerRefusesError where a broker would not start.
         """
         era = self.start.era
+        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
+            raise UnsupportedError(f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker")
         self._swapped = settle_leftovers(self.workspace, era)
         while True:
             try:

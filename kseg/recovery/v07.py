@@ -106,7 +106,7 @@ def _message_size(reader: SegmentReader, position: int, path: str) -> int:
     if magic > 1 or size < _LEAST_SIZE + magic:
         raise BrokerRefusesError(
             f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
-            "not start; kseg recover --mode salvage"
+            "not start; kseg dump shows what lies behind it"
         )
     found = reader.frame_at(position)
     return _SIZE_BYTES + size if found is not None else 0

@@ -17,11 +17,17 @@ MAX_SIDE_FILE_BYTES = 1 << 28
 """More than any index, snapshot or checkpoint has."""
 
 SPILL_BYTES = 64 << 20
-"""How much new content is held in memory before it goes to a temporary file."""
+"""How much new content a run holds in memory, of all its partitions; what comes later goes to temporary files."""
+
+SPILL_PART_BYTES = 4 << 20
+"""How much of it makes one such file."""
 
 
 class Workspace:
     """The regular files of a directory by name. Raises PathError where it cannot be listed."""
+
+    made_bytes = 0
+    """New content of all workspaces so far."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -150,8 +156,14 @@ class Workspace:
         self.files[name] = file
         self._reasons[name] = reason
         self._removed.setdefault(name, []).extend(removed)
-        self._held_bytes += sum(len(piece) for piece in content if isinstance(piece, bytes))
-        if self._held_bytes > SPILL_BYTES:
+        new_bytes = sum(len(piece) for piece in content if isinstance(piece, bytes))
+        self._held_bytes += new_bytes
+        Workspace.made_bytes += new_bytes
+        if self._held_bytes > SPILL_PART_BYTES:
+            self._spill()
+
+    def _spill(self) -> None:
+        if Workspace.made_bytes > SPILL_BYTES:
             self._held_bytes = 0
             self.files.update(spill(self.files))
 
@@ -169,6 +181,7 @@ class Workspace:
 
         Files are dropped first, from the highest offset down, then renamed, then cut, then written.
         """
+        self._spill()
         plan = Plan(self.directory)
         places = {file.origin: name for name, file in self.files.items() if file.origin is not None}
         replaced = {name for name, file in self.files.items() if file.origin is None}

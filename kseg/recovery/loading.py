@@ -10,7 +10,7 @@
 The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases differ.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
@@ -56,6 +56,7 @@ class PartitionLoad:
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0
+        self._parts: set[str] = set()
         self._is_loading = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -116,7 +117,8 @@ class PartitionLoad:
                 f"{workspace.directory}/{segment.log}: has no index, without which this broker does not start; "
                 "kseg reindex rebuilds it"
             )
-        if not has_index and (era.misses_lost_indexes or segment.stem in self._swapped):
+        is_new = segment.stem in self._swapped or segment.stem in self._parts
+        if not has_index and (era.misses_lost_indexes or is_new):
             self._reindex(segment)
         elif not has_index or (not era.refuses_bad_indexes and complaint(segment, era)):
             self._recover(segment)
@@ -124,10 +126,12 @@ class PartitionLoad:
             self._reindex(segment)
 
     def _reindex(self, segment: BrokerSegment) -> None:
-        """Rebuilds the offset and the time index, those that are missing."""
+        """Rebuilds the offset and the time index, those that are missing; of a part of a split all that there are."""
         files = self.workspace.files
         kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
-        segment.recover(self.interval.size, self.start.era, lambda _: [], lambda *_: None)
+        is_part = segment.stem in self._parts
+        each = self._scan(segment)[1] if is_part else lambda _: []
+        segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
         files.update(kept)
 
     def _complete_swap(self, swap: BrokerSegment) -> None:
@@ -158,16 +162,8 @@ class PartitionLoad:
 
     def _recover(self, segment: BrokerSegment) -> int:
         """LogLoader.recoverSegment: the bytes that are cut off."""
-        manager, era = ProducerStateManager(self.workspace, self.start.now_ms, self.start.era), self.start.era
-        if era.has_producers:
-            self._bring_producers_to(manager, segment.base_offset)
-
-        def each(headers: Headers) -> list[AbortedTxn]:
-            if not era.has_producers:
-                return []
-            found = self._take_up(manager, headers.rows, headers.count)
-            manager.end_offset = _end_of_v2(headers, manager.end_offset)
-            return found or []
+        era = self.start.era
+        manager, each = self._scan(segment)
 
         def epoch(epoch: int, start_offset: int) -> None:
             if era.learns_epochs_while_loading or not self._is_loading:
@@ -177,7 +173,7 @@ class PartitionLoad:
             self.scanned.append(segment.log)
         found = segment.recover(self.interval.size, era, each, epoch)
         if found.outside is not None:
-            split(segment, found.outside)
+            self._parts.update(split(segment, found.outside))
             if era.keeps_snapshot_of_each:
                 self.producers.forget_snapshot(segment.base_offset, "belongs to a segment that was split")
             raise _OverflowError
@@ -189,6 +185,21 @@ class PartitionLoad:
         if era.has_producers:
             manager.take_snapshot()
         return cut
+
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], list[AbortedTxn]]]:
+        """The producers at the base of a segment, and what takes up its batches."""
+        manager, era = ProducerStateManager(self.workspace, self.start.now_ms, self.start.era), self.start.era
+        if era.has_producers:
+            self._bring_producers_to(manager, segment.base_offset)
+
+        def each(headers: Headers) -> list[AbortedTxn]:
+            if not era.has_producers:
+                return []
+            found = self._take_up(manager, headers.rows, headers.count)
+            manager.end_offset = _end_of_v2(headers, manager.end_offset)
+            return found or []
+
+        return manager, each
 
     def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
         """Cuts the .log at a position, and notes what goes."""

@@ -22,8 +22,8 @@ class _Part(NamedTuple):
     end: int
 
 
-def split(segment: BrokerSegment, outside: int) -> None:
-    """Gives the workspace the segments that a broker makes of this one, without indexes: a load rebuilds them.
+def split(segment: BrokerSegment, outside: int) -> list[str]:
+    """Gives the workspace the segments that a broker makes of this one, without indexes; their names without suffix.
 
     Raises BrokerRefusesError where a broker would not do it, as no offset is too high, or where it would fail.
     """
@@ -40,6 +40,7 @@ def split(segment: BrokerSegment, outside: int) -> None:
     workspace.truncate(stems[0] + LOG, parts[0].end, _REASON)
     for stem, content in list(zip(stems, pieces, strict=True))[1:]:
         workspace.write(stem + LOG, content, _REASON)
+    return stems
 
 
 def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:

@@ -36,6 +36,7 @@ from kseg.sidefiles.transaction_index import AbortedTxn
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 _INDEXES = SUFFIXES[1:]
+_LARGEST_OFFSET = (1 << 63) - 1
 
 
 class _OverflowError(Exception):
@@ -257,6 +258,11 @@ class PartitionLoad:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
                 "clean stop a broker does not start on it; --full scans the log and cuts it there"
+            )
+        if not 0 <= found.offset <= _LARGEST_OFFSET:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: ends behind the last offset there is: a broker does not "
+                "start on it; kseg recover --mode salvage"
             )
         return found
 

@@ -10,7 +10,7 @@ from kseg.cli.changing import Known, changing_options, paths_argument, run_work
 from kseg.cli.eras import IntervalTeller, era_option, interval_option
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
-from kseg.recovery.reindexing import reindex
+from kseg.recovery.reindexing import DamagedLogError, reindex
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import list_partitions
@@ -44,6 +44,7 @@ class ReindexWork:
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         self._start = Start(interval_bytes=options["index_interval_bytes"], era=options["era"])
         self._intervals = IntervalTeller(notices)
+        self._notices = notices
         self._with_snapshots = options["snapshots"]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -54,8 +55,15 @@ class ReindexWork:
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        # All of them before the first is carried out: one that cannot be read is not to stop the others half-way.
+        plans = []
         for path in list_partitions(directory):
-            yield self.plan_partition(path, known)
+            try:
+                plans.append(self.plan_partition(path, known))
+            except DamagedLogError as error:
+                self._notices.error(error)
+                self.damage_remains = True
+        yield from plans
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         return Plan(directory)

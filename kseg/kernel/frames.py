@@ -46,13 +46,7 @@ else:
     from kseg.kernel.expand import Room
     from kseg.kernel.frame_checksums import crc_is_right, tables_reach
     from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be64, indexable
-    from kseg.kernel.plausibility import (
-        claimed_bytes,
-        compressed_end,
-        goes_on,
-        last_offset_at,
-        last_offset_claimed,
-    )
+    from kseg.kernel.plausibility import claimed_bytes, compressed_end, goes_on, last_offset_at, last_offset_claimed
     from kseg.kernel.search import could_be_frame, frame_bytes, next_candidate
     from kseg.kernel.walk import walk_frame
 

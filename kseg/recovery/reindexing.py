@@ -60,7 +60,7 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
         if found.valid_bytes < segment.size or found.refused:
             raise DamagedLogError(
                 f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
-                "there: kseg verify tells more, kseg recover repairs it; nothing was changed"
+                "there: kseg verify tells more, kseg recover repairs it; the partition is left as it is"
             )
     if with_snapshots:
         manager.take_snapshot()

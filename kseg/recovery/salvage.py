@@ -77,7 +77,8 @@ class _SalvageLoad(PartitionLoad):
     @property
     def gaps(self) -> list[tuple[int, int]]:
         """Offsets missing in the segments and between them, in their order."""
-        found, end = [], None
+        found: list[tuple[int, int]] = []
+        end: int | None = None
         for base in sorted(self.segments):
             if end is not None and base > end:
                 found.append((end, base - 1))

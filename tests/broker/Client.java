@@ -62,7 +62,8 @@ public class Client {
                 boolean isReady = !admin.describeCluster().nodes().get().isEmpty();
                 for (TopicDescription topic
                         : admin.describeTopics(admin.listTopics().names().get()).allTopicNames().get().values()) {
-                    isReady &= topic.partitions().stream().allMatch(one -> one.leader() != null && !one.leader().isEmpty());
+                    isReady &= topic.partitions().stream().allMatch(one -> one.leader() != null &&
+                        !one.leader().isEmpty());
                 }
                 if (isReady) {
                     return;

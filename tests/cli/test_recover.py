@@ -124,3 +124,17 @@ def test_the_indexes_of_a_damaged_log_are_left_alone(kseg: Kseg, partition: Path
     done = kseg("reindex", partition)
     assert (done.status, files(partition)) == (1, before)
     assert "kseg recover repairs it" in done.err
+
+
+def test_a_damaged_partition_does_not_keep_the_others_from_being_indexed(kseg: Kseg, partition: Path) -> None:
+    root = partition.parent
+    (root / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    shutil.copytree(DAMAGED / "4.3.1-control-clean" / "dplain-0", root / "a-0")
+    shutil.copytree(DAMAGED / "4.3.1-control-clean" / "dplain-0", root / "z-0")
+    done = kseg("reindex", "--index-interval-bytes", "1024", root)
+    assert done.status == 1
+    assert [(root / name / LAST).with_suffix(".index").exists() for name in ("a-0", "dplain-0", "z-0")] == [
+        True,
+        False,
+        True,
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
 
-LISTS = Path(__file__).resolve().parents[2] / "testdata" / "side-files" / "scala-order.json"
+LISTS = Path(__file__).resolve().parents[2] / "testdata" / "side-files" / "scala" / "order.json"
 
 
 @pytest.mark.parametrize(("keys", "until_2_12", "since_2_13"), json.loads(LISTS.read_text()))

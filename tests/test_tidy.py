@@ -135,4 +135,4 @@ def test_test_data_says_where_it_comes_from() -> None:
     assert len(folders) > 10, "no test data"
     untold = {folder for folder in folders if not (ROOT / folder / "README.md").exists()}
     assert [str(folder) for folder in sorted(untold) if not (ROOT / folder / "case.json").exists()] == []
-    assert {str(folder.parent) for folder in untold} <= {"testdata/damaged"}
+    assert {str(folder.parent) for folder in untold} <= {"testdata/damaged", "testdata/recovery"}

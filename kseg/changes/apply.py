@@ -22,7 +22,7 @@ from kseg.changes import quarantine
 from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk, open_to_read, open_to_write
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
-from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, seen
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, seen
 from kseg.errors import KsegError, StoppedHalfwayError
 
 MARGIN_BYTES = 64 << 10
@@ -200,10 +200,10 @@ def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
         target = disk.create(path)
         try:
             for piece in step.pieces:
-                if isinstance(piece, bytes):
-                    disk.write(target, piece)
-                else:
+                if isinstance(piece, Range):
                     _copy_piece(os.path.join(plan.directory, piece.file), piece.position, piece.length, target, disk)
+                else:
+                    disk.write(target, piece)
             _take_after(path, model, disk)
             if step.origin:
                 disk.copy_attributes(model, path)

@@ -135,14 +135,14 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
     descriptor = disk.create(target)
     try:
         for piece in pieces:
-            if isinstance(piece, bytes):
-                disk.write(descriptor, piece)
-            else:
+            if isinstance(piece, Range):
                 source = open_to_read(os.path.join(directory, piece.file))
                 try:
                     disk.copy_range(source, piece.position, piece.length, descriptor)
                 finally:
                     os.close(source)
+            else:
+                disk.write(descriptor, piece)
         _take_after(target, os.path.join(directory, file.origin or file.model), disk)
         disk.sync(descriptor)
     finally:

@@ -34,8 +34,13 @@ class Range(NamedTuple):
     length: int
 
 
-Piece = bytes | Range
-"""What new content is made of. Ranges are those of files as they are before the first step."""
+Piece = bytes | memoryview | Range
+"""What new content is made of. Ranges are those of files as they are before the first step; a view is of bytes."""
+
+
+def piece_size(piece: Piece) -> int:
+    """In bytes."""
+    return piece.length if isinstance(piece, Range) else len(piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class Plan:
         ``source``: path of a file that is the content, instead of pieces.
         """
         found, content = self.occupant(file), tuple(pieces)
-        size = sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in content)
+        size = sum(map(piece_size, content))
         if source:
             size = os.stat(source).st_size
         action = CREATE if found is None else REPLACE

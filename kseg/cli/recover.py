@@ -9,15 +9,16 @@ import click
 
 from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.eras import IntervalTeller, era_option, interval_option
 from kseg.cli.options import ByteCount
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_time
 from kseg.recovery.broker import Recovery, plan_partition
-from kseg.recovery.loading import Start
+from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.salvage import Salvage, plan_salvage
-from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.start import Start
 from kseg.segment.files import METADATA_TOPIC, list_partitions
 
 
@@ -31,21 +32,24 @@ from kseg.segment.files import METADATA_TOPIC, list_partitions
     help="broker: as a broker starts after an unclean stop; salvage: cut out only what is damaged.",
 )
 @click.option("--full", is_flag=True, help="Scan every segment, whatever marker and recovery point say.")
+@era_option
 @click.option(
-    "--index-interval-bytes",
+    "--max-message-bytes",
     type=ByteCount(),
-    default=DEFAULT_INTERVAL_BYTES,
+    default=DEFAULT_MESSAGE_LIMIT_BYTES,
     show_default=True,
-    help="Bytes between two entries of an index.",
+    help="With --era 0.8.1 to 0.10.2: a larger message counts as damaged, as for such a broker.",
 )
+@interval_option
 @click.option("--now", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch.")
 @changing_options
 def command(**options: Any) -> int:
     """Repair a partition directory, or all partitions of a log directory, after a crash or disk damage.
 
-    Mode broker leaves byte for byte what a start of the newest broker leaves: the log is cut at the first batch that
-    is not valid, later segments go, indexes and snapshots are rebuilt. Mode salvage keeps every intact batch at its own
-    offset; use it for the last copy, as a replica never fetches the holes again. What goes is kept: kseg undo.
+    Mode broker leaves byte for byte what a start of the newest broker, or of that of --era, leaves: the log is cut at
+    the first batch that is not valid, later segments go, indexes and snapshots are rebuilt. Mode salvage keeps every
+    intact batch at its own offset; use it for the last copy, as a replica never fetches the holes again. What goes is
+    kept: kseg undo.
     """
     keep_freed_memory()
     notices = Notices(options["color"], options["quiet"], options["verbose"])
@@ -63,7 +67,12 @@ class RecoverWork:
         self._options = options
         self._notices = notices
         now = options["now"] if options["now"] is not None else int(time.time() * 1000)
-        self._start = Start(now_ms=now, interval_bytes=options["index_interval_bytes"])
+        self._start = Start(
+            now_ms=now,
+            interval_bytes=options["index_interval_bytes"],
+            era=replace(options["era"], message_limit_bytes=options["max_message_bytes"]),
+        )
+        self._intervals = IntervalTeller(notices)
         self._ends: dict[tuple[str, int], int] = {}
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -98,6 +107,7 @@ class RecoverWork:
         else:
             recovered = plan_partition(directory, start)
             self._tell_cuts(recovered)
+            self._intervals.tell(directory, recovered.interval if recovered.plan else None)
             plan, end = recovered.plan, recovered.next_offset
         if key := partition_of(directory):
             self._ends[key] = end

@@ -7,12 +7,11 @@ import click
 
 from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
-from kseg.cli.options import ByteCount
+from kseg.cli.eras import IntervalTeller, era_option, interval_option
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
-from kseg.recovery.loading import Start
 from kseg.recovery.reindexing import DamagedLogError, reindex
-from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import list_partitions
 
@@ -21,13 +20,8 @@ from kseg.segment.files import list_partitions
 @paths_argument
 @click.option("--snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
 @click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")
-@click.option(
-    "--index-interval-bytes",
-    type=ByteCount(),
-    default=DEFAULT_INTERVAL_BYTES,
-    show_default=True,
-    help="Bytes between two entries of an index.",
-)
+@era_option
+@interval_option
 @changing_options
 def command(**options: Any) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
@@ -48,14 +42,17 @@ class ReindexWork:
     damage_remains = False
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self._start = Start(interval_bytes=options["index_interval_bytes"], era=options["era"])
+        self._intervals = IntervalTeller(notices)
         self._notices = notices
-        self._start = Start(interval_bytes=options["index_interval_bytes"])
         self._with_snapshots = options["snapshots"]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         workspace = Workspace(directory)
-        reindex(workspace, self._start, self._with_snapshots)
-        return workspace.plan()
+        interval = reindex(workspace, self._start, self._with_snapshots)
+        plan = workspace.plan()
+        self._intervals.tell(directory, interval if plan else None)
+        return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All of them before the first is carried out: one that cannot be read is not to stop the others half-way.

@@ -11,6 +11,7 @@ it is larger than in the entry before.
     6 LAST_TIMESTAMP, 7 LAST_TIME_OFFSET in the time index; -1, -1: no entry
     8 USES_FIRST_OFFSET   1: entries hold the first offset (1.1 and older)    9 HAS_TIMES    0: no time index (0.10.0)
     10 OFFSETS, 11 TIMES  entries written by this call                 12 ROW of the batch that could not be indexed
+    13 TAKES_ANY  1: offsets that do not fit the segment are no reason to stop (1.1 and older)
 """
 
 try:
@@ -40,6 +41,7 @@ COMPILED = cython.compiled
 STATE_WIDTH = 16
 LAST_POSITION, INTERVAL, BASE, LARGEST_TIMESTAMP, LARGEST_TIMESTAMP_OFFSET, LAST_OFFSET = 0, 1, 2, 3, 4, 5
 LAST_TIMESTAMP, LAST_TIME_OFFSET, USES_FIRST_OFFSET, HAS_TIMES, OFFSETS, TIMES, ROW = 6, 7, 8, 9, 10, 11, 12
+TAKES_ANY = 13
 
 DONE, OUTSIDE, NOT_RISING = 0, 1, 2
 """OUTSIDE: a last offset below BASE or 2^31 and more above it; NOT_RISING: the index refuses an entry. ROW tells."""
@@ -66,7 +68,7 @@ def index_rows(
         at = i * BATCH_WIDTH
         last = rows[at + BATCH_LAST_OFFSET]
         state[12] = i
-        if last < state[2] or last - state[2] > _ROOM:
+        if not state[13] and (last < state[2] or last - state[2] > _ROOM):
             return 1
         if rows[at + BATCH_MAX_TIMESTAMP] > state[3]:
             state[3] = rows[at + BATCH_MAX_TIMESTAMP]

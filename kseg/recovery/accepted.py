@@ -10,8 +10,9 @@ from typing import Any
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel import headers
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import (
+    BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
@@ -23,18 +24,21 @@ from kseg.kernel.native import (
 )
 from kseg.segment.source import Source
 from kseg.segment.survey import Headers
-from kseg.segment.windows import Windows
-
-_LEAST_V2 = 49
+from kseg.segment.windows import LARGEST_WINDOW_BYTES, Windows
 
 
 class AcceptedBatches:
-    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is where what is accepted ends."""
+    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is where what is accepted ends.
+
+    ``max_size``: max.message.bytes of a broker that takes larger messages for corrupt; one that does so does not know
+    v2, which has its checksum elsewhere.
+    """
 
     def __init__(self, source: Source, size: int, position: int = 0, max_size: int | None = None) -> None:
         self._source = source
         self._size = size
         self._max_size = max_size
+        self._max_magic = 127 if max_size is None else 1
         self.position = position
 
     def __iter__(self) -> Iterator[Headers]:
@@ -43,14 +47,14 @@ class AcceptedBatches:
             for window, frame_rows, count, origin in windows:
                 rows = int64s(count * BATCH_WIDTH)
                 headers.read(window, frame_rows, count, False, origin, rows)
-                kept = self._below_limit(rows, count)
+                kept = self._known(rows, self._below_limit(rows, count))
                 if kept:
                     yield Headers(rows, kept)
                 if kept < count:
                     self.position = rows[kept * BATCH_WIDTH + BATCH_POSITION]
                     return
             self.position = windows.position
-            found = self._with_other_magic()
+            found = self._beyond_windows()
             if found is None:
                 return
             self.position += found.rows[BATCH_SIZE]
@@ -63,17 +67,27 @@ class AcceptedBatches:
         sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         return next((i for i, size in enumerate(sizes) if size - 12 > self._max_size), count)
 
-    def _with_other_magic(self) -> Headers | None:
-        """The v2 batch at the position whose magic says otherwise, if its checksum is right."""
-        buffer: Any = self._source.buffer
-        head = bytes(buffer[self.position : self.position + HEADER_BYTES])
-        if len(head) < HEADER_BYTES or not 2 < head[16] < 128:
+    def _known(self, rows: memoryview, count: int) -> int:
+        """How many of the first batches have a magic that the broker knows."""
+        if self._max_magic > 1:
+            return count
+        magics = rows[BATCH_MAGIC : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        return next((i for i, magic in enumerate(magics) if magic > self._max_magic), count)
+
+    def _beyond_windows(self) -> Headers | None:
+        """The batch at the position that no window shows, if its checksum is right: a v2 batch whose magic says
+        otherwise, or one that is larger than windows get."""
+        head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
+        if len(head) < HEADER_BYTES or head[16] > self._max_magic:
             return None
-        size = be32(head, 8) + 12
-        if size < _LEAST_V2 + 12 or size > self._size - self.position:
+        size, is_v2 = be32(head, 8) + 12, head[16] >= 2
+        if size > self._size - self.position or (self._max_size is not None and size - 12 > self._max_size):
             return None
-        data = buffer[self.position : self.position + size]
-        if crc32c(data[21:]) != int.from_bytes(head[17:21], "big"):
+        if not (size > LARGEST_WINDOW_BYTES or (head[16] > 2 and size >= HEADER_BYTES)):
+            return None
+        data: Any = self._source.buffer[self.position : self.position + size]
+        wrong = crc32c(data[21:]) != int.from_bytes(head[17:21], "big")
+        if wrong if is_v2 else crc32(data[16:]) != int.from_bytes(head[12:16], "big"):
             return None
         rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
         frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, head[16], 1

@@ -6,9 +6,11 @@ from kseg.sidefiles.leader_epochs import EpochEntry
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both rising."""
+    """Entries (epoch, start offset), both rising. ``is_strict``: an epoch that contradicts them is ignored (1.1 and
+    older)."""
 
-    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+    def __init__(self, entries: Iterable[EpochEntry] = (), is_strict: bool = False) -> None:
+        self._is_strict = is_strict
         self.entries: list[EpochEntry] = []
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
@@ -22,13 +24,18 @@ class LeaderEpochs:
         last = self.entries[-1] if self.entries else None
         if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
             return
-        while self.entries and (self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset):
+        if self._is_strict and last is not None and (epoch <= last.epoch or start_offset < last.start_offset):
+            return
+        while not self._is_strict and self.entries and self._contradicts(epoch, start_offset):
             self.entries.pop()
         self.entries.append(EpochEntry(epoch, start_offset))
 
-    def assign_from_batch(self, epoch: int, start_offset: int) -> None:
-        """What a recovery makes of a batch: only epochs above the latest count."""
-        if epoch >= 0 and (self.latest is None or epoch > self.latest):
+    def _contradicts(self, epoch: int, start_offset: int) -> bool:
+        return self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset
+
+    def assign_from_batch(self, epoch: int, start_offset: int, lowest: int = 0) -> None:
+        """What a recovery makes of a batch: only epochs above the latest count, from ``lowest`` on."""
+        if epoch >= lowest and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:

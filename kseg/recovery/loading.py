@@ -1,221 +1,185 @@
-"""Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load of 4.3, step by step.
+"""Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load, step by step.
 
-1. Leftovers: .deleted goes; .cleaned goes, with every .swap from the lowest .cleaned on; segments that a .swap replaces
-   go, and .swap loses its suffix.
-2. Index files without a .log go; a segment without .index, or with a wrong .txnindex, is recovered.
+1. Leftovers: see `kseg.recovery.leftovers`.
+2. Index files without a .log go; a segment without .index, or with indexes that the era finds wrong, is recovered. One
+   whose offsets run over what an index can hold is split, and all begins again.
 3. After an unclean stop, segments from the recovery point on are recovered: cut at the first batch that is not valid,
    and all later segments dropped.
 4. Leader epochs are cut to the log; producer snapshots that belong to no segment go, and one is taken at the end.
+
+The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases differ.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 from kseg.changes.plan import Removed
-from kseg.errors import KsegError
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_PRODUCER_ID, BATCH_WIDTH
+from kseg.errors import UnsupportedError
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.kernel.producers import OUTSIDE
 from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.eras import RECOVERED
+from kseg.recovery.index_sanity import complaint, offset_index_complaint
+from kseg.recovery.intervals import chosen_interval
+from kseg.recovery.leftovers import settle_leftovers
 from kseg.recovery.losses import Loss, lost_behind
+from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
-from kseg.recovery.segments import (
-    DEFAULT_INTERVAL_BYTES,
-    INDEX,
-    LOG,
-    SUFFIXES,
-    TIME_INDEX,
-    TXN_INDEX,
-    BrokerSegment,
-    Era,
-)
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
+from kseg.recovery.splitting import split
+from kseg.recovery.start import Cut, Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex
+from kseg.sidefiles.transaction_index import AbortedTxn
 
 EPOCH_FILE = "leader-epoch-checkpoint"
-_LONG_MAX = (1 << 63) - 1
+_INDEXES = SUFFIXES[1:]
+_LARGEST_OFFSET = (1 << 63) - 1
 
 
-class BrokerRefusesError(KsegError):
-    """A broker would not start on this; the message says why, and what helps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a broker's start knows of the partition before it looks into it."""
-
-    was_clean: bool = False
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    now_ms: int = 0
-    interval_bytes: int = DEFAULT_INTERVAL_BYTES
-    era: Era = field(default_factory=Era)
-
-
-@dataclass(slots=True)
-class Cut:
-    """What recovery takes away: bytes of ``file`` from ``position`` on, and whole later segments."""
-
-    file: str
-    position: int
-    length: int
-    next_offset: int
-    dropped: list[str] = field(default_factory=list)
-    loss: Loss = field(default_factory=Loss)
+class _OverflowError(Exception):
+    """A segment has been split: the load begins again."""
 
 
 class PartitionLoad:
-    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then."""
+    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then,
+    ``interval`` that of the indexes."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
         self.start = start
+        self.interval = chosen_interval(workspace, start.interval_bytes)
         self.segments: dict[int, BrokerSegment] = {}
-        self.epochs = self._read_epochs()
-        self.producers = ProducerStateManager(workspace, start.now_ms)
+        self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
+        self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0
+        self._parts: set[str] = set()
+        self._is_loading = False
 
     def run(self, is_deleted: bool = False) -> None:
         """``is_deleted``: the directory's name ends in -delete, it is loaded without being looked into.
 
         Raises BrokerRefusesError where a broker would not start.
         """
-        self._finish_swaps(self._remove_leftovers())
-        self._load_segments()
-        start = self.start
-        next_offset = 0
-        if is_deleted:
-            self._ensure_segment(0)
-        else:
-            next_offset = self._recover_log()
-        self.next_offset = next_offset
-        self.epochs.truncate_from_end(next_offset)
-        log_start = max(start.log_start_offset, min(self.segments))
-        self.epochs.truncate_from_start(start.log_start_offset)
-        self._write_epochs()
-        if start.era.has_producers:
-            self.producers.remove_stray_snapshots(set(self.segments))
-            self._rebuild_producers(self.producers, log_start, next_offset, start.was_clean)
-
-    # Step 1
-
-    def _remove_leftovers(self) -> list[str]:
-        workspace, swaps, cleaned = self.workspace, [], []
-        for name in workspace.names():
-            if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
-                workspace.delete(name, "was to be deleted")
-            elif name.endswith(".cleaned"):
-                cleaned.append(name)
-            elif name.endswith(".swap"):
-                swaps.append(name)
-        lowest = min((offset_of(name) for name in cleaned), default=_LONG_MAX)
-        kept = []
-        for name in swaps:
-            if offset_of(name) >= lowest:
-                workspace.delete(name, "is part of a split that was not finished")
-            else:
-                kept.append(name)
-        for name in cleaned:
-            workspace.delete(name, "is output of a cleaning that was not finished")
-        return kept
-
-    def _finish_swaps(self, swaps: list[str]) -> None:
-        workspace = self.workspace
-        lowest, highest = _LONG_MAX, -1
-        for name in swaps:
-            if name.endswith(".log.swap"):
-                base = offset_of(name)
-                lowest = min(lowest, base)
-                highest = max(highest, _SwapSegment(workspace, name.removesuffix(".log.swap"), base).read_next_offset())
-        for name in workspace.names():
-            if not name.endswith(".swap") and (offset := _leading_offset(name)) is not None:
-                if lowest <= offset < highest:
-                    workspace.delete(name, "is replaced by a cleaned segment")
-        for name in swaps:
-            workspace.rename(name, name.removesuffix(".swap"), "completes a swap that was begun")
-        self._swapped = {name.removesuffix(".log.swap") for name in swaps if name.endswith(".log.swap")}
+        era = self.start.era
+        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
+            raise UnsupportedError(f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker")
+        self._swapped = settle_leftovers(self.workspace, era)
+        while True:
+            try:
+                self._load_segments()
+                self.next_offset = self._end_of_deleted() if is_deleted else self._recover_log()
+                break
+            except _OverflowError:
+                self.segments.clear()
+        if era.refuses_bad_indexes:
+            self._check_indexes()
+        if era.has_epochs:
+            self._settle_epochs()
+        if era.has_producers:
+            self._settle_producers()
 
     # Step 2
 
     def _load_segments(self) -> None:
-        workspace = self.workspace
+        workspace, era = self.workspace, self.start.era
+        kinds = [INDEX, *[TIME_INDEX] * era.has_time_index, *[TXN_INDEX] * era.has_producers]
+        self._is_loading = True
         for name in workspace.names():
-            if name.endswith((INDEX, TIME_INDEX, TXN_INDEX)):
-                stem = f"{offset_of(name):020d}"
-                if stem + LOG not in workspace:
+            if name.endswith(tuple(kinds)):
+                if f"{offset_of(name):020d}{LOG}" not in workspace:
                     workspace.delete(name, "has no .log")
             elif name.endswith(LOG):
                 base = offset_of(name)
+                if name != f"{base:020d}{LOG}":
+                    raise BrokerRefusesError(f"{workspace.directory}/{name}: no broker names a segment so; rename it")
                 segment = BrokerSegment(workspace, name.removesuffix(LOG), base)
-                if segment.stem + INDEX not in workspace or not self._is_sane(segment):
-                    self._recover(segment)
-                elif self._is_left_empty(segment):
-                    self._reindex(segment)
+                self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
+        if era.swaps == RECOVERED:
+            for stem in self._swapped:
+                self._complete_swap(BrokerSegment(workspace, stem, offset_of(stem + LOG), SWAP))
+            self._swapped = []
         self.segments = dict(sorted(self.segments.items()))
+        self._is_loading = False
 
-    def _is_sane(self, segment: BrokerSegment) -> bool:
-        """TransactionIndex.sanityCheck, the only check of an index that a start makes since 2.3."""
-        name = segment.stem + TXN_INDEX
-        if name not in self.workspace:
-            return True
-        index = TransactionIndex(self.workspace.read(name), segment.base_offset)
-        for entry in index:
-            if entry.version >> 8:
-                raise BrokerRefusesError(
-                    f"{self.workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it"
-                )
-            if entry.last_offset < segment.base_offset:
-                return False
-        return True
-
-    def _is_left_empty(self, segment: BrokerSegment) -> bool:
-        """Whether a broker would leave an index empty for good that it does not scan: of a swap, or a lost one."""
-        if not self.start.era.has_time_index:
-            return False
-        is_swapped = segment.stem in self._swapped and f"{segment.stem}{INDEX}.swap" not in self._swapped_indexes
-        return is_swapped or segment.stem + TIME_INDEX not in self.workspace
-
-    @property
-    def _swapped_indexes(self) -> set[str]:
-        return set()
+    def _load_segment(self, segment: BrokerSegment) -> None:
+        """Recovers a segment whose indexes are missing or wrong, or rebuilds those that a broker would leave empty for
+        good: lost ones of some releases, and such as a swap did not bring along."""
+        era, workspace = self.start.era, self.workspace
+        has_index = segment.name(INDEX) in workspace
+        if not has_index and era.refuses_lost_indexes:
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{segment.log}: has no index, without which this broker does not start; "
+                "kseg reindex rebuilds it"
+            )
+        is_new = segment.stem in self._swapped or segment.stem in self._parts
+        if not has_index and (era.misses_lost_indexes or is_new):
+            self._reindex(segment)
+        elif not has_index or (not era.refuses_bad_indexes and complaint(segment, era)):
+            self._recover(segment)
+        elif era.has_time_index and segment.name(TIME_INDEX) not in workspace:
+            self._reindex(segment)
 
     def _reindex(self, segment: BrokerSegment) -> None:
-        """Rebuilds the offset and time index alone."""
-        segment.recover(self.start.interval_bytes, self.start.era, lambda _: [], lambda *_: None)
+        """Rebuilds the offset and the time index, those that are missing; of a part of a split all that there are."""
+        files = self.workspace.files
+        kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
+        is_part = segment.stem in self._parts
+        each = self._scan(segment)[1] if is_part else lambda _: []
+        segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
+        files.update(kept)
+
+    def _complete_swap(self, swap: BrokerSegment) -> None:
+        """Recovers a segment of a swap and puts it in place of those that it replaces (before 3.0)."""
+        self._recover(swap)
+        base, end = swap.base_offset, self._end_of(swap).offset
+        first = max((other for other in self.segments if other <= base), default=base)
+        for other in [other for other in self.segments if first <= other < end]:
+            is_replaced = not self.start.era.knows_splits or self._end_of(self.segments[other]).offset > base
+            if is_replaced:
+                for kind in SUFFIXES:
+                    self.workspace.delete(self.segments[other].name(kind), "is replaced by a cleaned segment")
+                del self.segments[other]
+        for kind in SUFFIXES:
+            if swap.name(kind) in self.workspace:
+                self.workspace.rename(swap.name(kind), swap.stem + kind, "completes a swap that was begun")
+        self.segments[base] = BrokerSegment(self.workspace, swap.stem, base)
+
+    def _check_indexes(self) -> None:
+        """What 0.8 did last, and stopped for."""
+        for segment in self.segments.values():
+            if found := offset_index_complaint(segment, self.start.era):
+                raise BrokerRefusesError(
+                    f"{self.workspace.directory}/{found}: a broker does not start with it; kseg reindex rebuilds it"
+                )
 
     # Step 3
 
     def _recover(self, segment: BrokerSegment) -> int:
         """LogLoader.recoverSegment: the bytes that are cut off."""
-        manager = ProducerStateManager(self.workspace, self.start.now_ms)
         era = self.start.era
-        if era.has_producers:
-            self._rebuild_producers(manager, self.start.log_start_offset, segment.base_offset, False)
+        manager, each = self._scan(segment)
 
-        def each(headers: Headers) -> list[AbortedTxn]:
-            if not era.has_producers:
-                return []
-            found = self._take_up(manager, headers.rows, headers.count)
-            last = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]
-            manager.end_offset = last + 1
-            return found or []
+        def epoch(epoch: int, start_offset: int) -> None:
+            if era.learns_epochs_while_loading or not self._is_loading:
+                self.epochs.assign_from_batch(epoch, start_offset, era.lowest_scanned_epoch)
 
-        self.scanned.append(segment.log)
-        found = segment.recover(self.start.interval_bytes, era, each, self.epochs.assign_from_batch)
+        if segment.log not in self.scanned:
+            self.scanned.append(segment.log)
+        found = segment.recover(self.interval.size, era, each, epoch)
         if found.outside is not None:
-            raise BrokerRefusesError(
-                f"{self.workspace.directory}/{segment.log}: holds offset {found.outside}, which does not fit a segment "
-                f"that begins at {segment.base_offset}; a broker does not start on it: kseg recover --mode salvage"
-            )
+            self._parts.update(split(segment, found.outside))
+            if era.keeps_snapshot_of_each:
+                self.producers.forget_snapshot(segment.base_offset, "belongs to a segment that was split")
+            raise _OverflowError
         if found.refused:
-            size = segment.size
-            self._empty(segment)
-            return size
+            return self._empty(segment)
         cut = segment.size - found.valid_bytes
         if cut:
             self._cut(segment, found.valid_bytes, found.next_offset, "cut at the first batch that is not valid")
@@ -223,37 +187,84 @@ class PartitionLoad:
             manager.take_snapshot()
         return cut
 
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], list[AbortedTxn]]]:
+        """The producers at the base of a segment, and what takes up its batches."""
+        manager, era = ProducerStateManager(self.workspace, self.start.now_ms, self.start.era), self.start.era
+        if era.has_producers:
+            self._bring_producers_to(manager, segment.base_offset)
+
+        def each(headers: Headers) -> list[AbortedTxn]:
+            if not era.has_producers:
+                return []
+            found = self._take_up(manager, headers.rows, headers.count)
+            manager.end_offset = _end_of_v2(headers, manager.end_offset)
+            return found or []
+
+        return manager, each
+
     def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
         """Cuts the .log at a position, and notes what goes."""
-        loss, length = lost_behind(self.workspace.path(segment.log), position), segment.size - position
+        loss, length = self._loss(segment, position), segment.size - position
         self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
         removed = Removed(position, length, reason, *_offsets(loss), loss.records)
         self.workspace.truncate(segment.log, position, reason, [removed])
 
-    def _empty(self, segment: BrokerSegment) -> None:
+    def _loss(self, segment: BrokerSegment, position: int) -> Loss:
+        """What of a segment goes from a position on; of a part of a split nothing is known."""
+        if self.workspace.files[segment.log].origin is None:
+            return Loss()
+        return lost_behind(self.workspace.path(segment.log), position)
+
+    def _empty(self, segment: BrokerSegment) -> int:
         """truncateTo(base): what a broker does where the index refuses an offset."""
-        reason = "an offset that does not rise: a broker empties the segment"
+        if self._is_loading:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: has lost an index, and offsets that do not rise: a broker "
+                "does not start on it; kseg recover --mode salvage"
+            )
+        reason, size = "an offset that does not rise: a broker empties the segment", segment.size
         self._cut(segment, 0, segment.base_offset, reason)
-        for suffix in SUFFIXES[1:]:
+        for suffix in _INDEXES:
             if segment.stem + suffix in self.workspace:
                 self.workspace.write(segment.stem + suffix, [b""], reason)
+        return size
 
     def _recover_log(self) -> int:
         """The log end."""
-        start = self.start
+        start, era = self.start, self.start.era
         if not start.was_clean:
             self._recover_unflushed()
         end: int | None = None
         if self.segments:
-            end = self._last.read_next_offset()
-            if end < start.log_start_offset:
+            end = self._end_of(self._last).offset
+            if end < start.log_start_offset and era.drops_log_below_start:
                 for base in list(self.segments):
                     self._drop(base, "the log ends below its start offset")
-                self.epochs.clear()
-                self.producers.start_at(start.log_start_offset)
+                if era.keeps_snapshot_of_each:
+                    self.epochs.clear()
+                    self.producers.start_at(start.log_start_offset)
                 end = None
-        self._ensure_segment(start.log_start_offset)
-        return self._last.read_next_offset() if end is None else end
+        self._ensure_segment(start.log_start_offset if era.drops_log_below_start else 0)
+        return self._end_of(self._last).offset if end is None else end
+
+    def _end_of_deleted(self) -> int:
+        self._ensure_segment(0)
+        return 0
+
+    def _end_of(self, segment: BrokerSegment) -> LogEnd:
+        """Raises BrokerRefusesError where a broker would give up while it looks for the end."""
+        found = segment.log_end()
+        if found.bad_position is not None and self.start.era.refuses_bad_tails:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
+                "clean stop a broker does not start on it; --full scans the log and cuts it there"
+            )
+        if not 0 <= found.offset <= _LARGEST_OFFSET:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: ends behind the last offset there is: a broker does not "
+                "start on it; kseg recover --mode salvage"
+            )
+        return found
 
     def _ensure_segment(self, base: int) -> None:
         if self.segments:
@@ -270,6 +281,8 @@ class PartitionLoad:
     def _recover_unflushed(self) -> None:
         bases = sorted(self.segments)
         floor = max((base for base in bases if base <= self.start.recovery_point), default=None)
+        if self.start.era.scans_last_only:
+            floor = bases[-1] if bases else None
         for base in bases:
             if floor is not None and base < floor:
                 continue
@@ -282,35 +295,91 @@ class PartitionLoad:
 
     def _drop(self, base: int, reason: str) -> None:
         segment = self.segments.pop(base)
-        loss = lost_behind(self.workspace.path(segment.log), 0)
+        loss = self._loss(segment, 0)
         if self.cuts:
             self.cuts[-1].loss.add(loss)
         for suffix in SUFFIXES:
             removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
-        self.producers.forget_snapshot(base, reason)
+        if self.start.era.keeps_snapshot_of_each:
+            self.producers.forget_snapshot(base, reason)
 
     # Step 4
 
+    def _settle_epochs(self) -> None:
+        start, era = self.start, self.start.era
+        if era.deletes_epochs_of_old_formats and self._is_old_format():
+            self.workspace.delete(EPOCH_FILE, "the log has no leader epochs: its format is older")
+            return
+        self.epochs.truncate_from_end(self.next_offset)
+        at_checkpoint = start.log_start_offset
+        self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
+        if EPOCH_FILE in self.workspace or self.epochs.entries:
+            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], "cut to the log")
+
+    @property
+    def _log_start(self) -> int:
+        return max(self.start.log_start_offset, min(self.segments))
+
+    def _settle_producers(self) -> None:
+        """The snapshots as a broker leaves them that is stopped after the start."""
+        era, manager = self.start.era, self.producers
+        if era.keeps_snapshot_of_each:
+            manager.remove_stray_snapshots(set(self.segments))
+        else:
+            manager.load_names()
+        self._rebuild_producers(manager, self._log_start, self.next_offset, self.start.was_clean)
+        if not era.keeps_snapshot_of_each and not (self.start.was_clean and era.snapshot_form == 0):
+            manager.forget_before(sorted(self.segments)[-2:][0])
+
+    def _is_old_format(self) -> bool:
+        """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
+        for name in reversed(self.workspace.names(LOG)):
+            magic = -1
+            for headers in BrokerSegment(self.workspace, name.removesuffix(LOG), offset_of(name)).headers():
+                magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
+            if magic >= 0:
+                return magic < 2
+        return False
+
+    def _bring_producers_to(self, manager: ProducerStateManager, base: int) -> None:
+        """The state at the base of a segment that is to be scanned."""
+        start, era = self.start, self.start.era
+        if not era.snapshots_each_replayed:
+            self._rebuild_producers(manager, start.log_start_offset, base, False)
+            return
+        manager.truncate_and_reload(start.log_start_offset, base)
+        self._replay_between(manager, 0, base, ())
+        manager.end_offset = base
+        if era.snapshots_before_scan:
+            manager.take_snapshot()
+
     def _rebuild_producers(self, manager: ProducerStateManager, log_start: int, end: int, from_clean: bool) -> None:
         """UnifiedLog.rebuildProducerState: the state at ``end``, from the newest snapshot and the batches behind it."""
-        bases = sorted(self.segments)
+        bases, era = sorted(self.segments), self.start.era
         marks = [*bases[-2:], end]
-        if not manager.offsets and from_clean:
+        is_old = era.knows_old_formats and (era.skips_old_formats or not manager.offsets) and self._is_old_format()
+        if is_old or (not manager.offsets and from_clean):
             for offset in marks:
                 manager.end_offset = offset
                 manager.take_snapshot()
             return
         was_empty = not len(manager.state) and manager.end_offset >= end
         manager.truncate_and_reload(log_start, end)
-        if end > manager.end_offset and not was_empty:
-            floor = max((base for base in bases if base <= manager.end_offset), default=None)
-            for base in bases:
-                if (floor is not None and base < floor) or base >= end:
-                    continue
-                self._replay(manager, self.segments[base], log_start, end, base in marks)
+        if not was_empty:
+            self._replay_between(manager, log_start, end, bases if era.snapshots_each_replayed else marks)
         manager.end_offset = end
         manager.take_snapshot()
+
+    def _replay_between(self, manager: ProducerStateManager, log_start: int, end: int, marks: Iterable[int]) -> None:
+        """Replays the segments up to ``end``, and takes snapshots at those at ``marks``."""
+        if end <= manager.end_offset:
+            return
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= manager.end_offset), default=None)
+        for base in bases:
+            if (floor is None or base >= floor) and base < end:
+                self._replay(manager, self.segments[base], log_start, end, base in marks)
 
     def _replay(
         self, manager: ProducerStateManager, segment: BrokerSegment, log_start: int, end: int, is_mark: bool
@@ -330,7 +399,7 @@ class PartitionLoad:
         self, manager: ProducerStateManager, rows: memoryview, count: int, first: int = 0, end: int | None = None
     ) -> list[AbortedTxn] | None:
         """Replays rows; the transactions that were aborted, None where a batch reaches ``end``."""
-        stopped, events, aborts = manager.state.replay(rows, count, first, end)
+        stopped, events, aborts = manager.replay(rows, count, first, end)
         for event in events:
             if event.kind == OUTSIDE:
                 at = event.row * BATCH_WIDTH
@@ -338,13 +407,12 @@ class PartitionLoad:
                     f"{self.workspace.directory}: producer {rows[at + BATCH_PRODUCER_ID]} writes outside of its open "
                     f"transaction at offset {rows[at + BATCH_FIRST_OFFSET]}: a broker does not start on it"
                 )
-        if stopped < count:
-            return None
-        return [entry for abort in aborts if (entry := abort.entry) is not None]
+        return aborts if stopped == count else None
 
     def _read_epochs(self) -> LeaderEpochs:
+        is_strict = self.start.era.has_strict_epochs
         if EPOCH_FILE not in self.workspace:
-            return LeaderEpochs()
+            return LeaderEpochs(is_strict=is_strict)
         items = list(read_leader_epochs(self.workspace.read(EPOCH_FILE)))
         problems = [problem for problem in problems_of(items) if problem.code != "unsorted"]
         if problems:
@@ -352,43 +420,16 @@ class PartitionLoad:
                 f"{self.workspace.directory}/{EPOCH_FILE}: {problems[0].message}: a broker does not start with it; "
                 "--rebuild-epochs makes a new one from the batches"
             )
-        return LeaderEpochs(entries_of(items))
-
-    def _write_epochs(self) -> None:
-        if EPOCH_FILE in self.workspace or self.epochs.entries:
-            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], "cut to the log")
+        return LeaderEpochs(entries_of(items), is_strict)
 
 
-class _SwapSegment(BrokerSegment):
-    """A segment whose files end in .swap."""
-
-    @property
-    def log(self) -> str:
-        return f"{self.stem}{LOG}.swap"
-
-    def lookup(self, offset: int) -> int:
-        return 0
-
-    def last_indexed(self) -> tuple[int, int]:
-        return self.base_offset, 0
+def _end_of_v2(headers: Headers, known: int) -> int:
+    """The offset behind the last v2 batch, ``known`` where there is none."""
+    for at in range((headers.count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
+        if headers.rows[at + BATCH_MAGIC] >= 2:
+            return int(headers.rows[at + BATCH_LAST_OFFSET]) + 1
+    return known
 
 
 def _offsets(loss: Loss) -> tuple[int | None, int | None]:
     return (loss.first_offset, loss.last_offset) if loss.first_offset >= 0 else (None, None)
-
-
-def _leading_offset(name: str) -> int | None:
-    """The number that a name begins with, as the broker's offsetFromFile reads it; None without one."""
-    stem = name.partition(".")[0]
-    digits = stem.removeprefix("-").removeprefix("+")
-    if "." not in name or not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
-        return None
-    return int(stem)
-
-
-def offset_of(name: str) -> int:
-    """As `_leading_offset`; a name without a number stops a broker."""
-    offset = _leading_offset(name)
-    if offset is None:
-        raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
-    return offset

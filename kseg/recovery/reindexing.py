@@ -1,13 +1,20 @@
 """``reindex``: the index files of a partition as a broker's recovery builds them, from the .log alone."""
 
+from dataclasses import replace
+
 from kseg.errors import KsegError
 from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.recovery.loading import Start, offset_of
+from kseg.recovery.intervals import Interval, chosen_interval
+from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
 from kseg.recovery.segments import LOG, BrokerSegment
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.transaction_index import AbortedTxn
+
+_NO_LIMIT = (1 << 31) - 1
+"""A message that an old broker takes for too large is no reason not to index it."""
 
 
 class DamagedLogError(KsegError):
@@ -16,29 +23,30 @@ class DamagedLogError(KsegError):
     exit_status = 1
 
 
-def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> None:
+def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> Interval:
     """Rebuilds the indexes of all segments of a workspace, or of the one named; with ``with_snapshots`` the producer
     snapshots at segment bases and the log end too.
 
-    Where the log does not begin at 0, producers known from before come from a snapshot at its first segment's base.
-    Raises DamagedLogError where a .log is not intact to its end.
+    Gives back the interval of the indexes. Where the log does not begin at 0, producers known from before come from a
+    snapshot at its first segment's base. Raises DamagedLogError where a .log is not intact to its end.
     """
     segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)
+    interval, era = chosen_interval(workspace, start.interval_bytes), replace(start.era, message_limit_bytes=_NO_LIMIT)
+    with_snapshots = with_snapshots and era.has_producers
     if not segments:
-        return
-    manager = ProducerStateManager(workspace, 0)
+        return interval
+    manager = ProducerStateManager(workspace, 0, era)
     base = segments[0].base_offset
-    if base in manager.offsets and start.era.has_producers:
+    if base in manager.offsets and era.has_producers:
         manager.load_at(base)
     manager.end_offset = manager.snapshot_offset = base
 
     def each(headers: Headers) -> list[AbortedTxn]:
-        if not start.era.has_producers:
+        if not era.has_producers:
             return []
-        _, _, aborts = manager.state.replay(headers.rows, headers.count)
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-        return [entry for abort in aborts if (entry := abort.entry) is not None]
+        return manager.replay(headers.rows, headers.count)[2]
 
     for segment in segments:
         if with_snapshots:
@@ -48,8 +56,8 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
             for headers in segment.headers():
                 each(headers)
             continue
-        found = segment.recover(start.interval_bytes, start.era, each, lambda *_: None)
-        if found.valid_bytes < segment.size:
+        found = segment.recover(interval.size, era, each, lambda *_: None)
+        if found.valid_bytes < segment.size or found.refused:
             raise DamagedLogError(
                 f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
                 "there: kseg verify tells more, kseg recover repairs it; the partition is left as it is"
@@ -57,3 +65,4 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     if with_snapshots:
         manager.take_snapshot()
         manager.remove_stray_snapshots({segment.base_offset for segment in segments})
+    return interval

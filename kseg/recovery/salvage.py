@@ -13,8 +13,9 @@ from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain
 from kseg.recovery.keeping import keep
 from kseg.recovery.layout import Layout
-from kseg.recovery.loading import PartitionLoad, Start
+from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.segments import BrokerSegment
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source

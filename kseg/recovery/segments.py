@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from struct import Struct
+from itertools import islice
+from typing import NamedTuple
 
-from kseg.formats.rows import int64s
 from kseg.kernel import indexing
 from kseg.kernel.native import (
     BATCH_COUNT,
@@ -16,8 +16,12 @@ from kseg.kernel.native import (
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
+    be32,
+    be64,
 )
 from kseg.recovery.accepted import AcceptedBatches
+from kseg.recovery.eras import Era
+from kseg.recovery.index_builder import OFFSET_ENTRY, IndexBuilder
 from kseg.recovery.workspace import Workspace
 from kseg.segment.source import Source, open_source
 from kseg.segment.survey import Headers
@@ -25,29 +29,20 @@ from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
 
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+SWAP = ".swap"
 DEFAULT_INTERVAL_BYTES = 4096
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
-
-
-@dataclass(frozen=True, slots=True)
-class Era:
-    """What differs between releases in a recovery. ``max_message_bytes``: larger batches are taken for corrupt."""
-
-    name: str = "4.3"
-    has_time_index: bool = True
-    has_producers: bool = True
-    has_epochs: bool = True
-    uses_first_offset: bool = False
-    max_message_bytes: int | None = None
+_LEAST_BYTES = 14
+_UP_TO_MAGIC = 17
+_DELTA_END = 27
+_FRAMES_AT_ONCE = 1 << 12
 
 
 @dataclass(slots=True)
 class Recovered:
     """What a recovery made of a segment: ``valid_bytes`` of the .log are kept, of ``batches`` and ``records``.
 
-    ``refused``: the index does not take an offset at ``valid_bytes``; a broker then empties the segment.
+    ``refused``: an index does not take an offset at ``valid_bytes``; a broker then empties the segment.
     ``outside``: an offset there that the segment cannot hold.
     """
 
@@ -59,33 +54,65 @@ class Recovered:
     outside: int | None = None
 
 
-class BrokerSegment:
-    """One segment of a workspace by its base offset; ``stem`` is the name of its files without suffix."""
+class LogEnd(NamedTuple):
+    """``offset`` behind the last batch, whose ``magic`` is -1 where none was found; ``bad_position``: where bytes begin
+    at which a broker gives up."""
 
-    def __init__(self, workspace: Workspace, stem: str, base_offset: int) -> None:
+    offset: int
+    magic: int = -1
+    bad_position: int | None = None
+
+
+class Frame(NamedTuple):
+    """What bytes claim to be; ``size`` 0 for a length that no batch has."""
+
+    size: int
+    magic: int
+    last_offset: int
+
+
+class BrokerSegment:
+    """One segment of a workspace by its base offset; names of its files are ``stem`` and two suffixes, one of its kind
+    and ``suffix``."""
+
+    def __init__(self, workspace: Workspace, stem: str, base_offset: int, suffix: str = "") -> None:
         self.workspace = workspace
         self.stem = stem
         self.base_offset = base_offset
+        self.suffix = suffix
+
+    def name(self, kind: str) -> str:
+        return self.stem + kind + self.suffix
 
     @property
     def log(self) -> str:
-        return self.stem + LOG
+        return self.name(LOG)
 
     @property
     def size(self) -> int:
         return self.workspace.size(self.log)
 
     @contextmanager
-    def _opened(self) -> Iterator[Source]:
-        with open_source(self.workspace.path(self.log)) as source:
-            yield source
+    def _opened(self) -> Iterator[tuple[Source, int]]:
+        """The file that holds the .log, and where in it that begins."""
+        path, start = self.workspace.place(self.log)
+        with open_source(path) as source:
+            yield source, start
 
     def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
         """Header rows of the batches from a position on, as far as they are intact."""
-        if not self.size:
+        if not 0 <= position < self.size:
             return
-        with self._opened() as source:
-            yield from AcceptedBatches(source, self.size, position, max_size)
+        with self._opened() as (source, start):
+            for found in AcceptedBatches(source, start + self.size, start + position, max_size):
+                if start:
+                    for i in range(found.count):
+                        found.rows[i * BATCH_WIDTH + BATCH_POSITION] -= start
+                yield found
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of the .log."""
+        return self.workspace.read_range(self.log, position, length)
 
     @staticmethod
     def end_of(headers: Headers) -> int:
@@ -95,40 +122,74 @@ class BrokerSegment:
 
     def last_indexed(self) -> tuple[int, int]:
         """Offset and position of the last entry of the offset index, zeros at its end included as a broker does."""
-        name = self.stem + INDEX
-        if name not in self.workspace or self.workspace.size(name) < _OFFSET_ENTRY.size:
+        name = self.name(INDEX)
+        entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
+        if not entries:
             return self.base_offset, 0
-        data = self.workspace.read(name)
-        relative, position = _OFFSET_ENTRY.unpack_from(data, len(data) // 8 * 8 - 8)
+        return self._indexed(entries - 1)
+
+    def _indexed(self, number: int) -> tuple[int, int]:
+        """Offset and position of an entry of the offset index."""
+        width = OFFSET_ENTRY.size
+        data = self.workspace.read_range(self.name(INDEX), number * width, width)
+        relative, position = OFFSET_ENTRY.unpack(data)
         return self.base_offset + relative, position
 
     def lookup(self, offset: int) -> int:
         """Position from where to search for an offset."""
-        name = self.stem + INDEX
-        if name not in self.workspace:
-            return 0
-        data = self.workspace.read(name)
-        low, high = 0, len(data) // 8
+        name = self.name(INDEX)
+        low, high = 0, self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
         while low < high:
             middle = (low + high) // 2
-            if self.base_offset + _OFFSET_ENTRY.unpack_from(data, 8 * middle)[0] <= offset:
+            if self._indexed(middle)[0] <= offset:
                 low = middle + 1
             else:
                 high = middle
-        return _OFFSET_ENTRY.unpack_from(data, 8 * low - 8)[1] if low else 0
+        return self._indexed(low - 1)[1] if low else 0
 
-    def read_next_offset(self) -> int:
-        """The offset behind the last batch, found from the last index entry on (LogSegment.readNextOffset)."""
-        offset, _ = self.last_indexed()
-        position = self.lookup(offset)
+    def log_end(self, is_indexed: bool = True) -> LogEnd:
+        """What lies behind the last batch, found from the last index entry on (LogSegment.readNextOffset).
+
+        Checksums don't count. Without ``is_indexed`` the search begins at the start.
+        """
+        offset = self.last_indexed()[0] if is_indexed else self.base_offset
+        position = self.lookup(offset) if is_indexed else 0
+        found, magic, most = self.base_offset, -1, 1
         if not 0 <= position <= self.size:
-            return self.base_offset
-        found = self.base_offset
-        for headers in self.headers(position):
-            last = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]
-            if last >= offset or found > self.base_offset:
-                found = last + 1
-        return found
+            return LogEnd(found)
+        while True:
+            for headers in self.headers(position):
+                position, at = self.end_of(headers), (headers.count - 1) * BATCH_WIDTH
+                if headers.rows[at + BATCH_LAST_OFFSET] >= offset or magic >= 0:
+                    found, magic = headers.rows[at + BATCH_LAST_OFFSET] + 1, headers.rows[at + BATCH_MAGIC]
+            frames = list(islice(self.frames(position), most))
+            for frame in frames:
+                if not frame.size:
+                    return LogEnd(found, magic, position)
+                position += frame.size
+                if frame.last_offset >= offset or magic >= 0:
+                    found, magic = frame.last_offset + 1, frame.magic
+            if len(frames) < most:
+                return LogEnd(found, magic)
+            most = min(2 * most, _FRAMES_AT_ONCE)  # where none is intact it takes no longer than where one is
+
+    def frames(self, position: int) -> Iterator["Frame"]:
+        """The batches that the bytes from a position on claim, whatever their checksums; the last of size 0 if a length
+        is none (FileLogInputStream.nextBatch)."""
+        if position >= self.size - _UP_TO_MAGIC:
+            return
+        with self._opened() as (source, start):
+            while position < self.size - _UP_TO_MAGIC:
+                head = bytes(source.buffer[start + position : start + min(position + _DELTA_END, self.size)])
+                size, magic = be32(head, 8), head[16]
+                if size < _LEAST_BYTES:
+                    yield Frame(0, magic, 0)
+                    return
+                if size + 12 > self.size - position:
+                    return
+                has_delta = 2 <= magic < 128 and len(head) == _DELTA_END
+                yield Frame(size + 12, magic, be64(head, 0) + (be32(head, 23) if has_delta else 0))
+                position += size + 12
 
     def recover(
         self, interval: int, era: Era, each: "Callable[[Headers], list[AbortedTxn]]", epoch: Callable[[int, int], None]
@@ -139,14 +200,11 @@ class BrokerSegment:
         ``epoch`` leader epoch and base offset of batches that may begin one.
         """
         found = Recovered(next_offset=self.base_offset)
-        state = _fresh_state(self.base_offset, interval, era)
-        offsets, times, aborted = bytearray(), bytearray(), []
+        builder = IndexBuilder(self.base_offset, interval, era)
+        aborted: list[AbortedTxn] = []
         last_epoch = -1
         for headers in self.headers(0, era.max_message_bytes):
-            pairs, stamps = int64s(2 * headers.count), int64s(2 * headers.count)
-            status = indexing.index(headers.rows, headers.count, state, pairs, stamps)
-            self._pack(state, pairs, stamps, offsets, times)
-            taken = headers.count if status == indexing.DONE else state[indexing.ROW]
+            status, taken = builder.add(headers, self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
             found.refused = status == indexing.NOT_RISING
@@ -158,27 +216,19 @@ class BrokerSegment:
                 self._count(found, part)
             if status != indexing.DONE:
                 break
-        largest, at = state[indexing.LARGEST_TIMESTAMP], state[indexing.LARGEST_TIMESTAMP_OFFSET]
-        if largest > state[indexing.LAST_TIMESTAMP]:
-            times += _TIME_ENTRY.pack(largest, at - self.base_offset)
-        reason = "rebuilt from the .log"
-        self.workspace.write_index(self.stem + INDEX, bytes(offsets), reason)
-        if era.has_time_index:
-            self.workspace.write_index(self.stem + TIME_INDEX, bytes(times), reason)
-        if aborted:
-            self.workspace.write(self.stem + TXN_INDEX, [build_transaction_index(aborted)], reason)
-        elif self.stem + TXN_INDEX in self.workspace:
-            self.workspace.write(self.stem + TXN_INDEX, [b""], "no transaction was aborted in this segment")
+        found.refused = not builder.finish() or found.refused
+        self._write_indexes(builder, aborted, era)
         return found
 
-    def _pack(
-        self, state: memoryview, pairs: memoryview, stamps: memoryview, offsets: bytearray, times: bytearray
-    ) -> None:
-        base = self.base_offset
-        for i in range(state[indexing.OFFSETS]):
-            offsets += _OFFSET_ENTRY.pack(pairs[2 * i] - base, pairs[2 * i + 1])
-        for i in range(state[indexing.TIMES]):
-            times += _TIME_ENTRY.pack(stamps[2 * i], stamps[2 * i + 1] - base)
+    def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
+        reason, keeps_room = "rebuilt from the .log", not era.checks_indexes
+        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_room)
+        if era.has_time_index:
+            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_room)
+        if aborted:
+            self.workspace.write(self.name(TXN_INDEX), [build_transaction_index(aborted)], reason)
+        elif era.has_producers and self.name(TXN_INDEX) in self.workspace:
+            self.workspace.write(self.name(TXN_INDEX), [b""], "no transaction was aborted in this segment")
 
     @staticmethod
     def _count(found: Recovered, headers: Headers) -> None:
@@ -188,28 +238,6 @@ class BrokerSegment:
         found.batches += headers.count
         counts = rows[BATCH_COUNT : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         found.records += sum(count if count >= 0 else 1 for count in counts)
-
-    def position_of(self, offset: int) -> int | None:
-        """Start of the first batch whose last offset is not below ``offset``, from the index on; None without one."""
-        for headers in self.headers(self.lookup(offset)):
-            lasts = headers.rows[BATCH_LAST_OFFSET : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-            if max(lasts) < offset:
-                continue
-            i = next(i for i, last in enumerate(lasts) if last >= offset)
-            return int(headers.rows[i * BATCH_WIDTH + BATCH_POSITION])
-        return None
-
-
-def _fresh_state(base: int, interval: int, era: Era) -> memoryview:
-    state = int64s(indexing.STATE_WIDTH)
-    state[indexing.INTERVAL], state[indexing.BASE] = interval, base
-    for column in (
-        indexing.LARGEST_TIMESTAMP, indexing.LARGEST_TIMESTAMP_OFFSET, indexing.LAST_OFFSET, indexing.LAST_TIMESTAMP,
-        indexing.LAST_TIME_OFFSET,
-    ):  # fmt: skip
-        state[column] = -1
-    state[indexing.USES_FIRST_OFFSET], state[indexing.HAS_TIMES] = era.uses_first_offset, era.has_time_index
-    return state
 
 
 def _tell_epochs(headers: Headers, last: int, tell: Callable[[int, int], None]) -> int:

@@ -5,25 +5,29 @@ Files are real ones, cut to a size or renamed, or new content. Nothing on disk i
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from kseg.changes.plan import Piece, Plan, Range, Removed
-from kseg.errors import PathError
+from kseg.changes.plan import Piece, Plan, Range, Removed, piece_size
+from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.recovery.spill import File, spill
 
 _COMPARE_BYTES = 1 << 20
 
+MAX_SIDE_FILE_BYTES = 1 << 28
+"""More than any index, snapshot or checkpoint has."""
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+SPILL_BYTES = 64 << 20
+"""How much new content a run holds in memory, of all its partitions; what comes later goes to temporary files."""
 
-    origin: str | None
-    size: int
-    pieces: tuple[Piece, ...] = ()
+SPILL_PART_BYTES = 4 << 20
+"""How much of it makes one such file."""
 
 
 class Workspace:
     """The regular files of a directory by name. Raises PathError where it cannot be listed."""
+
+    made_bytes = 0
+    """New content of all workspaces so far."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -31,6 +35,8 @@ class Workspace:
         self._sizes: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._removed: dict[str, list[Removed]] = {}
+        self._moved: set[str] = set()
+        self._held_bytes = 0
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
@@ -54,19 +60,56 @@ class Workspace:
         return self.files[name].size
 
     def read(self, name: str) -> bytes:
-        """All bytes of a side file as it would be."""
-        file = self.files[name]
-        if file.origin is not None:
-            with open(os.path.join(self.directory, file.origin), "rb") as stream:
-                return stream.read(file.size)
-        return b"".join(self._bytes_of(piece) for piece in file.pieces)
+        """All bytes of a side file as it would be. Raises UnsupportedError where it is larger than any side file."""
+        if self.size(name) > MAX_SIDE_FILE_BYTES:
+            raise UnsupportedError(
+                f"{os.path.join(self.directory, name)}: has {self.size(name)} bytes, which no file of its kind has; "
+                "move it away"
+            )
+        return self.read_range(name, 0, self.size(name))
+
+    def read_range(self, name: str, position: int, length: int) -> bytes:
+        """Bytes of a file as it would be, up to its end."""
+        found = [self._bytes_of(piece) for piece in self.slice(name, position, length)]
+        return found[0] if len(found) == 1 else b"".join(found)
 
     def _bytes_of(self, piece: Piece) -> bytes:
-        if isinstance(piece, bytes):
-            return piece
-        with open(os.path.join(self.directory, piece.file), "rb") as stream:
-            stream.seek(piece.position)
-            return stream.read(piece.length)
+        if not isinstance(piece, Range):
+            return bytes(piece)
+        path, found = os.path.join(self.directory, piece.file), bytearray()
+        try:
+            with open(path, "rb", 0) as stream:
+                stream.seek(piece.position)
+                while len(found) < piece.length and (part := stream.read(piece.length - len(found))):
+                    found += part
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+        if len(found) < piece.length:
+            raise KsegError(f"{path}: has become shorter while it was read")
+        return bytes(found)
+
+    def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
+        """What bytes of a file as it would be are made of."""
+        file, found = self.files[name], []
+        for piece in file.pieces if file.origin is None else (Range(file.origin, 0, file.size),):
+            size = piece_size(piece)
+            part = _part(piece, min(position, size), min(position + length, size))
+            found += [part] * (piece_size(part) > 0)
+            length -= piece_size(part)
+            position = max(position - size, 0)
+        return tuple(found)
+
+    def place(self, name: str) -> tuple[str, int]:
+        """The real file that holds the bytes of ``name``, and where they begin in it.
+
+        Raises ValueError where they do not lie end to end in one.
+        """
+        file = self.files[name]
+        if file.origin is not None:
+            return os.path.join(self.directory, file.origin), 0
+        if len(file.pieces) == 1 and isinstance(piece := file.pieces[0], Range):
+            return os.path.join(self.directory, piece.file), piece.position
+        raise ValueError(f"{name} is not on disk")
 
     def path(self, name: str) -> str:
         """The real file that holds the bytes of ``name``, which is no new content."""
@@ -88,32 +131,49 @@ class Workspace:
             self.delete(target, reason)
         file = self.files.pop(name)
         self.files[target] = file
+        if file.origin is not None:
+            self._moved.add(file.origin)
         self._reasons[file.origin or target] = reason
 
     def truncate(self, name: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
         file = self.files[name]
         if size >= file.size:
             return
-        self.files[name] = replace(file, size=size)
+        pieces = self.slice(name, 0, size) if file.origin is None else ()
+        self.files[name] = replace(file, size=size, pieces=pieces)
         if file.origin is not None:
             self._reasons[file.origin] = reason
             self._removed.setdefault(file.origin, []).extend(removed)
 
     def write(self, name: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = ()) -> None:
         """New content, unless it is what is there."""
-        content = tuple(pieces)
-        size = sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in content)
-        self.files[name] = File(None, size, content)
+        content = tuple(piece for piece in pieces if piece_size(piece))
+        file = File(None, sum(map(piece_size, content)), content)
+        if name not in self._moved and self._is_there(name, file):
+            self.files[name] = File(name, file.size)
+            self._reasons.pop(name, None)
+            return
+        self.files[name] = file
         self._reasons[name] = reason
         self._removed.setdefault(name, []).extend(removed)
+        new_bytes = sum(len(piece) for piece in content if isinstance(piece, bytes))
+        self._held_bytes += new_bytes
+        Workspace.made_bytes += new_bytes
+        if self._held_bytes > SPILL_PART_BYTES:
+            self._spill()
 
-    def write_index(self, name: str, content: bytes, reason: str) -> None:
-        """As `write`; an index that differs in nothing but room set aside at its end is left alone."""
-        if name in self.files and (old := self.read(name)) != content:
+    def _spill(self) -> None:
+        if Workspace.made_bytes > SPILL_BYTES:
+            self._held_bytes = 0
+            self.files.update(spill(self.files))
+
+    def write_index(self, name: str, content: bytes, reason: str, keeps_room: bool) -> None:
+        """As `write`; with ``keeps_room`` an index that has nothing more than room set aside at its end is let be."""
+        size = self.size(name) if keeps_room and name in self.files else 0
+        if len(content) < size <= MAX_SIDE_FILE_BYTES and self.files[name].origin is not None:
+            old = self.read(name)
             if old.startswith(content) and not old[len(content) :].strip(b"\0"):
                 return
-        elif name in self.files:
-            return
         self.write(name, [content], reason)
 
     def plan(self) -> Plan:
@@ -121,6 +181,7 @@ class Workspace:
 
         Files are dropped first, from the highest offset down, then renamed, then cut, then written.
         """
+        self._spill()
         plan = Plan(self.directory)
         places = {file.origin: name for name, file in self.files.items() if file.origin is not None}
         replaced = {name for name, file in self.files.items() if file.origin is None}
@@ -152,7 +213,7 @@ class Workspace:
             return False
         with open(os.path.join(self.directory, name), "rb") as stream:
             for piece in file.pieces:
-                if isinstance(piece, bytes):
+                if not isinstance(piece, Range):
                     if stream.read(len(piece)) != piece:
                         return False
                 elif piece.file != name or piece.position != stream.tell():
@@ -161,6 +222,10 @@ class Workspace:
                 else:
                     stream.seek(piece.length, os.SEEK_CUR)
         return True
+
+
+def _part(piece: Piece, start: int, end: int) -> Piece:
+    return Range(piece.file, piece.position + start, end - start) if isinstance(piece, Range) else piece[start:end]
 
 
 def _same(stream: object, path: str, piece: Range) -> bool:

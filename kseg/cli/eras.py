@@ -1,0 +1,64 @@
+"""What recover and reindex have to be told of the broker whose rules they follow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kseg.cli.options import ByteCount
+from kseg.output.notices import Notices
+from kseg.recovery.eras import NEWEST, Era, era_of
+from kseg.recovery.intervals import Interval
+from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+
+
+class _Release(click.ParamType):  # type: ignore[type-arg]
+    name = "VERSION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Era:
+        if isinstance(value, Era):
+            return value
+        try:
+            return era_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--index-interval-bytes."""
+    return click.option(
+        "--index-interval-bytes",
+        type=ByteCount(),
+        help="Bytes between two entries of an index; default: what the partition's indexes show, else 4096.",
+    )(command)
+
+
+def era_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--era."""
+    newest = ".".join(map(str, NEWEST))
+    return click.option(
+        "--era",
+        type=_Release(),
+        default=newest,
+        show_default=True,
+        help=f"Follow the rules of this release of Kafka, 0.7 to {newest}.",
+    )(command)
+
+
+class IntervalTeller:
+    """Says which interval is taken for granted, once for each in a run; all of them where verbose."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self._told: set[int] = set()
+
+    def tell(self, directory: str, interval: Interval | None) -> None:
+        if interval is None or interval.indexes is None:
+            return
+        source = f"as {interval.indexes} of its indexes show it" if interval.indexes else "which is Kafka's default"
+        line = f"{directory}: index.interval.bytes {interval.size}, {source}; --index-interval-bytes sets it"
+        if interval.size in self._told or interval.size == DEFAULT_INTERVAL_BYTES:
+            self._notices.detail(line)
+        else:
+            self._notices.warning(line)
+        self._told.add(interval.size)

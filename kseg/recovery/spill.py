@@ -1,0 +1,51 @@
+"""New content that is too much for memory: it lies in an unnamed temporary file, mapped, until a plan is done."""
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kseg.changes.plan import Piece
+from kseg.errors import KsegError
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+
+    origin: str | None
+    size: int
+    pieces: tuple[Piece, ...] = ()
+
+
+def spill(files: Mapping[str, File]) -> dict[str, File]:
+    """Those of some files whose content is in memory, with all of it in one temporary file that goes with the last of
+    them. Raises KsegError where there is no room in TMPDIR."""
+    import tempfile  # most partitions don't need one
+
+    held = {
+        name: file
+        for name, file in files.items()
+        if file.origin is None and any(isinstance(piece, bytes) and piece for piece in file.pieces)
+    }
+    if not held:
+        return {}
+    try:
+        with tempfile.TemporaryFile() as store:
+            for file in held.values():
+                store.writelines(piece for piece in file.pieces if isinstance(piece, bytes))
+            store.flush()
+            mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        place = f"{tempfile.gettempdir()}: {error.strerror or error}"
+        raise KsegError(f"{place}: new indexes are put there before they are written (TMPDIR)") from error
+    found, at = {}, 0
+    for name, file in held.items():
+        pieces: list[Piece] = []
+        for piece in file.pieces:
+            if isinstance(piece, bytes):
+                at += len(piece)
+                pieces.append(mapped[at - len(piece) : at])
+            else:
+                pieces.append(piece)
+        found[name] = replace(file, pieces=tuple(pieces))
+    return found

@@ -1,0 +1,71 @@
+"""The order in which a scala.collection.mutable.HashMap with Long keys is walked: that of the entries of a producer
+snapshot of Kafka 0.11 to 3.4, whose brokers keep their producers in one.
+
+Tables have 16 buckets at first, and double. Up to Scala 2.12 (HashTable) the number of a bucket is made of the highest
+bits of a mixed hash; the last bucket comes first, and in it what was put last. Since 2.13 it is made of the lowest
+bits, the first comes first, and in it the lowest hash.
+"""
+
+from collections.abc import Iterable
+
+FIRST_CAPACITY = 16
+_FIRST_BITS = 4
+_MASK = 0xFFFFFFFF
+_MIX = 0x9E3775CD
+
+
+def hash_of(key: int) -> int:
+    """Scala's ## of a Long, 32 bits unsigned: that of the Int of the same value, if there is one."""
+    return (key if -(1 << 31) <= key < 1 << 31 else key ^ (key & (1 << 64) - 1) >> 32) & _MASK
+
+
+def scala_2_12_order(keys: Iterable[int]) -> list[int]:
+    """The different ``keys``, put in the order given, as the map lists them up to Scala 2.12."""
+    capacity, buckets, seen = FIRST_CAPACITY, _table(FIRST_CAPACITY), set[int]()
+    for key in keys:
+        if key in seen:
+            continue
+        seen.add(key)
+        buckets[_bucket(key, capacity)].insert(0, key)
+        if len(seen) > capacity * 3 // 4:
+            old, capacity = buckets, 2 * capacity
+            buckets = _table(capacity)
+            for bucket in reversed(old):
+                for moved in bucket:
+                    buckets[_bucket(moved, capacity)].insert(0, moved)
+    return [key for bucket in reversed(buckets) for key in bucket]
+
+
+def _bucket(key: int, capacity: int) -> int:
+    bits = capacity.bit_length() - 1
+    mixed = int.from_bytes((hash_of(key) * _MIX & _MASK).to_bytes(4, "little"), "big") * _MIX & _MASK
+    # Turned by the number of bits of the first table, however large the table has become.
+    return (mixed >> _FIRST_BITS | mixed << 32 - _FIRST_BITS & _MASK) >> 32 - bits
+
+
+def scala_2_13_order(keys: Iterable[int]) -> list[int]:
+    """The different ``keys``, put in the order given, as the map lists them since Scala 2.13."""
+    capacity, count = FIRST_CAPACITY, 0
+    put = dict.fromkeys(keys)
+    for _ in put:
+        if count + 1 >= capacity * 3 // 4:
+            capacity *= 2
+        count += 1
+    buckets = _table(capacity)
+    for key in put:
+        buckets[_spread(key) & capacity - 1].append(key)
+    return [key for bucket in buckets for key in sorted(bucket, key=_signed_spread)]
+
+
+def _spread(key: int) -> int:
+    found = hash_of(key)
+    return found ^ found >> 16
+
+
+def _signed_spread(key: int) -> int:
+    found = _spread(key)
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _table(capacity: int) -> list[list[int]]:
+    return [[] for _ in range(capacity)]

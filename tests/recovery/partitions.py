@@ -1,0 +1,58 @@
+"""Partitions to recover: copies of real ones, and such as are made of a real batch with other offsets."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from kseg.changes.apply import Keeping, apply
+from kseg.recovery.broker import Recovery, plan_partition
+from kseg.recovery.start import Start
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
+NOW_MS = 1_790_000_000_000
+START = Start(now_ms=NOW_MS, interval_bytes=1024)
+
+
+def copy_of(partition: Path, target: Path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copytree(partition, target / partition.name))
+
+
+def recover(directory: Path, start: Start = START, **changes: object) -> Recovery:
+    """Plans and carries out, keeping nothing."""
+    found = plan_partition(str(directory), replace(start, **changes))  # type: ignore[arg-type]
+    apply(found.plan, "recover", Keeping(keeps=False))
+    return found
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def real_batches(base: int) -> list[bytes]:
+    """The batches of a real segment, each with its own offsets; that at 46 follows the one at 0."""
+    data = (TESTDATA / f"log-directories/4.3.1/logs/dplain-0/{base:020d}.log").read_bytes()
+    found, at = [], 0
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def at_offset(batch: bytes, offset: int) -> bytes:
+    """The batch with another base offset, which lies outside its checksum."""
+    return offset.to_bytes(8, "big", signed=True) + batch[8:]
+
+
+def last_offset(batch: bytes) -> int:
+    return int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big")
+
+
+def make(directory: Path, segments: dict[int, list[bytes]]) -> Path:
+    """A partition of segments with these batches, without any side file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for base, batches in segments.items():
+        (directory / f"{base:020d}.log").write_bytes(b"".join(batches))
+    return directory

@@ -1,0 +1,106 @@
+"""Whatever lies in a partition: a plan or a refusal, and a result that needs no second one and in which nothing is
+wrong."""
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kseg.errors import KsegError, UnsupportedError
+from kseg.recovery.broker import plan_partition
+from kseg.recovery.eras import RELEASES, Era
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+from .partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
+
+SIDE_FILES = [
+    "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000010.txnindex",
+    "00000000000000000010.snapshot", "leader-epoch-checkpoint", "00000000000000000000.index.swap",
+    "00000000000000000010.timeindex.cleaned", "9223372036854775807.snapshot", "00000000000000000003.txnindex.swap",
+]  # fmt: skip
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a .log is intact batches to its end."""
+    with open_source(str(path)) as source:
+        return all(getattr(item, "is_valid", False) for item in SegmentReader(source))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 1 << 32), kinds=st.lists(st.sampled_from(["flip", "cut", "grow", "zero"]), min_size=1))
+def test_a_recovered_log_is_intact_and_needs_no_second_recovery(seed: int, kinds: list[str]) -> None:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(shutil.copytree(TRANSACTIONS, Path(place) / "dtxn-0"))
+        logs = sorted(directory.glob("*.log"))
+        for kind in kinds:
+            path = chance.choice(logs)
+            data = bytearray(path.read_bytes())
+            at = chance.randrange(len(data)) if data else 0
+            if kind == "flip" and data:
+                data[at] ^= 1 << chance.randrange(8)
+            elif kind == "cut":
+                del data[at:]
+            elif kind == "grow":
+                data += chance.randbytes(chance.randrange(300))
+            elif kind == "zero":
+                data[at : at + 200] = bytes(len(data[at : at + 200]))
+            path.write_bytes(data)
+        try:
+            recover(directory)
+        except KsegError:
+            return  # an offset or a producer that stops a broker: nothing was changed
+        assert all(is_intact(path) for path in directory.glob("*.log"))
+        assert not plan_partition(str(directory), START).plan
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    name=st.sampled_from(SIDE_FILES),
+    content=st.binary(max_size=400),
+    release=st.sampled_from(RELEASES[1:]),
+    was_clean=st.booleans(),
+)
+def test_side_files_of_any_content(name: str, content: bytes, release: tuple[int, ...], was_clean: bool) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(shutil.copytree(TRANSACTIONS, Path(place) / "dtxn-0"))
+        (directory / name).write_bytes(content)
+        try:
+            recover(directory, era=Era(release), was_clean=was_clean)
+        except KsegError:
+            return
+        assert list(directory.glob("*.log"))
+
+
+def hugely_grown(directory: Path, name: str) -> Path:
+    with open(directory / name, "r+b") as file:
+        file.truncate(1 << 40)
+    return directory
+
+
+def test_a_huge_index_is_replaced(tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
+    before = (directory / SIDE_FILES[0]).read_bytes()
+    recover(hugely_grown(directory, SIDE_FILES[0]))
+    assert (directory / SIDE_FILES[0]).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["00000000000000000010.snapshot", "00000000000000000010.txnindex"])
+def test_other_huge_side_files_are_refused(tmp_path: Path, name: str) -> None:
+    directory = Path(shutil.copytree(TRANSACTIONS, tmp_path / "dtxn-0"))
+    with pytest.raises(UnsupportedError, match=name.replace(".", "[.]")):
+        recover(hugely_grown(directory, name), recovery_point=11)
+
+
+@pytest.mark.parametrize("delta", [0, 1, 1 << 30])
+def test_the_last_offset_there_is(tmp_path: Path, delta: int) -> None:
+    """The one behind it is none: a broker's would be negative."""
+    top = (1 << 63) - 1
+    directory = make(tmp_path / "orders-0", {top: [at_offset(real_batches(0)[0], top - delta)]})
+    with pytest.raises(KsegError):
+        recover(directory)

@@ -1,0 +1,105 @@
+"""The directory as it would be: what is read from it, and the plan that makes it so."""
+
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.plan import Range
+from kseg.errors import PathError, UnsupportedError
+from kseg.recovery import workspace as module
+from kseg.recovery.workspace import Workspace
+
+from .partitions import contents
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    path = tmp_path / "orders-0"
+    path.mkdir()
+    (path / "a").write_bytes(b"0123456789")
+    (path / "b").write_bytes(b"bbbb")
+    return path
+
+
+def carried_out(workspace: Workspace, directory: Path) -> dict[str, bytes]:
+    expected = {name: workspace.read(name) for name in workspace.files}
+    apply(workspace.plan(), "test", Keeping(keeps=False))
+    assert contents(directory) == expected
+    return expected
+
+
+def test_nothing_changed_is_an_empty_plan(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    workspace.write("b", [b"bb", b"bb"], "the same")
+    assert not workspace.plan()
+
+
+def test_cut_renamed_deleted_and_new(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    workspace.delete("b", "gone")
+    workspace.rename("a", "c", "moved")
+    workspace.truncate("c", 4, "cut")
+    workspace.write("d", [b"new"], "made")
+    assert carried_out(workspace, directory) == {"c": b"0123", "d": b"new"}
+
+
+def test_pieces_of_a_file_that_is_cut(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    workspace.write("d", [*workspace.slice("a", 6, 4), b"!"], "moved")
+    workspace.truncate("a", 6, "cut")
+    workspace.truncate("d", 3, "cut")
+    assert workspace.slice("d", 0, 9) == (Range("a", 6, 3),)
+    assert carried_out(workspace, directory) == {"a": b"012345", "b": b"bbbb", "d": b"678"}
+
+
+def test_renamed_in_the_place_of_another(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    workspace.rename("a", "b", "swapped")
+    assert carried_out(workspace, directory) == {"b": b"0123456789"}
+
+
+def test_room_at_the_end_of_an_index_is_let_be_only_where_it_may(directory: Path) -> None:
+    (directory / "i").write_bytes(b"12345678" + bytes(80))
+    workspace = Workspace(str(directory))
+    workspace.write_index("i", b"12345678", "rebuilt", True)
+    assert not workspace.plan()
+    workspace.write_index("i", b"12345678", "rebuilt", False)
+    assert carried_out(workspace, directory)["i"] == b"12345678"
+
+
+def test_much_new_content_lies_in_temporary_files(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPILL_BYTES", 1000)
+    monkeypatch.setattr(module, "SPILL_PART_BYTES", 500)
+    monkeypatch.setattr(Workspace, "made_bytes", 0)
+    workspace = Workspace(str(directory))
+    for k in range(20):
+        workspace.write(f"i{k}", [bytes([k]) * 200, Range("a", 0, 3)], "made")
+    held = [piece for file in workspace.files.values() for piece in file.pieces if isinstance(piece, bytes)]
+    assert sum(map(len, held)) <= 1000
+    names = set(contents(directory))
+    assert names == {"a", "b"}
+    expected = carried_out(workspace, directory)
+    assert expected["i7"] == b"\7" * 200 + b"012"
+
+
+def test_links_and_missing_directories(directory: Path, tmp_path: Path) -> None:
+    with pytest.raises(PathError):
+        Workspace(str(tmp_path / "nothing"))
+    (directory / "link").symlink_to("a")
+    with pytest.raises(PathError, match="symbolic link"):
+        Workspace(str(directory))
+
+
+def test_a_side_file_without_end_is_not_read(directory: Path) -> None:
+    with open(directory / "a", "r+b") as file:
+        file.truncate(module.MAX_SIDE_FILE_BYTES + 1)
+    with pytest.raises(UnsupportedError, match="no file of its kind"):
+        Workspace(str(directory)).read("a")
+
+
+def test_a_file_that_became_shorter_is_told(directory: Path) -> None:
+    workspace = Workspace(str(directory))
+    (directory / "a").write_bytes(b"0")
+    with pytest.raises(module.KsegError, match="shorter"):
+        workspace.read("a")

@@ -18,7 +18,8 @@ from kseg.kernel.native import (
     be64,
 )
 from kseg.recovery.layout import Layout, Part
-from kseg.recovery.mending import with_base_offset, with_right_length, with_right_magic
+from kseg.recovery.mending import with_right_length, with_right_magic
+from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source
@@ -62,12 +63,8 @@ class _Finder:
         self._limit = base + _ROOM if next_base is None else min(next_base - 1, base + _ROOM)
         self.parts: list[Part] = []
         self.cuts: list[Damage] = []
-        self._state = int64s(chain.STATE_WIDTH)
+        self._state = fresh_chain(base, limit=(1 << 62) - 1)
         self._events = int64s(8192 * chain.EVENT_WIDTH)
-        for column in (chain.LAST_OFFSET, chain.LAST_EPOCH, chain.LARGEST_TIMESTAMP, chain.FIRST_OFFSET):
-            self._state[column] = -1
-        self._state[chain.BASE], self._state[chain.LATEST] = base, (1 << 63) - 1
-        self._state[chain.LIMIT] = (1 << 62) - 1
         self._is_joined = False
 
     def damage(self, damage: Damage) -> None:
@@ -170,7 +167,7 @@ class _Finder:
         where = expected if kind == chain.WRONG_OFFSET else self._last + 1
         fits = where + delta <= self._limit and delta >= 0
         if rows[at + BATCH_MAGIC] == 2 and fits:
-            head = with_base_offset(self._source, position, where)
+            head = where.to_bytes(8, "big")
             self._add(Part(position, position + size, where, where + delta, head, f"its base offset was {first}"), "")
         else:
             text = f"offset {last} does not belong into this segment"

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain, headers
-from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
+from kseg.kernel.native import BATCH_WIDTH
+from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
@@ -41,13 +42,7 @@ class Loss:
 
 def lost_behind(path: str, position: int) -> Loss:
     """What lies in a .log from a position on. Raises PathError where it cannot be read."""
-    state, events = int64s(chain.STATE_WIDTH), int64s(chain.EVENT_WIDTH)
-    for column in (
-        chain.LAST_OFFSET, chain.LAST_EPOCH, chain.FIRST_OFFSET, chain.LARGEST_TIMESTAMP, chain.LEAST_TIMESTAMP,
-        chain.BASE,
-    ):  # fmt: skip
-        state[column] = -1
-    state[chain.LATEST] = (1 << 63) - 1
+    state, events = fresh_chain(), int64s(chain.EVENT_WIDTH)
     found = Loss()
     with open_source(path) as source:
         reader = SegmentReader(source, scratch=Scratch())
@@ -60,8 +55,7 @@ def lost_behind(path: str, position: int) -> Loss:
             rows = int64s(item.count * BATCH_WIDTH)
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
             chain.follow(rows, item.count, state, events)
-            states = rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-            found.batches += sum(state & 1 for state in states)
+    found.batches = state[chain.V0] + state[chain.V1] + state[chain.V2]
     found.records = state[chain.RECORDS]
     if found.batches:
         found.first_offset, found.last_offset = state[chain.FIRST_OFFSET], state[chain.LAST_OFFSET]

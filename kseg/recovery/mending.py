@@ -43,8 +43,3 @@ def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     if crc32c(data[_COVERED_FROM:]) != be32(bytes(data[_CRC_AT:_COVERED_FROM]), 0) & 0xFFFFFFFF:
         return None
     return bytes(data[:_MAGIC_AT]) + b"\2"
-
-
-def with_base_offset(source: Source, position: int, offset: int) -> bytes:
-    """The first 8 bytes of a batch that begins at another offset."""
-    return offset.to_bytes(8, "big")

@@ -17,6 +17,7 @@ from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.segments import BrokerSegment
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
+from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 from kseg.segment.survey import Headers
@@ -96,9 +97,7 @@ class _SalvageLoad(PartitionLoad):
 
     def _is_intact(self, segment: BrokerSegment) -> bool:
         """Whether a broker would keep all of the segment, and its offsets rise within its bounds."""
-        state, gaps = int64s(chain.STATE_WIDTH), []
-        state[chain.LAST_OFFSET] = state[chain.LAST_EPOCH] = state[chain.FIRST_OFFSET] = -1
-        state[chain.BASE], state[chain.LATEST], state[chain.LIMIT] = segment.base_offset, (1 << 63) - 1, MOST_GAPS
+        state, gaps = fresh_chain(segment.base_offset, limit=MOST_GAPS), []
         end = 0
         for headers in segment.headers():
             for i in range(chain.follow(headers.rows, headers.count, state, self._events)):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.changes.quarantine import changes, folder_of
 from kseg.errors import KsegError
 from kseg.formats.control_types import ABORT
-from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
@@ -19,6 +18,7 @@ from kseg.kernel.native import (
     BATCH_SIZE,
     BATCH_WIDTH,
 )
+from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
 from kseg.verify.report import SHOWN_PER_FILE
@@ -74,7 +74,7 @@ class BatchRule(Rule):
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
-        self._state = int64s(chain.STATE_WIDTH)
+        self._state = fresh_chain()
         self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = False
@@ -85,18 +85,9 @@ class BatchRule(Rule):
         self._old_messages = [0, 0]
 
     def begin(self, segment: "Segment") -> None:
-        state, base = self._state, segment.base_offset
-        state[:] = int64s(chain.STATE_WIDTH)
-        for column in (
-            chain.LAST_OFFSET, chain.LARGEST_TIMESTAMP, chain.LARGEST_TIMESTAMP_OFFSET, chain.FIRST_OFFSET,
-            chain.LEAST_TIMESTAMP,
-        ):  # fmt: skip
-            state[column] = -1
-        is_07 = segment.file.kind == ".kafka"
-        state[chain.LAST_EPOCH] = self._last_epoch
-        state[chain.BASE] = -1 if base is None or is_07 else base
-        state[chain.LATEST] = self.partition.now_ms + FUTURE_MS
-        state[chain.LIMIT] = SHOWN_PER_FILE
+        base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
+        self._state = fresh_chain(None if is_07 else base, self.partition.now_ms + FUTURE_MS, SHOWN_PER_FILE)
+        self._state[chain.LAST_EPOCH] = self._last_epoch
         self._shown = [0] * chain.KINDS
         if base is not None and self._last_offset >= 0:
             self._step(segment, base)

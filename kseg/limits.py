@@ -45,3 +45,9 @@ OUTPUT_BYTES = 1 << 20
 
 LARGEST_ROOM_BYTES = 16 << 20
 """Records of a batch are laid out in room that is kept for the next, a thread; those of a larger one are not."""
+
+CHUNK_ROWS = 16384
+"""Records in one chunk of columns."""
+
+CHUNK_BYTES = 8 << 20
+"""Bytes of keys, values and headers in one chunk of columns, but for a single record that has more."""

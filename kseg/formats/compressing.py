@@ -42,6 +42,12 @@ class Target:
         return self.name if self.level is None else f"{self.name}:{self.level}"
 
 
+def target_of(codec: int) -> Target:
+    """A codec (1 to 4) at Kafka's default level."""
+    levels = LEVELS.get(CODEC_NAMES[codec])
+    return Target(codec, levels[2] if levels else None)
+
+
 def parse_target(text: str) -> Target:
     """A `Target` from ``zstd``, ``zstd:19``, ``gzip``, ...; without a level Kafka's default one.
 

@@ -364,6 +364,12 @@ def _rotated(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
 
 
+LZ4_HEADER = _lz4_header(0x60, 0x40)
+"""Of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
+KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + bytes((_header_checksum(LZ4_HEADER[:6]),))
+"""The same where the magic is 0: its checksum covers the frame's magic too, and readers up to 0.9 take no other."""
+
+
 # zstd ----------------------------------------------------------------------------------------------------------------
 
 _ZSTD_MAGIC = 0xFD2FB528

@@ -9,7 +9,6 @@ go this way only where the CRC around them is right, and a stream that is refuse
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kseg.kernel.expand import Room
@@ -47,6 +46,7 @@ def addresses() -> tuple[int, ...] | None:
 def _candidates() -> Iterator[str]:
     yield "libzstd.1.dylib" if sys.platform == "darwin" else "libzstd.so.1"
     from importlib.util import find_spec
+    from pathlib import Path
 
     package = find_spec("zstandard")
     for folder in (package.submodule_search_locations or []) if package else []:

@@ -8,10 +8,11 @@
      6 EVENTS       written by this call
      8 BATCHES  9 RECORDS (known without opening)  10 V0  11 V1  12 V2  13 TRANSACTIONAL  14 CONTROL  15 WITH_PRODUCER
     16 COMPRESSED  17 LARGEST_TIMESTAMP ms  18 its batch's LAST_OFFSET  19 FIRST_OFFSET, -1 none
-    20 HOLED        batches that have room for more records than they count
+    20 HOLED        batches that have room for more records than they count, of compressed v0 and v1 those once opened
     21 MISSING      offsets in all gaps
     22 WITH_HORIZON batches with a delete horizon
     23 LEAST_TIMESTAMP ms, -1 none
+    24 PLACELESS    offsets that belong to a batch before whose own are wrong: a gap no larger is that batch's
     32.. counts of each kind of event in the segment, exact where LIMIT cuts the rows off
 
 ``events``: KIND, ROW, A, B, C each.
@@ -35,6 +36,7 @@ if cython.compiled:
         BATCH_PRODUCER_ID,
         BATCH_STATE,
         BATCH_WIDTH,
+        difference,
     )
 else:
     from kseg.kernel.native import (
@@ -49,6 +51,7 @@ else:
         BATCH_PRODUCER_ID,
         BATCH_STATE,
         BATCH_WIDTH,
+        difference,
     )
 
 COMPILED = cython.compiled
@@ -57,7 +60,7 @@ STATE_WIDTH, EVENT_WIDTH = 64, 5
 LAST_OFFSET, LAST_EPOCH, BASE, IS_AFTER_DAMAGE, LATEST, LIMIT, EVENTS = 0, 1, 2, 3, 4, 5, 6
 BATCHES, RECORDS, V0, V1, V2, TRANSACTIONAL, CONTROL, WITH_PRODUCER = 8, 9, 10, 11, 12, 13, 14, 15
 COMPRESSED, LARGEST_TIMESTAMP, LARGEST_TIMESTAMP_OFFSET, FIRST_OFFSET = 16, 17, 18, 19
-HOLED, MISSING, WITH_HORIZON, LEAST_TIMESTAMP, COUNTS = 20, 21, 22, 23, 32
+HOLED, MISSING, WITH_HORIZON, LEAST_TIMESTAMP, PLACELESS, COUNTS = 20, 21, 22, 23, 24, 32
 
 INVALID = 1
 """The checksum or the magic is wrong. A: last offset believed before it, or -1."""
@@ -66,7 +69,9 @@ GAP = 2
 NOT_RISING = 3
 """A: last offset before, B: offset of the batch."""
 WRONG_OFFSET = 4
-"""The base offset alone is wrong, the batch behind goes on from what it should be. A: expected, B: found."""
+"""The base offset alone is wrong, the batch behind goes on from what it should be. A: expected, B: found.
+
+Of a compressed v0 or v1 message B is the last offset, and A that or, where C is 1, no more than the least it can be."""
 OUTSIDE = 5
 """A: an offset that the segment cannot hold."""
 ATTRIBUTES = 6
@@ -92,17 +97,6 @@ def sum_of(a: cython.longlong, b: cython.longlong) -> cython.longlong:
         return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
     else:
         return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def difference(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) - cython.cast(cython.ulonglong, b))
-    else:
-        return (a - b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
 @cython.cfunc
@@ -159,6 +153,11 @@ def count_batch(
             state[20] += 1
         if not attributes & 64 and count > 0:
             least(state, row[at + BATCH_BASE_TIMESTAMP])
+    elif row[at + BATCH_STATE] & 2 and 0 < count <= difference(
+        row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
+    ):
+        # A compressed set that was opened, and in which nothing is wrong.
+        state[20] += 1
     if magic == 1:
         least(state, largest)
     if largest > state[17]:
@@ -191,6 +190,69 @@ def goes_on(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def least_offset(
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> cython.longlong:
+    """The first offset of row i, its last one where that is unknown; -1 where there is no such row, or no valid one."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    if i >= count or not rows[at + BATCH_STATE] & 1:
+        return -1
+    if rows[at + BATCH_MAGIC] >= 2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
+        return rows[at + BATCH_FIRST_OFFSET]
+    return rows[at + BATCH_LAST_OFFSET]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def room_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
+    """Offsets that row i needs wherever it belongs; at least so many for a compressed v0 or v1 message."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    count: cython.longlong = rows[at + BATCH_COUNT]
+    if rows[at + BATCH_MAGIC] >= 2:
+        count = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+    return count if count > 1 else 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_astray(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    before: cython.longlong,
+) -> cython.bint:
+    """Whether the v0 or v1 message of row i is far ahead, while the two behind it go on from those before it."""
+    one: cython.longlong
+    two: cython.longlong
+    if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= 2 or before < 0:
+        return False
+    one = least_offset(rows, i + 1, count)
+    two = least_offset(rows, i + 2, count)
+    return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def step_back(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+) -> cython.bint:
+    """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
+    following: cython.longlong = least_offset(rows, i + 1, count)
+    state[24] = room_of(rows, i)
+    return 0 <= following <= state[0]
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def follow_offsets(
@@ -205,11 +267,9 @@ def follow_offsets(
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     before: cython.longlong = state[0]
-    expected: cython.longlong = sum_of(before, 1)
+    expected: cython.longlong = expected_offset(state)
     after: cython.longlong
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
-    if before < 0 and state[2] >= 0:
-        expected = state[2]
     # Where the batch would end if its base offset were the one expected.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
     if state[2] >= 0 and (last < state[2] or last - state[2] > _ROOM or (is_known and first < state[2])):
@@ -219,7 +279,7 @@ def follow_offsets(
             return
         tell(state, events, capacity, 5, i, first if is_known and first < state[2] else last, 0, 0)
         if last < state[2] or last - state[2] > _ROOM:
-            state[3] = 1
+            state[24] = room_of(rows, i)
             return
     if is_known and (before >= 0 or state[2] >= 0) and first != expected:
         if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
@@ -227,17 +287,49 @@ def follow_offsets(
             state[0] = sum_of(after, -1)
             state[3] = 0
             return
-        if first > expected:
+    if is_astray(rows, i, count, before):
+        tell(state, events, capacity, 4, i, expected, last, 1)
+        state[24] = room_of(rows, i)
+        return
+    if is_known and (before >= 0 or state[2] >= 0) and first > expected:
+        if difference(first, expected) > state[24]:
             tell(state, events, capacity, 2, i, expected, first, state[3])
             state[21] = sum_of(state[21], difference(first, expected))
-        elif before >= 0:
-            tell(state, events, capacity, 3, i, before, first, 0)
-    elif not is_known and before >= 0 and last <= before:
-        tell(state, events, capacity, 3, i, before, last, 0)
+    elif before >= 0 and (first if is_known else last) <= before:
+        tell(state, events, capacity, 3, i, before, first if is_known else last, 0)
+        if not step_back(rows, i, count, state):
+            return
     if state[19] < 0:
         state[19] = first if is_known else last
     state[0] = last
-    state[3] = 0
+    state[3] = state[24] = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def expected_offset(state: cython.pointer[cython.longlong]) -> cython.longlong:
+    return state[2] if state[0] < 0 and state[2] >= 0 else sum_of(state[0], 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_believable(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    expected: cython.longlong,
+) -> cython.bint:
+    """Whether row i, which is not valid, goes on from the batch before it and the one behind goes on from it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    if rows[at + BATCH_FIRST_OFFSET] != expected and (
+        rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= 2
+    ):
+        return False
+    return last >= expected and goes_on(rows, i, count, sum_of(last, 1))
 
 
 @cython.cfunc
@@ -260,12 +352,7 @@ def follow_rows(
         state[8] += 1
         if not rows[at + BATCH_STATE] & 1:
             tell(state, events, capacity, 1, i, state[0], 0, 0)
-            # What it claims is believed where it goes on from the batch before and the one behind goes on from it.
-            if (
-                rows[at + BATCH_FIRST_OFFSET] == sum_of(state[0], 1)
-                and rows[at + BATCH_LAST_OFFSET] >= rows[at + BATCH_FIRST_OFFSET]
-                and goes_on(rows, i, count, sum_of(rows[at + BATCH_LAST_OFFSET], 1))
-            ):
+            if is_believable(rows, i, count, expected_offset(state)):
                 state[0] = rows[at + BATCH_LAST_OFFSET]
             else:
                 state[3] = 1

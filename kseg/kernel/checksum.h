@@ -65,7 +65,7 @@ static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, si
 #endif
 #define KSEG_SSE __attribute__((target(KSEG_SSE_NAMES)))
 
-KSEG_SSE static inline uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
     uint64_t word = 0;
     for (; n >= 8; p += 8, n -= 8) {
         memcpy(&word, p, 8);
@@ -177,7 +177,8 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned 
     return kseg_step8(&kseg_ieee, (uint64_t)_mm_extract_epi64(x, 1) ^ reg);
 }
 
-KSEG_SSE static inline uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
+/* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
     __m128i x0;
     if (n < 16) return kseg_crc32_table(reg, p, n);
     x0 = _mm_xor_si128(kseg_load_128(p), _mm_cvtsi32_si128((int)reg));

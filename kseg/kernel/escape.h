@@ -27,10 +27,10 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KSEG_APART __attribute__((noinline, unused))
-#define KSEG_INLINE static inline __attribute__((unused))
+#define KSEG_LOCAL static inline __attribute__((unused))
 #else
 #define KSEG_APART
-#define KSEG_INLINE static inline
+#define KSEG_LOCAL static inline
 #endif
 
 #include "shuffle.h"
@@ -53,7 +53,7 @@ typedef struct {
     Py_ssize_t batch_size, record_size, partition_size;
 } kseg_context;
 
-KSEG_INLINE Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
+KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
     memcpy(out + o, text, (size_t)size);
     return o + size;
 }
@@ -64,7 +64,7 @@ static const char kseg_digit_pairs[] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
     "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
-KSEG_INLINE Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long value) {
+KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long value) {
     unsigned long long left = (unsigned long long)value, probe;
     Py_ssize_t length = 1, end;
     if (value < 0) {
@@ -105,11 +105,11 @@ typedef struct {
     kseg_near offset, timestamp, sequence;
 } kseg_counters;
 
-KSEG_INLINE void kseg_forget(kseg_counters *counters) {
+KSEG_LOCAL void kseg_forget(kseg_counters *counters) {
     counters->offset.base = counters->timestamp.base = counters->sequence.base = -1;
 }
 
-KSEG_INLINE Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssize_t o, long long value) {
+KSEG_LOCAL Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssize_t o, long long value) {
     unsigned last;
     if (value < 10000)
         return kseg_put_int(out, o, value);
@@ -130,7 +130,7 @@ KSEG_INLINE Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssi
 
 /* The sequence at p[i]: its length when it is well-formed, else minus the bytes for which the JDK's decoder (17) writes
  * one U+FFFD. A surrogate's three bytes count as one, an over-long form's bytes one by one. */
-KSEG_INLINE int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n) {
+KSEG_LOCAL int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n) {
     unsigned first = p[i], second;
     if (first < 0x80)
         return 1;
@@ -158,28 +158,28 @@ KSEG_INLINE int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n
 }
 
 /* Copies 32 (16, 8, 4) bytes; true where all were ASCII. */
-KSEG_INLINE int kseg_ascii32(unsigned char *out, const unsigned char *p) {
+KSEG_LOCAL int kseg_ascii32(unsigned char *out, const unsigned char *p) {
     uint64_t w[4];
     memcpy(w, p, 32);
     memcpy(out, w, 32);
     return ((w[0] | w[1] | w[2] | w[3]) & UINT64_C(0x8080808080808080)) == 0;
 }
 
-KSEG_INLINE int kseg_ascii8(unsigned char *out, const unsigned char *p) {
+KSEG_LOCAL int kseg_ascii8(unsigned char *out, const unsigned char *p) {
     uint64_t w;
     memcpy(&w, p, 8);
     memcpy(out, &w, 8);
     return (w & UINT64_C(0x8080808080808080)) == 0;
 }
 
-KSEG_INLINE int kseg_ascii4(unsigned char *out, const unsigned char *p) {
+KSEG_LOCAL int kseg_ascii4(unsigned char *out, const unsigned char *p) {
     uint32_t w;
     memcpy(&w, p, 4);
     memcpy(out, &w, 4);
     return (w & 0x80808080u) == 0;
 }
 
-KSEG_INLINE Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const unsigned char *p, int length) {
+KSEG_LOCAL Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const unsigned char *p, int length) {
     int k;
     if (length < 0) {
         out[o] = 0xEF;
@@ -194,14 +194,14 @@ KSEG_INLINE Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const
 
 #ifdef KSEG_SSE2
 /* A bit for each byte between the two, which are themselves left out and not ASCII: signed comparison will do. */
-KSEG_INLINE unsigned kseg_between(__m128i x, int below, int above) {
+KSEG_LOCAL unsigned kseg_between(__m128i x, int below, int above) {
     const __m128i more = _mm_cmpgt_epi8(x, _mm_set1_epi8((char)below));
     return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
 }
 
 /* How many of the next 16 bytes come before the first three- or four-byte sequence that may be well-formed; `raw` gets
  * a bit for each of them that is printed as it is, the others are U+FFFD. */
-KSEG_INLINE int kseg_java_raw16(__m128i x, unsigned *raw) {
+KSEG_LOCAL int kseg_java_raw16(__m128i x, unsigned *raw) {
     const unsigned high = (unsigned)_mm_movemask_epi8(x);
     const unsigned continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
     const unsigned lead34 = kseg_between(x, 0xDF, 0xF5);
@@ -214,7 +214,7 @@ KSEG_INLINE int kseg_java_raw16(__m128i x, unsigned *raw) {
 
 /* The next 16 bytes without a branch a byte, as far as kseg_java_raw16 says. Returns how many bytes were used and adds
  * to *o what was written. */
-KSEG_INLINE int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
+KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
     const __m128i x = _mm_loadu_si128((const __m128i *)p);
     unsigned raw;
     int k, used;
@@ -300,7 +300,7 @@ KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t 
 }
 
 /* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
-KSEG_INLINE Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
                                      Py_ssize_t n) {
     Py_ssize_t i = 0;
     int ascii = 1;
@@ -371,7 +371,7 @@ KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, 
 /* ---- JSON ---- */
 
 /* One ASCII byte of a JSON string. */
-KSEG_INLINE Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsigned char byte) {
+KSEG_LOCAL Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsigned char byte) {
     static const char hex[] = "0123456789abcdef";
     static const char letters[] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
     if (byte >= 0x20) {
@@ -394,7 +394,7 @@ KSEG_INLINE Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsi
 #ifdef KSEG_SSE2
 /* The next 16 bytes up to the first that is a control character or not ASCII; returns how many were used.
  * `wide`: 32 bytes can be read, so that what follows an escape comes straight from the input. */
-KSEG_INLINE int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned char *p, int wide) {
+KSEG_LOCAL int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned char *p, int wide) {
     const __m128i x = _mm_loadu_si128((const __m128i *)p);
     const __m128i last_control = _mm_set1_epi8(0x1F);
     const __m128i escaped = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\')));
@@ -425,7 +425,7 @@ KSEG_INLINE int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned ch
 #endif
 
 /* n bytes as a JSON string; KSEG_NOT_UTF8 where they are none. */
-KSEG_INLINE Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
                                      Py_ssize_t n) {
     Py_ssize_t i = 0;
     int length;
@@ -460,7 +460,7 @@ KSEG_INLINE Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_
     return o + 1;
 }
 
-KSEG_INLINE Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
                                        Py_ssize_t n) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     Py_ssize_t i = 0;

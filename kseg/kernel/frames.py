@@ -6,7 +6,7 @@ length, 0.7 messages with the length alone; it counts the bytes behind it. Rows 
 A frame whose CRC is wrong is a batch all the same if its length leads somewhere sound: to the end of the file, to an
 intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
 
-``state`` (int64[8], in and out; int64[18] where there is an ANCHOR or LARGEST):
+``state`` (int64[8], in and out; int64[22] where there is an ANCHOR or LARGEST):
 
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
     3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
@@ -15,6 +15,7 @@ intact frame, or to a header that goes on from it, with no intact frame before t
     8 LAST_OFFSET of the frame before NEXT, -1 unknown
     9 LARGEST bytes that a length may claim where the CRC is wrong; 0, or no ANCHOR: such a frame ends the scan
     10 to 17 NEAR, prefix CRCs computed last, each as a position and a CRC: of a start and of an end, CRC-32C and CRC-32
+    18 to 21 SHIFT, for either CRC: of bytes shifted over last, their number / 256 + 1, and the factor for these
 """
 
 try:
@@ -32,7 +33,9 @@ if cython.compiled:
         FRAME_STATE,
         FRAME_WIDTH,
         be64,
+        native_setup,
     )
+    from cython.cimports.kseg.kernel.near_checksums import next_candidate, search_from, search_state
     from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
@@ -40,20 +43,22 @@ if cython.compiled:
         last_offset_at,
         last_offset_claimed,
     )
-    from cython.cimports.kseg.kernel.search import could_be_frame, frame_bytes, next_candidate
+    from cython.cimports.kseg.kernel.search import could_be_frame, frame_bytes
     from cython.cimports.kseg.kernel.walk import walk_frame
+
+    native_setup()
 else:
     from kseg.kernel.expand import Room
     from kseg.kernel.frame_checksums import crc_is_right, tables_reach
     from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be64, indexable
     from kseg.kernel.plausibility import claimed_bytes, compressed_end, goes_on, last_offset_at, last_offset_claimed
-    from kseg.kernel.search import could_be_frame, frame_bytes, next_candidate
+    from kseg.kernel.search import could_be_frame, frame_bytes, next_candidate, search_from, search_state
     from kseg.kernel.walk import walk_frame
 
 COMPILED = cython.compiled
 
 DONE, FULL, IRREGULAR = 0, 1, 2
-STATE_SIZE = 18
+STATE_SIZE = 22
 CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 """Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
 to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
@@ -99,6 +104,7 @@ def scan_frames(
     budget: cython.longlong = state[5]
     status: cython.int = 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
+    wrong: cython.Py_ssize_t = -1  # a frame whose CRC has been found wrong already
     while i < end:
         if n >= capacity or (budget > 0 and weight >= budget):
             status = 1
@@ -108,7 +114,7 @@ def scan_frames(
         if size and (
             (v07 or could_be_frame(p, i, size, v07))  # an empty message of 0.7 tells nothing but its length
             if state[6] & 2
-            else crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
+            else i != wrong and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
         ):
             rows[row + FRAME_STATE] = 1
             if state[6] & 1 and not v07:
@@ -131,6 +137,9 @@ def scan_frames(
             if size == 0:
                 status = 2
                 break
+            if size < 0:
+                size = -size
+                wrong = i + size
             if not v07 and goes_on(p, i, end, state[8]):
                 state[8] = last_offset_at(p, i, end)
             rows[row + FRAME_STATE] = 0
@@ -161,35 +170,25 @@ def wrong_batch_bytes(
     table_ieee: cython.pointer[cython.uint],
     state: cython.pointer[cython.longlong],
 ) -> cython.longlong:
-    """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0."""
+    """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0. Negative where it
+    leads to a frame whose CRC is not right either.
+    """
     size: cython.longlong = claimed_bytes(p, i, end, v07, largest)
     after: cython.Py_ssize_t = i + size
-    if size == 0 or after == end or is_found(p, after, end, v07, table_c, table_ieee, state):
+    next_size: cython.longlong
+    if size == 0 or after == end:
         return size
+    next_size = frame_bytes(p, after, end, v07)
+    if next_size and crc_is_right(p, after, after + next_size, v07, table_c, table_ieee, state):
+        if could_be_frame(p, after, next_size, v07):
+            return size
+        next_size = 0
     if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last_offset_claimed(p, i, end))):
         return 0
     # An intact batch before that end speaks against the length, and must not be lost to it.
-    return size if find_behind(p, i, i + 1, after, end, v07, table_c, table_ieee, state) < 0 else 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_found(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    v07: cython.bint,
-    table_c: cython.pointer[cython.uint],
-    table_ieee: cython.pointer[cython.uint],
-    state: cython.pointer[cython.longlong],
-) -> cython.bint:
-    """Whether a search finds an intact frame at i."""
-    size: cython.longlong = frame_bytes(p, i, end, v07)
-    return (
-        size > 0 and could_be_frame(p, i, size, v07) and crc_is_right(p, i, i + size, v07, table_c, table_ieee, state)
-    )
+    if find_behind(p, i, i + 1, after, end, v07, table_c, table_ieee, state) >= 0:
+        return 0
+    return -size if next_size else size
 
 
 @cython.cfunc
@@ -207,12 +206,12 @@ def find_frame(
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t = start
     magic_at: cython.Py_ssize_t = 4 if v07 else 16
-    ahead: cython.Py_ssize_t = start
-    marks: cython.ulonglong = 0
+    search = cython.declare(search_state)
+    search_from(cython.address(search), start)
     if stop > end - magic_at:
         stop = end - magic_at
     while i < stop:
-        i = next_candidate(p, i, stop, end, v07, cython.address(ahead), cython.address(marks))
+        i = next_candidate(p, i, stop, end, v07, cython.address(search), table_c, table_ieee, state)
         if i >= stop:
             break
         if crc_is_right(p, i, i + frame_bytes(p, i, end, v07), v07, table_c, table_ieee, state):

@@ -127,6 +127,8 @@ def read_v2(
     out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + 51)
     out[row + BATCH_BASE_SEQUENCE] = be32(p, at + 53)
     out[row + BATCH_COUNT] = be32(p, at + 57)
+    out[row + BATCH_MARKER] = -1
+    out[row + BATCH_COORDINATOR_EPOCH] = -1
     if p[at + 22] & 32:
         read_marker(p, at, size, out, row)
 
@@ -164,18 +166,19 @@ def read_frames(
         size = frames[i * FRAME_WIDTH + FRAME_SIZE]
         magic = frames[i * FRAME_WIDTH + FRAME_MAGIC]
         row = i * BATCH_WIDTH
-        for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):
-            out[row + k] = -1
         out[row + BATCH_POSITION] = origin + at
         out[row + BATCH_SIZE] = size
         out[row + BATCH_MAGIC] = magic
         out[row + BATCH_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+        if magic >= 2 and not v07:
+            read_v2(p, at, size, out, row)
+            continue
+        for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):
+            out[row + k] = -1
         if v07:
             out[row + BATCH_ATTRIBUTES] = p[at + 5] if magic == 1 else 0
             if not out[row + BATCH_ATTRIBUTES] & 3:
                 out[row + BATCH_COUNT] = 1
-        elif magic >= 2:
-            read_v2(p, at, size, out, row)
         else:
             out[row + BATCH_ATTRIBUTES] = p[at + 17]
             out[row + BATCH_LAST_OFFSET] = be64(p, at)

@@ -2,7 +2,8 @@
 
 A batch gets an offset entry when more than INTERVAL bytes lie between its start and that of the batch indexed before
 (at first: the start of the file); with it the time index gets the largest timestamp so far, this batch's included, if
-it is larger than in the entry before.
+it is larger than in the entry before. Entries are written as the files have them, big-endian: an offset (int32, counted
+from BASE; of one that does not fit, the low 32 bits) and a position (int32); a timestamp (int64) and an offset (int32).
 
 ``state`` (int64[STATE_WIDTH], in and out):
 
@@ -26,6 +27,8 @@ if cython.compiled:
         BATCH_MAX_TIMESTAMP,
         BATCH_POSITION,
         BATCH_WIDTH,
+        difference,
+        put_big,
     )
 else:
     from kseg.kernel.native import (
@@ -34,11 +37,13 @@ else:
         BATCH_MAX_TIMESTAMP,
         BATCH_POSITION,
         BATCH_WIDTH,
+        difference,
+        put_big,
     )
 
 COMPILED = cython.compiled
 
-STATE_WIDTH = 16
+STATE_WIDTH, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 16, 8, 12
 LAST_POSITION, INTERVAL, BASE, LARGEST_TIMESTAMP, LARGEST_TIMESTAMP_OFFSET, LAST_OFFSET = 0, 1, 2, 3, 4, 5
 LAST_TIMESTAMP, LAST_TIME_OFFSET, USES_FIRST_OFFSET, HAS_TIMES, OFFSETS, TIMES, ROW = 6, 7, 8, 9, 10, 11, 12
 TAKES_ANY = 13
@@ -56,8 +61,8 @@ def index_rows(
     rows: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
-    offsets: cython.pointer[cython.longlong],
-    times: cython.pointer[cython.longlong],
+    offsets: cython.pointer[cython.uchar],
+    times: cython.pointer[cython.uchar],
 ) -> cython.int:
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
@@ -80,16 +85,16 @@ def index_rows(
             entry = rows[at + BATCH_FIRST_OFFSET]
         if state[5] >= 0 and entry <= state[5]:
             return 2
-        offsets[2 * state[10]] = entry
-        offsets[2 * state[10] + 1] = rows[at + BATCH_POSITION]
+        put_big(offsets, 8 * state[10], difference(entry, state[2]), 4)
+        put_big(offsets, 8 * state[10] + 4, rows[at + BATCH_POSITION], 4)
         state[10] += 1
         state[5] = entry
         state[0] = rows[at + BATCH_POSITION]
         if state[9] and state[3] > state[6]:
             if state[7] >= 0 and state[4] < state[7]:
                 return 2
-            times[2 * state[11]] = state[3]
-            times[2 * state[11] + 1] = state[4]
+            put_big(times, 12 * state[11], state[3], 8)
+            put_big(times, 12 * state[11] + 8, difference(state[4], state[2]), 4)
             state[11] += 1
             state[6] = state[3]
             state[7] = state[4]
@@ -100,18 +105,18 @@ def index(
     rows: cython.const[cython.longlong][::1],
     count: cython.Py_ssize_t,
     state: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-    times: cython.longlong[::1],
+    offsets: cython.uchar[::1],
+    times: cython.uchar[::1],
 ) -> int:
-    """Entries for the first ``count`` rows: (offset, position) pairs in ``offsets``, (timestamp, offset) in ``times``.
+    """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``.
 
-    Both have room for ``count`` pairs. DONE, or why it ended at ROW; entries before that are written.
+    Both have room for ``count`` entries. DONE, or why it ended at ROW; entries before that are written.
     """
     status: cython.int
     if count <= 0:
         state[10] = state[11] = 0
         return 0
-    if len(rows) < count * BATCH_WIDTH or len(state) < 16 or len(offsets) < 2 * count or len(times) < 2 * count:
+    if len(rows) < count * BATCH_WIDTH or len(state) < 16 or len(offsets) < 8 * count or len(times) < 12 * count:
         raise ValueError("a buffer is too short")
     if cython.compiled:
         with cython.nogil:

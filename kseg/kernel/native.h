@@ -106,4 +106,54 @@ static inline int64_t kseg_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t
     return ((value >> 1) ^ -(value & 1)) * 16 + 2;
 }
 
+/* a - b modulo 2^64, as Java subtracts longs. */
+static inline int64_t kseg_difference(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static inline uint64_t kseg_zigzag(int64_t value) {
+    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+/* Bytes of the zigzag varint (or varlong) of a number. */
+static inline int64_t kseg_varint_bytes(int64_t value) {
+    uint64_t left = kseg_zigzag(value) >> 7;
+    int64_t size = 1;
+    for (; left; left >>= 7) size++;
+    return size;
+}
+
+/* Writes that varint; the position behind it. */
+static inline ptrdiff_t kseg_put_varint(unsigned char *out, ptrdiff_t at, int64_t value) {
+    uint64_t left = kseg_zigzag(value);
+    for (; left > 127; left >>= 7) out[at++] = (unsigned char)(left | 128);
+    out[at] = (unsigned char)left;
+    return at + 1;
+}
+
+/* Writes the low bytes of a number, the highest first; the position behind them. */
+static inline ptrdiff_t kseg_put_big(unsigned char *out, ptrdiff_t at, int64_t value, int size) {
+    int k;
+    for (k = 0; k < size; k++) out[at + k] = (unsigned char)((uint64_t)value >> 8 * (size - 1 - k));
+    return at + size;
+}
+
+/* Copies bytes, none where the size is negative; the position behind them. */
+static inline ptrdiff_t kseg_put_bytes(unsigned char *out, ptrdiff_t at, const unsigned char *p, int64_t start,
+                                       int64_t size) {
+    if (size <= 0) return at;
+    memcpy(out + at, p + start, (size_t)size);
+    return at + (ptrdiff_t)size;
+}
+
+/* Lets the processor fetch what will be read soon. */
+static inline void kseg_prefetch(const long long *p, long long i) {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(p + i);
+#else
+    (void)p;
+    (void)i;
+#endif
+}
+
 #endif

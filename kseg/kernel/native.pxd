@@ -44,6 +44,14 @@ cdef extern from "native.h" nogil:
     int be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
     long long varint "kseg_varint"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
+    long long difference "kseg_difference"(long long a, long long b)
+    long long varint_bytes "kseg_varint_bytes"(long long value)
+    Py_ssize_t put_varint "kseg_put_varint"(unsigned char* out, Py_ssize_t at, long long value)
+    Py_ssize_t put_big "kseg_put_big"(unsigned char* out, Py_ssize_t at, long long value, int size)
+    Py_ssize_t put_bytes "kseg_put_bytes"(
+        unsigned char* out, Py_ssize_t at, const unsigned char* p, long long start, long long size
+    )
+    void prefetch "kseg_prefetch"(const long long* p, long long i)
     # Once in each module that computes checksums, when it is imported.
     void native_setup "kseg_native_setup"()
     unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)

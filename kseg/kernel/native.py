@@ -50,8 +50,14 @@ def be16(p, i):
     return int.from_bytes(p[i : i + 2], "big", signed=True)
 
 
+# What `varint` gives for a byte that stands alone, as most of a record's do.
+_ONE_BYTE = [((byte >> 1) ^ -(byte & 1)) * 16 + 1 for byte in range(128)]
+
+
 def varint(p, i, end):
     """The zigzag varint at i as value * 16 + bytes used; 0 where there is none of at most 5 bytes before end."""
+    if i < end and p[i] < 128:
+        return _ONE_BYTE[p[i]]
     value = used = 0
     while True:
         if used >= 5 or i + used >= end:
@@ -71,6 +77,49 @@ def be32(p, i):
 
 def be64(p, i):
     return int.from_bytes(p[i : i + 8], "big", signed=True)
+
+
+def difference(a, b):
+    """a - b modulo 2^64, as Java subtracts longs."""
+    return (a - b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+
+
+def _zigzag(value):
+    return ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF
+
+
+def varint_bytes(value):
+    """How many the zigzag varint (or varlong) of a number takes."""
+    return max(_zigzag(value).bit_length() + 6, 7) // 7
+
+
+def put_varint(out, at, value):
+    """Writes that varint; the position behind it."""
+    left = _zigzag(value)
+    while left > 127:
+        out[at] = left & 127 | 128
+        at += 1
+        left >>= 7
+    out[at] = left
+    return at + 1
+
+
+def put_big(out, at, value, size):
+    """Writes the low ``size`` bytes of a number, the highest first; the position behind them."""
+    out[at : at + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "big")
+    return at + size
+
+
+def put_bytes(out, at, p, start, size):
+    """Copies bytes, none where the size is negative; the position behind them."""
+    if size <= 0:
+        return at
+    out[at : at + size] = p[start : start + size]
+    return at + size
+
+
+def prefetch(p, i):
+    """A hint to the processor; here there is nothing to hint."""
 
 
 def native_setup():

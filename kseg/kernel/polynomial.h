@@ -29,6 +29,12 @@ struct kseg_polynomial {
 static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
 static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}};
 
+#if defined(__GNUC__) || defined(__clang__)
+#define KSEG_INLINE static inline __attribute__((always_inline))
+#else
+#define KSEG_INLINE static inline
+#endif
+
 /* ---- slicing by 8 ---- */
 
 static inline uint32_t kseg_le32(const unsigned char *p) {
@@ -39,12 +45,12 @@ static inline uint64_t kseg_le64(const unsigned char *p) {
     return (uint64_t)kseg_le32(p) | (uint64_t)kseg_le32(p + 4) << 32;
 }
 
-static inline uint32_t kseg_step4(const struct kseg_polynomial *poly, uint32_t word) {
+KSEG_INLINE uint32_t kseg_step4(const struct kseg_polynomial *poly, uint32_t word) {
     return poly->table[3][word & 255] ^ poly->table[2][word >> 8 & 255] ^ poly->table[1][word >> 16 & 255] ^
            poly->table[0][word >> 24];
 }
 
-static inline uint32_t kseg_step8(const struct kseg_polynomial *poly, uint64_t word) {
+KSEG_INLINE uint32_t kseg_step8(const struct kseg_polynomial *poly, uint64_t word) {
     return poly->table[7][word & 255] ^ poly->table[6][word >> 8 & 255] ^ poly->table[5][word >> 16 & 255] ^
            poly->table[4][word >> 24 & 255] ^ kseg_step4(poly, (uint32_t)(word >> 32));
 }

@@ -202,6 +202,8 @@ def read_records(
 ) -> cython.int:
     """Walks records from the cursor to ``end``, writing rows while there is room; capacity 0 means: check only.
 
+    A negative ``header_capacity``: rows of headers are not wanted.
+
     COMPLETE, MORE (room is used up: call again) or a key of REASONS; the cursor then stands at the record concerned.
     """
     i: cython.Py_ssize_t = cursor[1]
@@ -289,10 +291,10 @@ def read_records(
             status = 8
             break
         if header_count:
-            if store and header_rows + header_count > header_capacity:
+            if store and header_rows + header_count > header_capacity >= 0:
                 status = 1 if n else 14
                 break
-            used = read_headers(p, used, after, header_count, headers, header_rows, store)
+            used = read_headers(p, used, after, header_count, headers, header_rows, store and header_capacity >= 0)
             if used < 0:
                 status = -used
                 break

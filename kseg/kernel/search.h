@@ -11,7 +11,7 @@
 
 #include "native.h"
 
-enum { KSEG_LANES = 64 };
+enum { KSEG_LANES = 64, KSEG_HEADER_BYTES = 61, KSEG_REPEATS_SHARE = 8 };
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KSEG_SEARCH_INLINE static inline __attribute__((always_inline))
@@ -33,22 +33,25 @@ KSEG_SEARCH_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, un
     return fits & holds_header;
 }
 
-/* One bit for each of the positions [i, i + count), count at most 64, at which a frame could begin; bit 0 is i's. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t count, unsigned char most,
-                                       int v07) {
+/* One bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p's. */
+KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, int v07) {
     unsigned char marks[KSEG_LANES], any = 0;
     uint64_t bits = 0;
-    ptrdiff_t k;
-    if (count < KSEG_LANES) {
-        for (k = 0; k < count; k++)
-            bits |= (uint64_t)(v07 ? kseg_could_begin_v07(p + i + k, most) : kseg_could_begin(p + i + k, most)) << k;
-        return bits;
-    }
+    int k;
     for (k = 0; k < KSEG_LANES; k++)
-        any |= marks[k] = v07 ? kseg_could_begin_v07(p + i + k, most) : kseg_could_begin(p + i + k, most);
+        any |= marks[k] = v07 ? kseg_could_begin_v07(p + k, most) : kseg_could_begin(p + k, most);
     if (!any) return 0;
     /* Eight bytes of 0 or 1 at a time become eight bits: the product moves each to a place of its own above bit 56. */
     for (k = 0; k < KSEG_LANES; k += 8) bits |= kseg_le64(marks + k) * 0x0102040810204080u >> 56 << k;
+    return bits;
+}
+
+/* The same for the first count of them, where there are no 64. */
+static inline uint64_t kseg_marks_of_few(const unsigned char *p, ptrdiff_t count, unsigned char most, int v07) {
+    uint64_t bits = 0;
+    ptrdiff_t k;
+    for (k = 0; k < count; k++)
+        bits |= (uint64_t)(v07 ? kseg_could_begin_v07(p + k, most) : kseg_could_begin(p + k, most)) << k;
     return bits;
 }
 
@@ -97,29 +100,77 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
     return key_size + (value_size < 0 ? 0 : value_size) == room;
 }
 
-/* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop.
- * Behind each of these positions 17 bytes are there, in a file of 0.7 five.
+/* From where on the positions of a search are to be looked at that has come to i without a find, given the marks there.
  *
- * *marks holds what is left of the 64 positions before *ahead: to begin with none, and *ahead is i. */
-static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                            ptrdiff_t *ahead, unsigned long long *marks) {
+ * Where the 64 bytes at i are those before it, and so on up to `repeats`, what begins in those bytes and ends before
+ * `repeats` is what began 64 bytes earlier, byte for byte, and no more intact. So a fill with one byte that seems to
+ * begin a frame everywhere costs no more than other bytes. Not for what is short beside such frames: each search may
+ * look at them anew. */
+static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
+                                     uint64_t marks, ptrdiff_t *repeats) {
+    int64_t longest = KSEG_HEADER_BYTES;
+    for (; marks; marks &= marks - 1) {
+        int64_t size = KSEG_LANES + kseg_frame_bytes(p, i + kseg_first_set(marks), end, v07);
+        if (size > longest) longest = size;
+    }
+    if (*repeats < i) *repeats = i;
+    if (*repeats - i < KSEG_LANES) {
+        ptrdiff_t most = end - stop > longest ? stop + (ptrdiff_t)longest : end;
+        if (longest / KSEG_REPEATS_SHARE > stop - i) return i;
+        while (most - *repeats >= KSEG_LANES && !memcmp(p + *repeats, p + *repeats - KSEG_LANES, KSEG_LANES))
+            *repeats += KSEG_LANES;
+    }
+    if (*repeats - i <= longest) return i;
+    return *repeats - longest < stop ? *repeats - (ptrdiff_t)longest : stop;
+}
+
+/* Marks of the positions [i, i + 64) that are before stop; behind stop 17 bytes are there, in a file of 0.7 five. */
+KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07) {
+    ptrdiff_t most = (end - i - (v07 ? 4 : 12)) >> 24, count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
+    uint64_t bits;
+    if (most > 127) most = 127;
+    if (end - i < KSEG_LANES + (v07 ? 5 : 17)) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
+    bits = kseg_marks_of_all(p + i, (unsigned char)most, v07);
+    return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
+}
+
+/* Where a search is: `marks` is what is left of the 64 positions before `ahead`. */
+struct kseg_search {
+    ptrdiff_t start, ahead, repeats;
+    uint64_t marks;
+};
+
+/* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop. */
+KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
+                                          struct kseg_search *search) {
     for (;;) {
-        ptrdiff_t most, count;
-        while (*marks) {
-            ptrdiff_t at = *ahead - KSEG_LANES + kseg_first_set(*marks);
+        ptrdiff_t ahead;
+        while (search->marks) {
+            ptrdiff_t at = search->ahead - KSEG_LANES + kseg_first_set(search->marks);
             int64_t size = kseg_frame_bytes(p, at, end, v07);
-            *marks &= *marks - 1;
+            search->marks &= search->marks - 1;
             if (size && at >= i && kseg_could_be_frame(p, at, size, v07)) return at;
         }
-        if (*ahead < i) *ahead = i;
-        if (*ahead >= stop) return stop;
-        most = (end - *ahead - (v07 ? 4 : 12)) >> 24;
-        if (most > 127) most = 127;
-        count = stop - *ahead < KSEG_LANES ? stop - *ahead : KSEG_LANES;
-        *marks = v07 ? kseg_marks(p, *ahead, count, (unsigned char)most, 1)
-                     : kseg_marks(p, *ahead, count, (unsigned char)most, 0);
-        *ahead += KSEG_LANES;
+        ahead = search->ahead < i ? i : search->ahead;
+        if (ahead >= stop) return stop;
+        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1) : kseg_marks(p, ahead, stop, end, 0);
+        if (search->marks && stop - ahead >= KSEG_LANES && ahead - search->start >= KSEG_LANES &&
+            !memcmp(p + ahead, p + ahead - KSEG_LANES, KSEG_LANES)) {
+            ptrdiff_t next = kseg_behind_repeats(p, ahead, stop, end, v07, search->marks, &search->repeats);
+            if (next > ahead) {
+                search->marks = 0;
+                search->ahead = search->start = next;
+                continue;
+            }
+        }
+        search->ahead = ahead + KSEG_LANES;
     }
+}
+
+/* A search from i on. */
+static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
+    search->start = search->ahead = search->repeats = i;
+    search->marks = 0;
 }
 
 /* Zero bytes from i on, up to end. */

@@ -49,10 +49,16 @@ def could_be_frame(p, i, size, v07):
     return key_size <= room and key_size + max(be32(p, fields + 4 + key_size), 0) == room
 
 
-def next_candidate(p, i, stop, end, v07, ahead=0, marks=0):
-    """The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop.
+search_state = None  # where a search is, which C alone has to know
 
-    ``ahead`` and ``marks`` are for C alone.
+
+def search_from(search, i):
+    """Begins a search at a position: nothing to do here."""
+
+
+def next_candidate(p, i, stop, end, v07, *_others):
+    """The first position in [i, stop) at which there is a frame, but for its checksum, as far as is cheap to tell; else
+    stop.
     """
     pattern = _CANDIDATE_V07 if v07 else _CANDIDATE
     while i < stop:

@@ -43,7 +43,7 @@ static inline int kseg_ones16(unsigned bits) {
 }
 
 /* Writes the 16 bytes at p where `raw` has a bit, else U+FFFD, 64 bytes at most; the place behind the first `used`. */
-KSEG_SSSE3 KSEG_INLINE Py_ssize_t kseg_spread16(unsigned char *out, Py_ssize_t o, const unsigned char *p, unsigned raw,
+KSEG_SSSE3 KSEG_LOCAL Py_ssize_t kseg_spread16(unsigned char *out, Py_ssize_t o, const unsigned char *p, unsigned raw,
                                                 int used) {
     const __m128i replacement = _mm_cvtsi32_si128(0xBDBFEF);
     const Py_ssize_t end = o + used + 2 * kseg_ones16(~raw & ((1u << used) - 1));

@@ -53,11 +53,13 @@ def walk_frame(
             return 0
         state[7] += 1
         return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
-    if size < 61 or be32(p, i + 57) > cython.cast(cython.longlong, be32(p, i + 23)) + 1:
+    if size < 61:
         return 0
     if not cython.compiled:
         batch, cursor = [0] * 8, [0] * 8
     read_header(p, i, batch)
+    if batch[0] > batch[6] + 1:  # more records than its offsets have room for
+        return 0
     if batch[0] == 0:
         return 2
     cursor[0] = 0

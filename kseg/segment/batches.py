@@ -285,12 +285,12 @@ class Survey:
     def __init__(self) -> None:
         self.first_offset: int | None = None
         self.count = 0
-        self._last_offset: int | None = None
+        self.last_offset: int | None = None
         self._is_rising = True
         self._wrong_crcs = 0
 
     def add(self, rows: Rows) -> None:
-        columns, last = rows.rows, self._last_offset
+        columns, last = rows.rows, self.last_offset
         if self.count == 0:
             self.first_offset = columns[ROW_OFFSET]
         self.count += rows.count
@@ -300,7 +300,7 @@ class Survey:
             if last is not None and offset <= last:
                 self._is_rising = False
             last = offset
-        self._last_offset = last
+        self.last_offset = last
 
     def problems(self, is_compressed: bool) -> list[Problem]:
         found = []

@@ -37,14 +37,14 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
     if era_07:
         return _diagnose_07(buffer, position, stop)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
+    claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
+    whole = _with_length(head, length)
+    if claimed and continues(whole, last_offset) and crc_holds(buffer, position, stop):
+        return "bad-length", f"a whole batch of {length} bytes whose length field makes it {claimed}"
     if length < record_batch.HEADER_BYTES and _is_cut_header(head, last_offset):
         return "truncated-batch", f"only {length} bytes of a batch are there"
     if length < message_set.LEAST_BYTES:
         return "nonsense-block", f"{length} bytes that belong to no batch"
-    claimed = be32(head, 8) + 12
-    whole = _with_length(head, length)
-    if continues(whole, last_offset) and crc_holds(buffer, position, stop):
-        return "bad-length", f"a whole batch of {length} bytes whose length field makes it {claimed}"
     if continues(head, last_offset) and claimed > length:
         return "truncated-batch", f"{length} of the {claimed} bytes of a batch are there"
     if continues(head, last_offset):

@@ -6,6 +6,7 @@ Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run o
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from kseg.errors import PathError
@@ -63,6 +64,7 @@ class SegmentFile(NamedTuple):
         return self.kind in PACKED_SUFFIXES
 
 
+@lru_cache(1024)
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
     if "-" not in name:
@@ -137,6 +139,8 @@ def segments_among(
             file = _segment_file(os.path.join(directory, name), name, place)
             if is_metadata or file.kind != ".checkpoint":
                 found.append(file)
+    if len(found) < 2:
+        return found
     return sorted(
         found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
     )

@@ -12,12 +12,16 @@ from kseg.segment.items import Problem
 
 @dataclass(slots=True)
 class Inspection:
-    """``problems`` of the records; ``first_offset`` (None: none decodes) and ``count`` of those that decode."""
+    """``problems`` of the records; ``first_offset`` (None: none decodes) and ``count`` of those that decode.
+
+    ``last_offset`` is known of a compressed v0 message: the offsets inside, under its checksum, are those of Kafka.
+    """
 
     problems: list[Problem]
     first_offset: int | None
     count: int
     has_null_key: bool
+    last_offset: int | None = None
 
 
 def inspect(batch: Batch, scratch: Scratch) -> Inspection:
@@ -35,7 +39,13 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
     found = survey.problems(bool(batch.header.codec))
     # The offsets inside a set of 0.7 are all that of the set.
     problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
-    return Inspection(problems, survey.first_offset, survey.count, has_null_key)
+    last_offset = None
+    if isinstance(batch, Message) and batch.magic == 0 and batch.header.codec and not problems:
+        last_offset = survey.last_offset
+        if last_offset != batch.last_offset:
+            text = f"its offset is {batch.last_offset}, that of the last message in it {last_offset}"
+            problems.append(Problem("wrong-base-offset", text))
+    return Inspection(problems, survey.first_offset, survey.count, has_null_key, last_offset)
 
 
 def _inspect_v2(batch: RecordBatch) -> Inspection:

@@ -6,7 +6,7 @@ and CompletedFetch, KIP-98. A transaction still open at the log end holds back e
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
@@ -15,10 +15,24 @@ from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_W
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.source import Source, open_source
 
 _TRANSACTIONAL, _CONTROL = 16, 32
+
+
+def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tuple[int, RecordBatch]]:
+    """The intact v2 batches of a run that have one of these attributes, with their places in it."""
+    if reader.era_07:
+        return
+    for i in range(run.count):
+        at = i * FRAME_WIDTH
+        if run.rows[at + FRAME_MAGIC] != 2 or not run.rows[at + FRAME_STATE]:
+            continue
+        if reader.buffer[run.rows[at + FRAME_POSITION] + 22] & attributes:
+            batch = reader.batch(run, i, keep=False)
+            if isinstance(batch, RecordBatch):
+                yield i, batch
 
 
 class Transactions:
@@ -32,11 +46,17 @@ class Transactions:
         self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     @classmethod
-    def of_segments(cls, files: Iterable[SegmentFile], scratch: Scratch, live: bool = False) -> "Transactions":
+    def of_segments(
+        cls,
+        files: Iterable[SegmentFile],
+        scratch: Scratch,
+        live: bool = False,
+        opened: Callable[[str], Source] = open_source,
+    ) -> "Transactions":
         """Reads the segments of one partition in order. Raises PathError where one cannot be opened."""
         found = cls()
         for file in files:
-            with open_source(file.path) as source:
+            with opened(file.path) as source:
                 reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, live, scratch=scratch)
                 found.read(reader)
         return found
@@ -44,17 +64,14 @@ class Transactions:
     def read(self, reader: SegmentReader) -> None:
         """Adds what the next segment of the partition tells."""
         for run in reader.runs():
-            if isinstance(run, Damage) or reader.era_07:
-                continue
-            for i in range(run.count):
-                at = i * FRAME_WIDTH
-                if run.rows[at + FRAME_MAGIC] != 2 or not run.rows[at + FRAME_STATE]:
-                    continue
-                attributes = reader.buffer[run.rows[at + FRAME_POSITION] + 22]
-                if attributes & (_TRANSACTIONAL | _CONTROL):
-                    batch = reader.batch(run, i, keep=False)
-                    if isinstance(batch, RecordBatch):
-                        self._add(batch)
+            if not isinstance(run, Damage):
+                for _, batch in _marked_in(reader, run, _TRANSACTIONAL | _CONTROL):
+                    self._add(batch)
+
+    def aborted_in(self, reader: SegmentReader, run: Run) -> Iterator[int]:
+        """The frames of a run that a consumer which reads committed data only skips."""
+        if self._aborted:
+            yield from (i for i, batch in _marked_in(reader, run, _TRANSACTIONAL) if self.is_aborted(batch))
 
     def _add(self, batch: RecordBatch) -> None:
         producer_id = batch.header.producer_id

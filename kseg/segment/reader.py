@@ -17,7 +17,7 @@ from kseg.kernel import frames as kernel
 from kseg.kernel.expand import Room
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.plausibility import claimed_end
-from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES
+from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
 from kseg.segment.items import Damage
@@ -59,6 +59,10 @@ class Run:
     def end(self) -> int:
         last = (self.count - 1) * FRAME_WIDTH
         return self.rows[last + FRAME_POSITION] + self.rows[last + FRAME_SIZE]
+
+    def part(self, first: int, stop: int) -> "Run":
+        """The frames first to stop of it."""
+        return Run(self.rows[first * FRAME_WIDTH :], stop - first)
 
 
 class SegmentReader:
@@ -141,6 +145,26 @@ class SegmentReader:
         if is_valid:
             batch.room = shared
         return batch
+
+    def window(self, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
+        """The bytes of frames first to stop of a run for the kernel, as (bytes, rows, origin, stop).
+
+        Positions in these rows count from the start of the bytes, which lie at ``origin`` in the file.
+        """
+        if isinstance(self.buffer, memoryview):
+            return self.buffer, run.rows, 0, run.count
+        rows = run.rows
+        origin = rows[first * FRAME_WIDTH + FRAME_POSITION]
+        stop = first + 1
+        while stop < run.count and rows[stop * FRAME_WIDTH + FRAME_POSITION] - origin < WINDOW_BYTES:
+            stop += 1
+        last = (stop - 1) * FRAME_WIDTH
+        end = rows[last + FRAME_POSITION] + rows[last + FRAME_SIZE]
+        moved = int64s(stop * FRAME_WIDTH)
+        moved[:] = rows[: stop * FRAME_WIDTH]
+        for i in range(first, stop):
+            moved[i * FRAME_WIDTH + FRAME_POSITION] -= origin
+        return self.buffer[origin:end], moved, origin, stop
 
     def runs(self) -> Iterator[Run | Damage]:
         """The same items with batches as runs of frames."""

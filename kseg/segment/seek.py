@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ LAST_TIMESTAMP = (1 << 63) - 1
 
 PROBES = 16
 """Entries tried, each twice as far back as the one before, until the file is read from its start."""
+
+CHAINED = 4
+"""Entries before one that must be right for it to be believed without the batches before them."""
 
 WALK_BYTES = 1 << 20
 """How far the batch that an entry of the time index means may lie behind the entry of the offset index."""
@@ -119,6 +123,38 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
     if passed_over:
         return Start(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {passed_over})")
     return Start(0, False, "")
+
+
+def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> int | None:
+    """Where a batch begins at or before ``position``, by the .index: the nearest that is known without following the
+    file from its start. None where no entry can be believed.
+
+    An intact batch alone proves nothing, as a record may hold whole batches: following the batches from `CHAINED`
+    entries before must come by each of them and lead to it.
+    """
+    with _open_entries(reader, file, ".index", _OFFSET_ENTRY) as entries:
+        if isinstance(entries, str):
+            return None
+        base = file.base_offset or 0
+        for i in _back_from(entries.last_that(lambda entry: entry[1] <= position)):
+            entry = entries.at(i)
+            if entry is None or entry[1] > position or not _points_to_batch(reader, base, entry, LAST_OFFSET):
+                continue
+            chain = [entries.at(k) for k in range(max(i - CHAINED, 0), i)]
+            places = [0] * (i <= CHAINED) + [-1 if found is None else found[1] for found in chain] + [entry[1]]
+            if all(_leads_to(reader, start, end) for start, end in pairwise(places)):
+                return entry[1]
+    return None
+
+
+def _leads_to(reader: SegmentReader, position: int, end: int) -> bool:
+    """Whether intact batches lie end to end from ``position`` to ``end``."""
+    while position < end:
+        run = reader.frame_at(position)
+        if run is None:
+            return False
+        position = run.end
+    return position == end
 
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:

@@ -1,20 +1,19 @@
 """One pass over a segment for those who judge it: headers as rows, damage and problems, in the order of the file.
 
-Intact batches are read in windows, on several threads where a file is large: it is cut at places where an intact batch
-seems to begin, and a part is only used if the part before it ends there. From the first place on where something is
-not intact, `SegmentReader` follows the rest.
+Intact batches are read in windows, on several threads where a file is large (`kseg.segment.parts`). From the first
+place on where something is not intact, `SegmentReader` follows the rest.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import COMPILED, frames, headers
+from kseg.kernel import frames, headers
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
     BATCH_STATE,
     BATCH_WIDTH,
     FRAME_MAGIC,
@@ -28,18 +27,13 @@ from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.buffers import Buffers
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
+from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.windows import WINDOW_BYTES, Windows, next_frame
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from kseg.segment.windows import WINDOW_BYTES, Windows
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
-
-PART_BYTES = 4 << 20
-PARTS_AHEAD = 2
 
 
 @dataclass(slots=True)
@@ -75,7 +69,7 @@ class SegmentSurvey:
         self._buffers = buffers
         self.source: Source = reader.source
         self.level = level
-        self.jobs = jobs if COMPILED else 1
+        self.jobs = jobs
         self.position = 0
 
     @staticmethod
@@ -89,7 +83,7 @@ class SegmentSurvey:
         # Headers alone are read best where they lie, in a mapped file, unless a few pages hold all of it.
         if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
             descriptor = self.source.descriptor
-            if self.jobs > 1 and size > 2 * PART_BYTES:
+            if is_worth_parts(size, self.jobs):
                 yield from self._parts(descriptor)
             else:
                 part = _Part(descriptor, 0, size, self.level, self.reader.scratch, self._buffers)
@@ -100,42 +94,14 @@ class SegmentSurvey:
             yield from self._rest()
 
     def _parts(self, descriptor: int) -> Iterator[Item]:
-        """Parts on threads of their own, given out in their order, as long as each ends where the next begins."""
-        from concurrent.futures import ThreadPoolExecutor  # 10 ms, and few files are so large
+        """Parts on threads of their own."""
 
-        pending: deque[tuple[int, Future[tuple[int, list[Item]]]]] = deque()
-        starts = self._starts()
-        with ThreadPoolExecutor(self.jobs) as pool:
-            try:
-                for start, end in starts:
-                    part = _Part(descriptor, start, end, self.level, Scratch(self.reader.scratch.max_batch_bytes))
-                    pending.append((start, pool.submit(part.whole)))
-                    if len(pending) >= self.jobs * PARTS_AHEAD:
-                        yield from self._first_of(pending)
-                    if pending and pending[0][0] != self.position:
-                        return
-                while pending and pending[0][0] == self.position:
-                    yield from self._first_of(pending)
-            finally:
-                for _, future in pending:
-                    future.cancel()
+        def whole(start: int, end: int) -> tuple[int, list[Item]]:
+            return _Part(descriptor, start, end, self.level, Scratch(self.reader.scratch.max_batch_bytes)).whole()
 
-    def _first_of(self, pending: "deque[tuple[int, Future[tuple[int, list[Item]]]]]") -> Iterator[Item]:
-        _, future = pending.popleft()
-        reached, items = future.result()
-        self.position = reached
-        yield from items
-
-    def _starts(self) -> Iterator[tuple[int, int]]:
-        """Ranges that begin where an intact batch seems to; the last one ends with the file."""
-        size, start = self.source.size, 0
-        while size - start > 2 * PART_BYTES:
-            found = next_frame(self.source.descriptor, start + PART_BYTES, size)
-            if found < 0:
-                break
-            yield start, found
-            start = found
-        yield start, size
+        for reached, items in in_parts(descriptor, 0, self.source.size, self.jobs, whole):
+            self.position = reached
+            yield from items
 
     def _rest(self) -> Iterator[Item]:
         """What `SegmentReader` makes of the file from the position on."""
@@ -200,6 +166,8 @@ class Opener:
             rows[at + BATCH_COUNT] = seen.count
             if isinstance(batch, Message) and seen.first_offset is not None:
                 rows[at + BATCH_FIRST_OFFSET] = seen.first_offset
+        if seen.last_offset is not None:
+            rows[at + BATCH_LAST_OFFSET] = seen.last_offset
         if not seen.problems:
             rows[at + BATCH_STATE] |= frames.RECORDS_RIGHT
         if seen.has_null_key:

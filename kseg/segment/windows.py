@@ -16,6 +16,12 @@ from kseg.segment.buffers import Buffers
 
 WINDOW_BYTES = 1 << 19
 
+LEAST_FRAME_BYTES = 26
+"""A message of v0 without key and value."""
+
+FIRST_LOOK_BYTES = 1 << 16
+"""Where the next frame begins, most often; else twice as many are looked at, again and again."""
+
 LARGEST_WINDOW_BYTES = 1 << 25
 """A frame that does not fit is left to the reader that maps the file: a length may claim anything."""
 
@@ -42,9 +48,13 @@ class Windows:
     ) -> None:
         self._descriptor = descriptor
         self._end = end
-        self._buffer = bytearray(WINDOW_BYTES) if buffers is None else buffers.window(WINDOW_BYTES)
         columns = FRAMES_PER_CALL * FRAME_WIDTH
-        self._rows = int64s(columns) if buffers is None else buffers.int64s("frames", columns)
+        if buffers is None:
+            size = max(min(WINDOW_BYTES, end - position), 0)
+            self._buffer = bytearray(size)
+            self._rows = int64s(min(columns, (size // LEAST_FRAME_BYTES + 1) * FRAME_WIDTH))
+        else:
+            self._buffer, self._rows = buffers.window(WINDOW_BYTES), buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
         self._state = int64s(kernel.STATE_SIZE)
         self._room = room(max_batch_bytes) if walk & 1 else None
@@ -90,7 +100,8 @@ class Windows:
         claimed = 12 + int.from_bytes(self._buffer[8:12], "big", signed=True)
         if claimed <= filled or claimed > min(LARGEST_WINDOW_BYTES, self._end - self.position):
             return False
-        self._buffer = bytearray(min(max(2 * claimed, 2 * filled), LARGEST_WINDOW_BYTES))
+        # Room for a frame and no two: what lies behind it is read again, and more would not stay in the cache.
+        self._buffer = bytearray(min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES))
         return True
 
 
@@ -100,7 +111,7 @@ def next_frame(descriptor: int, start: int, end: int) -> int:
     A place to cut a file of magic 0 to 2 for passes on several threads. Bytes inside a record may look like a frame: a
     pass up to such a place ends before it, and what the pass behind it finds is not to be used.
     """
-    size = WINDOW_BYTES
+    size = FIRST_LOOK_BYTES
     while start < end:
         data = os.pread(descriptor, min(2 * size, end - start), start)
         # Prefix CRCs keep the search linear where each byte seems to open a frame.

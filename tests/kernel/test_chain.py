@@ -129,6 +129,65 @@ def test_compressed_messages_tell_only_their_last_offset():
     assert events_of(rows) == [(chain.NOT_RISING, 2, 9, 9, 0)]
 
 
+CLOSED = {"magic": 1, "attributes": 1, "count": -1}
+"""A compressed set that was not opened, whose first offset is -1."""
+OPENED = {"magic": 1, "attributes": 1}
+
+
+@pytest.mark.parametrize(
+    "rows, expected",
+    [
+        pytest.param(
+            [row(0, 4), row(8, 9), row(5, 7), row(10, 12)],
+            [(chain.GAP, 1, 5, 8, 0), (chain.NOT_RISING, 2, 9, 5, 0)],
+            id="two batches that were swapped",
+        ),
+        pytest.param([row(0, 4), row(0, 4), row(5, 7)], [(chain.NOT_RISING, 1, 4, 0, 0)], id="one that is twice"),
+        pytest.param(
+            [row(0, 4), row(2, 4), row(7, 9)], [(chain.NOT_RISING, 1, 4, 2, 0)], id="one that has its place there"
+        ),
+        pytest.param(
+            [row(0, 4), row(50, 59), row(5, 7), row(8, 9), row(10, 10)],
+            [(chain.GAP, 1, 5, 50, 0), (chain.NOT_RISING, 2, 59, 5, 0)],
+            id="one from far behind",
+        ),
+        pytest.param([row(0, 4), row(1 << 40, 2 + (1 << 40)), row(8, 9)], [(chain.WRONG_OFFSET, 1, 5, 1 << 40, 0)]),
+        pytest.param(
+            [row(-1, 4, **CLOSED), row(-1, 1 << 40, **CLOSED), row(-1, 9, **CLOSED), row(10, 12)],
+            [(chain.OUTSIDE, 1, 1 << 40, 0, 0)],
+            id="a set whose place is unknown",
+        ),
+        pytest.param(
+            [row(0, 4, **OPENED), row(-1, 1 << 40, magic=1, attributes=1, count=3), row(8, 9, **OPENED)],
+            [(chain.OUTSIDE, 1, 1 << 40, 0, 0)],
+            id="a set of three with a place for it",
+        ),
+        pytest.param(
+            [row(0, 4, **OPENED), row(-1, 1 << 40, magic=1, attributes=1, count=3), row(99, 99, **OPENED)],
+            [(chain.OUTSIDE, 1, 1 << 40, 0, 0), (chain.GAP, 2, 5, 99, 0)],
+            id="a set of three and more that is missing",
+        ),
+        pytest.param(
+            [row(-1, 4, **CLOSED), row(-1, 500, **CLOSED), row(-1, 9, **CLOSED), row(-1, 12, **CLOSED)],
+            [(chain.WRONG_OFFSET, 1, 5, 500, 1)],
+            id="a set far ahead of those behind it",
+        ),
+        pytest.param(
+            [row(0, 4), row(-1, 8, state=INVALID, **CLOSED), row(9, 10)], [(chain.INVALID, 1, 4, 0, 0)], id="wrong set"
+        ),
+        pytest.param([row(0, 3, state=INVALID), row(4, 5)], [(chain.INVALID, 0, -1, 0, 0)], id="the first is wrong"),
+    ],
+)
+def test_one_fault_is_told_once(rows, expected):
+    assert events_of(rows) == expected
+
+
+def test_holes_in_sets_that_were_opened():
+    state = fresh_state(0)
+    followed([row(0, 9, count=2, state=3, **OPENED), row(10, 19, count=2, **OPENED), row(-1, 29, **CLOSED)], state)
+    assert state[chain.HOLED] == 1, "what is not known to be right tells nothing"
+
+
 def test_numbers():
     state = fresh_state(0)
     followed(

@@ -189,7 +189,8 @@ assert {next(reader).last_offset for reader in readers} == {5}
 def test_the_lines_of_the_readme_run_as_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    section = (ROOT / "README.md").read_text("utf-8").split("\n## Python\n")[1].split("\n## ")[0]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (tmp_path / "orders-0").symlink_to(LENGTH_ZERO)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})

@@ -35,6 +35,8 @@ def mutated(seed: int) -> bytes:
     rng = random.Random(seed)
     data = bytearray(b"".join(rng.choices([part for name in SAMPLES for part in entries(sample(name))], k=6)))
     for _ in range(rng.choice((1, 1, 2, 8))):
+        if not data:
+            break
         at = rng.randrange(len(data))
         kind = rng.randrange(6)
         if kind == 0:

@@ -1,0 +1,125 @@
+"""Makes batches: a v2 batch of a record area, messages v0 and v1 and compressed ones around a set of them.
+
+The bytes are those of Kafka's MemoryRecordsBuilder: a batch counts offsets from its base offset and timestamps from
+that of its first record. `kseg.formats.record_batch` and `message_set` tell the layouts.
+"""
+
+import struct
+import zlib
+from typing import Any
+
+from kseg.formats.compressing import Target, compress
+from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
+from kseg.formats.rows import Rows, int64s
+from kseg.kernel import building as kernel
+from kseg.kernel.checksum import crc32c
+
+NONE = Target(0, None)
+"""Stands for no compression."""
+MOST_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
+LOG_APPEND_TIME = 8
+
+_FRONT = struct.Struct(">qiibI")
+_COVERED = struct.Struct(">hiqqqhii")
+_OFFSET_SIZE_CRC = struct.Struct(">qiI")
+_CODEC_BITS = 7
+_LZ4 = 3
+_FIRST_ROOM = 64 << 10
+
+
+def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
+    """A v2 batch with the fields of ``header`` but length, checksum, magic and codec; ``area``: its records as bytes.
+
+    Raises ValueError where it would be larger than a batch can be.
+    """
+    packed = area if target.codec == 0 else compress(target, area)
+    if len(packed) > MOST_AREA_BYTES:
+        raise ValueError(f"a batch of {len(packed)} bytes is larger than its length field can say")
+    attributes = header.attributes & ~_CODEC_BITS | target.codec
+    covered = _COVERED.pack(attributes, *header[6:])
+    crc = crc32c(packed, crc32c(covered, 0))
+    front = _FRONT.pack(header.base_offset, 49 + len(packed), header.partition_leader_epoch, 2, crc)
+    return b"".join((front, covered, packed))
+
+
+def build_wrapper(magic: int, offset: int, timestamp: int, attributes: int, messages: Any, target: Target) -> bytes:
+    """A compressed message of magic 0 or 1 around a set of them; ``attributes`` without the codec."""
+    value = compress(target, messages)
+    if magic == 0 and target.codec == _LZ4 and value.startswith(LZ4_HEADER):
+        value = KAFKA_3160_LZ4_HEADER + value[len(LZ4_HEADER) :]
+    covered = struct.pack(">bb", magic, attributes | target.codec)
+    if magic:
+        covered += struct.pack(">q", timestamp)
+    covered += struct.pack(">ii", -1, len(value))
+    crc = zlib.crc32(value, zlib.crc32(covered))
+    size = 4 + len(covered) + len(value)
+    return b"".join((_OFFSET_SIZE_CRC.pack(offset, size, crc), covered, value))
+
+
+class Area:
+    """Records gathered for one batch: ``add`` takes as many as belong in, ``view`` is what they come to.
+
+    ``magic`` 2: a record area; 0 or 1: messages, which count their offsets from the first where they are to be
+    compressed (``is_relative``). ``limit``: bytes beyond which only a first record goes.
+    """
+
+    def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0) -> None:
+        self.magic = magic
+        self.is_relative = is_relative and magic == 1
+        self.attributes = attributes
+        self._out = bytearray(_FIRST_ROOM)
+        self._state = int64s(kernel.STATE_WIDTH)
+
+    def begin(self, base_offset: int, limit: int = MOST_AREA_BYTES, base_timestamp: int | None = None) -> None:
+        """Empties it for a batch with that base offset; base timestamp: in ms, None for that of the first record."""
+        self._state[:] = int64s(kernel.STATE_WIDTH)
+        self._state[kernel.BASE_OFFSET], self._state[kernel.LIMIT] = base_offset, limit
+        self._state[kernel.BASE_TIMESTAMP] = self._state[kernel.LARGEST_TIMESTAMP] = -1
+        if base_timestamp is not None:
+            self._state[kernel.BASE_TIMESTAMP], self._state[kernel.IS_BASE_GIVEN] = base_timestamp, 1
+
+    def add(self, rows: Rows, first: int, stop: int) -> int:
+        """Takes rows from ``first`` on; the row before which it stopped."""
+        state = self._state
+        while True:
+            if self.magic == 2:
+                first = kernel.add_records(rows.payload, rows.rows, rows.headers, first, stop, state, self._out)
+            else:
+                base = state[kernel.BASE_OFFSET] if self.is_relative else 0
+                first = kernel.add_messages(
+                    rows.payload, rows.rows, first, stop, self.magic, self.attributes, base, state, self._out
+                )
+            if not state[kernel.NEEDED] or state[kernel.NEEDED] > MOST_AREA_BYTES:
+                return first
+            wider = bytearray(max(state[kernel.NEEDED], 2 * len(self._out)))
+            wider[: state[kernel.END]] = memoryview(self._out)[: state[kernel.END]]
+            self._out = wider
+
+    @property
+    def size(self) -> int:
+        return int(self._state[kernel.END])
+
+    @property
+    def count(self) -> int:
+        return int(self._state[kernel.COUNT])
+
+    @property
+    def base_offset(self) -> int:
+        return int(self._state[kernel.BASE_OFFSET])
+
+    @property
+    def last_offset(self) -> int:
+        return int(self._state[kernel.LAST_OFFSET])
+
+    @property
+    def base_timestamp(self) -> int:
+        return int(self._state[kernel.BASE_TIMESTAMP])
+
+    @property
+    def max_timestamp(self) -> int:
+        return int(self._state[kernel.LARGEST_TIMESTAMP])
+
+    def take(self) -> bytes:
+        """The bytes so far."""
+        return bytes(memoryview(self._out)[: self.size])

@@ -1,0 +1,139 @@
+"""The map of a compaction: for the hash of each key (`kseg.kernel.key_hash`) the last offset at which it was seen.
+
+``table`` holds SLOTS entries of three int64: the two halves of a hash, and the offset + 1; 0 there: a free slot. Slots
+are probed one after the other. As in Kafka's SkimpyOffsetMap an entry takes 24 bytes, and keys are told apart by 16.
+
+``state`` (int64[4], in and out): 0 SLOTS, below 2^32   1 MOST keys that it may hold   2 COUNT of keys that it holds
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import prefetch
+else:
+    from kseg.kernel.native import prefetch
+
+COMPILED = cython.compiled
+ENTRY_WIDTH = 3
+SLOTS, MOST, COUNT = 0, 1, 2
+AHEAD = cython.declare(cython.Py_ssize_t, 12)
+"""How many keys before its own a slot is asked for: a cache miss costs as much as a dozen of hashes."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def slot_of(h: cython.longlong, slots: cython.longlong) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(
+            cython.longlong, ((cython.cast(cython.ulonglong, h) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
+        )
+    else:
+        return ((h & 0xFFFFFFFFFFFFFFFF) >> 32) * slots >> 32
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def ask_for(
+    table: cython.pointer[cython.const[cython.longlong]], slots: cython.longlong, h: cython.longlong
+) -> cython.void:
+    """Lets the processor fetch the slot of a hash."""
+    prefetch(table, 3 * slot_of(h, slots))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find_entry(
+    table: cython.pointer[cython.const[cython.longlong]],
+    slots: cython.longlong,
+    h: cython.longlong,
+    g: cython.longlong,
+) -> cython.longlong:
+    """Where the entry of a hash lies, or the free slot where it would."""
+    i: cython.longlong = slot_of(h, slots)
+    while table[3 * i + 2] != 0 and (table[3 * i] != h or table[3 * i + 1] != g):
+        i += 1
+        if i == slots:
+            i = 0
+    return 3 * i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_hashes(
+    hashes: cython.pointer[cython.const[cython.longlong]],
+    offsets: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    table: cython.pointer[cython.longlong],
+    state: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    at: cython.longlong
+    slots: cython.longlong = state[0]
+    for k in range(min(AHEAD, count)):
+        ask_for(table, slots, hashes[2 * k])
+    for k in range(count):
+        if k + AHEAD < count:
+            ask_for(table, slots, hashes[2 * (k + AHEAD)])
+        if state[2] >= state[1]:
+            return k
+        at = find_entry(table, slots, hashes[2 * k], hashes[2 * k + 1])
+        if table[at + 2] == 0:
+            state[2] += 1
+            table[at] = hashes[2 * k]
+            table[at + 1] = hashes[2 * k + 1]
+        table[at + 2] = offsets[k] + 1
+    return count
+
+
+def put(
+    hashes: cython.const[cython.longlong][::1],
+    offsets: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    table: cython.longlong[::1],
+    state: cython.longlong[::1],
+) -> int:
+    """Puts keys by their hashes (two int64 each) and offsets, until the map holds MOST; how many it took."""
+    taken: cython.Py_ssize_t
+    if count <= 0:
+        return 0
+    check(table, state)
+    if len(hashes) < 2 * count or len(offsets) < count:
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        with cython.nogil:
+            taken = put_hashes(
+                cython.address(hashes[0]),
+                cython.address(offsets[0]),
+                count,
+                cython.address(table[0]),
+                cython.address(state[0]),
+            )
+        return taken
+    else:
+        return put_hashes(hashes, offsets, count, table, state)
+
+
+def find(table: cython.longlong[::1], state: cython.longlong[::1], h: cython.longlong, g: cython.longlong) -> int:
+    """The offset of a hash, -1 for one that is not in the map."""
+    check(table, state)
+    if cython.compiled:
+        return table[find_entry(cython.address(table[0]), state[0], h, g) + 2] - 1
+    else:
+        return table[find_entry(table, state[0], h, g) + 2] - 1
+
+
+@cython.cfunc
+def check(table: cython.longlong[::1], state: cython.longlong[::1]) -> cython.void:
+    """Raises ValueError where slots lie outside the buffer, or a search would have no end."""
+    if len(state) < 4 or state[0] < 1 or state[0] >> 32 or len(table) < 3 * state[0] or state[1] >= state[0]:
+        raise ValueError("a table has no room")

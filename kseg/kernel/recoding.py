@@ -1,0 +1,181 @@
+"""Batches of which nothing but the codec changes: which of a run they are, whether their records are right, and the
+header around the area once it is compressed anew.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        native_setup,
+    )
+    from cython.cimports.kseg.kernel.plain import read_header
+    from cython.cimports.kseg.kernel.records import read_records
+else:
+    from kseg.kernel.native import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        native_setup,
+    )
+    from kseg.kernel.plain import read_header
+    from kseg.kernel.records import read_records
+
+COMPILED = cython.compiled
+
+HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+CONTROL = cython.declare(cython.int, 32)
+CODEC_BITS = cython.declare(cython.int, 7)
+ZSTD = cython.declare(cython.int, 4)
+
+native_setup()
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_choices(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    kept: cython.int,
+    most_bytes: cython.longlong,
+    state: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    frame: cython.Py_ssize_t
+    taken: cython.longlong = 0
+    delta: cython.longlong
+    for i in range(first, stop):
+        frame = i * FRAME_WIDTH
+        at = frames[frame + FRAME_POSITION]
+        if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1:
+            return i
+        if frames[frame + FRAME_SIZE] < HEADER_BYTES or p[at + 22] & CONTROL or be32(p, at + 57) <= 0:
+            return i
+        if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > ZSTD:
+            return i
+        delta = be32(p, at + 23)
+        if be64(p, at) < state[0] or delta < 0 or be64(p, at) + delta < be64(p, at):
+            return i
+        if taken and taken + frames[frame + FRAME_SIZE] > most_bytes:
+            return i
+        taken += frames[frame + FRAME_SIZE]
+        state[0] = be64(p, at) + delta + 1
+        state[1] = taken
+    return stop
+
+
+def choose(
+    buffer: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    kept: cython.int,
+    most_bytes: cython.longlong,
+    state: cython.longlong[::1],
+) -> int:
+    """How far intact v2 batches go, from frame ``first`` on, that hold records in another codec than ``kept``.
+
+    ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[2]): 0 NEXT_OFFSET (in and out) that the next one must
+    not be below; 1 BYTES (out) of those found, at most ``most_bytes`` but for a single one.
+    """
+    if first < 0 or len(frames) < stop * FRAME_WIDTH or len(state) < 2:
+        raise ValueError("a buffer is too short")
+    if first >= stop:
+        return first
+    if frames[(stop - 1) * FRAME_WIDTH + FRAME_POSITION] + frames[(stop - 1) * FRAME_WIDTH + FRAME_SIZE] > len(buffer):
+        raise ValueError("frames lie outside the buffer")
+    if cython.compiled:
+        return count_choices(
+            cython.address(buffer[0]), cython.address(frames[0]), first, stop, kept, most_bytes,
+            cython.address(state[0]),
+        )  # fmt: skip
+    else:
+        return count_choices(buffer, frames, first, stop, kept, most_bytes, state)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def check_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    records: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+) -> cython.bint:
+    batch: cython.longlong[8]
+    cursor: cython.longlong[8]
+    if not cython.compiled:
+        batch, cursor = [0] * 8, [0] * 8
+    read_header(p, at, batch)
+    if batch[0] > batch[6] + 1:
+        return False
+    cursor[0] = cursor[1] = cursor[2] = cursor[3] = cursor[4] = 0
+    cursor[5] = -1
+    cursor[6] = -1
+    if cython.compiled:
+        return read_records(records, end, cursor, batch, cython.NULL, 0, cython.NULL, 0) == 0 and not cursor[4] & 3
+    else:
+        return read_records(records, end, cursor, batch, None, 0, None, 0) == 0 and not cursor[4] & 3
+
+
+def are_right(
+    buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
+) -> bool:
+    """Whether ``records`` are what the v2 batch header at ``at`` says, and their offsets lie in its range and rise."""
+    found: cython.bint
+    if at < 0 or at + 61 > len(buffer):
+        raise ValueError("a buffer is too short")
+    if len(records) == 0:
+        return False
+    if cython.compiled:
+        with cython.nogil:
+            found = check_records(cython.address(buffer[0]), at, cython.address(records[0]), records.shape[0])
+        return found
+    else:
+        return check_records(buffer, at, records, len(records))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_header(
+    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, end: cython.Py_ssize_t, codec: cython.int
+) -> cython.void:
+    k: cython.int
+    value: cython.longlong = end - at - 12
+    for k in range(4):
+        out[at + 8 + k] = (value >> (8 * (3 - k))) & 255
+    out[at + 22] = (out[at + 22] & 0xF8) | codec
+    value = crc32c(0, out, at + 21, end)
+    for k in range(4):
+        out[at + 17 + k] = (value >> (8 * (3 - k))) & 255
+
+
+def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:
+    """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``."""
+    if at < 0 or at + 61 > len(out):
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        with cython.nogil:
+            write_header(cython.address(out[0]), at, out.shape[0], codec)
+    else:
+        write_header(out, at, len(out), codec)

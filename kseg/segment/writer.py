@@ -1,0 +1,235 @@
+"""Writes new segments: batches are appended, segments roll, and indexes grow beside them as in a broker.
+
+The files go to a folder of the caller's, never into a partition: `kseg.changes` puts them in place. Rules: Kafka's
+LogSegment.append and onBecomeInactiveSegment of 3.9.1 and later (an index entry a batch at most), RollParams,
+UnifiedLog.roll.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.formats.rows import int64s
+from kseg.kernel import frames, headers
+from kseg.kernel.indexing import DONE
+from kseg.kernel.native import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    FRAME_WIDTH,
+)
+from kseg.limits import FRAMES_PER_CALL
+from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
+from kseg.segment.reader import BELIEVE_CHECKSUMS
+
+DEFAULT_SEGMENT_BYTES = 1 << 30
+DEFAULT_INDEX_BYTES = 10 << 20
+DEFAULT_INTERVAL_BYTES = 4096
+LARGEST_SEGMENT_BYTES = LARGEST_DELTA = (1 << 31) - 1
+"""A broker opens no larger file, and an index holds no offset that lies further above the base offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSegment:
+    """A segment that is complete. ``paths`` of its files by suffix, ``sizes`` in bytes.
+
+    ``next_offset`` is the one behind its last batch; ``largest_timestamp`` in ms, -1 where there is none.
+    """
+
+    base_offset: int
+    next_offset: int
+    largest_timestamp: int
+    batches: int
+    sizes: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def name(self, suffix: str) -> str:
+        """Of its file with that suffix in a partition."""
+        return f"{self.base_offset:020d}{suffix}"
+
+
+class SegmentWriter:
+    """One segment, written to ``folder``, under the names that its files have in a partition.
+
+    ``folder`` None: nothing is written, but all is counted. Raises OSError where the disk refuses.
+    """
+
+    def __init__(self, folder: str | None, base_offset: int, interval_bytes: int = DEFAULT_INTERVAL_BYTES) -> None:
+        self.base_offset = self.next_offset = base_offset
+        self.size = self.batches = 0
+        self._folder = folder
+        self._transactions = bytearray()
+        self._indexes = SegmentIndexes(base_offset, interval_bytes)
+        self._descriptor = -1 if folder is None else self._create(".log")
+
+    @property
+    def offset_entries(self) -> int:
+        return len(self._indexes.offsets) // OFFSET_ENTRY.size
+
+    @property
+    def time_entries(self) -> int:
+        return len(self._indexes.times) // TIME_ENTRY.size
+
+    def append(self, data: Any) -> None:
+        """Appends whole batches, end to end (v2, or messages v0 and v1); their checksums the caller vouches for.
+
+        Raises ValueError where it is anything else, or an offset does not fit the segment.
+        """
+        view, origin = memoryview(data), self.size
+        for rows, count in batch_rows(data, origin):
+            self.append_rows(view[self.size - origin :], rows, count)
+
+    def append_rows(self, data: Any, rows: memoryview, count: int) -> None:
+        """As `append`, for one who has the headers: ``rows`` (BATCH_*) of ``count`` batches, the first of which begins
+        at ``data[0]``, while POSITION counts from the start of the segment."""
+        first, last = rows[BATCH_POSITION], (count - 1) * BATCH_WIDTH
+        end = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
+        if first != self.size or end > LARGEST_SEGMENT_BYTES:
+            raise ValueError(f"a batch at position {first} does not go on at {self.size}, or not below 2 GiB")
+        status, taken = self._indexes.take(rows, count)
+        if status != DONE:
+            offset = rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
+            raise ValueError(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
+        if self._descriptor >= 0:
+            view = memoryview(data)[: end - first]
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        self.size, self.batches = end, self.batches + count
+        self.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
+
+    def add_aborted(self, entries: bytes) -> None:
+        """Adds entries to the .txnindex, as that file has them (`kseg.sidefiles.transaction_index`)."""
+        self._transactions += entries
+
+    def finish(self, mtime_ns: int | None = None) -> WrittenSegment:
+        """Closes the segment as a roll does and syncs its files; ``mtime_ns``: the time that they get."""
+        self._indexes.finish()
+        contents = {".index": self._indexes.offsets, ".timeindex": self._indexes.times}
+        if self._transactions:
+            contents[".txnindex"] = self._transactions
+        sizes = {".log": self.size, **{suffix: len(content) for suffix, content in contents.items()}}
+        written = WrittenSegment(
+            self.base_offset, self.next_offset, self._indexes.largest_timestamp, self.batches, sizes
+        )
+        if self._folder is None:
+            return written
+        self._close(".log", mtime_ns)
+        for suffix, content in contents.items():
+            self._descriptor = self._create(suffix)
+            os.write(self._descriptor, content)
+            self._close(suffix, mtime_ns)
+        written.paths.update({suffix: self._path(suffix) for suffix in sizes})
+        return written
+
+    def discard(self) -> None:
+        """Closes what is open; the caller removes the folder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _path(self, suffix: str) -> str:
+        return os.path.join(self._folder or "", f"{self.base_offset:020d}{suffix}")
+
+    def _create(self, suffix: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        return os.open(self._path(suffix), flags, 0o600)
+
+    def _close(self, suffix: str, mtime_ns: int | None) -> None:
+        try:
+            if mtime_ns is not None:
+                os.utime(self._path(suffix), ns=(mtime_ns, mtime_ns))
+            os.fsync(self._descriptor)
+        finally:
+            self.discard()
+
+
+@dataclass(frozen=True, slots=True)
+class RollLimits:
+    """What a broker's topic says about the size of segments and their indexes, in bytes."""
+
+    segment_bytes: int = DEFAULT_SEGMENT_BYTES
+    index_bytes: int = DEFAULT_INDEX_BYTES
+    interval_bytes: int = DEFAULT_INTERVAL_BYTES
+
+
+class LogWriter:
+    """A log of one segment after the other: a new one begins where a broker would roll for the next batch."""
+
+    def __init__(self, folder: str | None, base_offset: int, limits: RollLimits | None = None) -> None:
+        self._folder, self._limits = folder, limits or RollLimits()
+        self.segments: list[WrittenSegment] = []
+        self._segment = SegmentWriter(folder, base_offset, self._limits.interval_bytes)
+
+    @property
+    def next_offset(self) -> int:
+        return self._segment.next_offset
+
+    def append(self, data: Any) -> None:
+        """As `SegmentWriter.append`; segments roll between batches."""
+        view = memoryview(data)
+        for rows, count in batch_rows(data, 0):
+            start = 0
+            while start < count:
+                taken = self._fitting(rows, start, count)
+                if not taken:
+                    self._roll_for(rows, start)
+                    continue
+                part = rows[start * BATCH_WIDTH : (start + taken) * BATCH_WIDTH]
+                begin, moved = part[BATCH_POSITION], self._segment.size - part[BATCH_POSITION]
+                for at in range(BATCH_POSITION, len(part), BATCH_WIDTH):
+                    part[at] += moved
+                self._segment.append_rows(view[begin:], part, taken)
+                start += taken
+
+    def add_aborted(self, entries: bytes) -> None:
+        """As `SegmentWriter.add_aborted`, for the segment that holds the last batch appended."""
+        self._segment.add_aborted(entries)
+
+    def finish(self) -> list[WrittenSegment]:
+        """Closes the last segment; all of them."""
+        self.segments.append(self._segment.finish())
+        return self.segments
+
+    def discard(self) -> None:
+        self._segment.discard()
+
+    def _fitting(self, rows: memoryview, start: int, count: int) -> int:
+        """How many of the batches the segment takes."""
+        segment, limits = self._segment, self._limits
+        size = segment.size
+        room = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)
+        for i in range(start, count):
+            at = i * BATCH_WIDTH
+            is_full = size > 0 and (size + rows[at + BATCH_SIZE] > limits.segment_bytes or i - start >= room)
+            if is_full or not 0 <= rows[at + BATCH_LAST_OFFSET] - segment.base_offset <= LARGEST_DELTA:
+                return i - start
+            size += rows[at + BATCH_SIZE]
+        return count - start
+
+    def _roll_for(self, rows: memoryview, i: int) -> None:
+        """Begins the segment of batch i. The first offset of a compressed v0 or v1 message is not known."""
+        first, last = rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET], rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+        base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
+        if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
+            raise ValueError(f"offset {last} fits no segment that comes behind offset {self.next_offset - 1}")
+        self.segments.append(self._segment.finish())
+        self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
+
+
+def batch_rows(data: Any, origin: int) -> Iterator[tuple[memoryview, int]]:
+    """Headers of batches that lie end to end in ``data``, as rows BATCH_* and how many; positions count from ``origin``
+    before it. Raises ValueError where something else lies between them."""
+    state, table = int64s(frames.STATE_SIZE), memoryview(bytearray(4)).cast("I")
+    state[2], state[6] = -1, BELIEVE_CHECKSUMS
+    found, end = int64s(min(FRAMES_PER_CALL, len(data) // 26 + 1) * FRAME_WIDTH), len(data)
+    while state[0] < end:
+        status = frames.scan(data, end, found, False, table, table, state)
+        count = state[1]
+        if count == 0 or status == frames.IRREGULAR:
+            raise ValueError(f"no batch begins at position {state[0]}")
+        rows = int64s(count * BATCH_WIDTH)
+        headers.read(data, found, count, False, origin, rows)
+        yield rows, count

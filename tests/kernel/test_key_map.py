@@ -1,0 +1,64 @@
+"""The map of keys against a dict, and what its hash owes to the secret."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.cleaner.offset_map import OffsetMap
+from kseg.formats.rows import int64s
+from kseg.kernel import key_hash, key_map
+
+KEYS = st.lists(st.binary(max_size=20), max_size=300)
+
+
+@given(KEYS)
+def test_it_holds_the_last_offset_of_each_key(keys: list[bytes]) -> None:
+    found, known = OffsetMap(1 << 16), {}
+    for offset, key in enumerate(keys):
+        assert found.put_key(key, offset)
+        known[key] = offset
+    assert len(found) == len(known)
+    assert {key: found.get(key) for key in keys} == known
+    assert found.get(b"a key that nobody has put there") == -1
+    found.close()
+
+
+@pytest.mark.parametrize("most", [1, 2, 9, 90])
+def test_it_takes_no_more_keys_than_its_memory_has_room_for(most: int) -> None:
+    found = OffsetMap(24 * -(-10 * most // 9))
+    assert [found.put_key(b"%d" % i, i) for i in range(2 * most)] == [i < most for i in range(2 * most)]
+    assert [found.get(b"%d" % i) for i in range(2 * most)] == [i if i < most else -1 for i in range(2 * most)]
+    assert not found.put_key(b"0", 1)  # full is full, even for a key that is there
+
+
+def test_each_map_has_a_hash_of_its_own() -> None:
+    one, other = OffsetMap(1 << 12), OffsetMap(1 << 12)
+    assert key_hash.hash_of(b"key", one.secret) == key_hash.hash_of(b"key", one.secret)
+    assert key_hash.hash_of(b"key", one.secret) != key_hash.hash_of(b"key", other.secret)
+
+
+@pytest.mark.skipif(not key_hash.COMPILED, reason="interpreted, BLAKE2b stands in")
+def test_the_hash_is_siphash_2_4_128() -> None:
+    """The first vectors of its authors: key 00 01 .. 0f, inputs of 0 to 3 bytes 00 01 02."""
+    secret = memoryview(bytearray(range(16))).cast("q")
+    vectors = [
+        "a3817f04ba25a8e66df67214c7550293", "da87c1d86b99af44347659119b22fc45", "8177228da4a45dc7fca38bdef60affe4",
+        "9c70b60c5267a94e5f33b6b02985ed51",
+    ]  # fmt: skip
+    for size, vector in enumerate(vectors):
+        halves = key_hash.hash_of(bytes(range(size)), secret)
+        assert b"".join(half.to_bytes(8, "little", signed=True) for half in halves).hex() == vector
+
+
+def test_buffers_that_are_too_short_are_refused() -> None:
+    table, state, secret = int64s(30), int64s(4), int64s(2)
+    state[key_map.SLOTS], state[key_map.MOST] = 10, 9
+    for slots, most, room in [(11, 9, 30), (10, 10, 30), (0, 0, 30), (10, 9, 29)]:
+        state[key_map.SLOTS], state[key_map.MOST] = slots, most
+        with pytest.raises(ValueError, match="no room"):
+            key_map.find(table[:room], state, 1, 2)
+    state[key_map.SLOTS], state[key_map.MOST] = 10, 9
+    with pytest.raises(ValueError, match="too short"):
+        key_map.put(int64s(2), int64s(1), 2, table, state)
+    with pytest.raises(ValueError, match="too short"):
+        key_hash.hash_of(b"", secret[:1])

@@ -1,0 +1,93 @@
+"""New segments against real ones: the same batches, appended here, make the files that a broker's append has made."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.segment.writer import LogWriter, RollLimits, SegmentWriter, batch_rows
+from segment.segments import entries, sample
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+ROLLED = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+LIMITS = RollLimits(segment_bytes=16384, interval_bytes=1024)
+
+
+def files(folder: Path, *suffixes: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in suffixes}
+
+
+def log_of(folder: Path) -> bytes:
+    return b"".join(files(folder, ".log").values())
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_log_rolls_and_is_indexed_as_by_a_broker(tmp_path: Path, step: int) -> None:
+    writer, batches = LogWriter(str(tmp_path), 0, LIMITS), entries(log_of(ROLLED))
+    for start in range(0, len(batches), step):
+        writer.append(b"".join(batches[start : start + step]))
+    written = writer.finish()
+    assert files(tmp_path, ".log", ".index", ".timeindex") == files(ROLLED, ".log", ".index", ".timeindex")
+    assert [segment.base_offset for segment in written] == [0, 46, 76, 116]
+    assert [segment.next_offset for segment in written[:-1]] == [46, 76, 116]
+    assert sum(segment.batches for segment in written) == len(batches)
+
+
+@pytest.mark.parametrize("folder", ["kafka-4.3.1/compacted/e-txn-0", "kafka-4.3.1/clients/kafka-python-lz4-0"])
+def test_a_segment_is_indexed_as_by_a_broker(tmp_path: Path, folder: str) -> None:
+    source = TESTDATA / folder
+    writer = SegmentWriter(str(tmp_path), 0, 1024)
+    writer.append((source / "00000000000000000000.log").read_bytes())
+    transactions = source / "00000000000000000000.txnindex"
+    if transactions.exists():
+        writer.add_aborted(transactions.read_bytes())
+    written = writer.finish(mtime_ns=1_700_000_000_000_000_000)
+    for suffix, path in written.paths.items():
+        assert Path(path).name == written.name(suffix)
+        assert Path(path).read_bytes() == (source / written.name(suffix)).read_bytes()
+        assert os.stat(path).st_mtime_ns == 1_700_000_000_000_000_000
+        assert written.sizes[suffix] == os.path.getsize(path)
+
+
+def test_without_a_folder_all_is_counted_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    writer = LogWriter(None, 0, LIMITS)
+    writer.append(log_of(ROLLED))
+    assert [segment.sizes for segment in writer.finish()] == [
+        {suffix: (ROLLED / f"{base:020d}{suffix}").stat().st_size for suffix in (".log", ".index", ".timeindex")}
+        for base in (0, 46, 76, 116)
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_messages_are_taken_too() -> None:
+    data = sample("v0-v1-v2")
+    writer = SegmentWriter(None, 0)
+    writer.append(data)
+    assert (writer.size, writer.batches) == (len(data), 3)
+
+
+@pytest.mark.parametrize("cut", [-1, 10, 60])
+def test_what_is_no_batch_is_refused(cut: int) -> None:
+    with pytest.raises(ValueError, match="no batch begins"):
+        list(batch_rows(sample("v2")[:cut], 0))
+
+
+def test_an_offset_that_does_not_fit_is_refused() -> None:
+    data = sample("v2")
+    with pytest.raises(ValueError, match="does not fit the segment"):
+        SegmentWriter(None, 1 << 40).append(data)
+    with pytest.raises(ValueError, match="fits no segment"):
+        LogWriter(None, 1 << 40).append(data)
+
+
+def test_a_log_rolls_where_an_index_is_full_and_where_offsets_are_too_far_apart() -> None:
+    batches = entries(log_of(ROLLED))
+    writer = LogWriter(None, 0, RollLimits(index_bytes=12 * 4, interval_bytes=0))
+    writer.append(b"".join(batches))
+    assert {segment.batches for segment in writer.finish()[:-1]} == {4}
+    far = bytearray(batches[1])
+    far[:8] = (1 << 33).to_bytes(8, "big")
+    writer = LogWriter(None, 0)
+    writer.append(batches[0] + bytes(far))
+    assert [segment.base_offset for segment in writer.finish()] == [0, 1 << 33]

@@ -1,6 +1,5 @@
 """Files of one JSON object."""
 
-import json
 from typing import Any
 
 from kseg.sidefiles.lines import text_bytes
@@ -9,6 +8,8 @@ from kseg.sidefiles.problems import SideFileProblem
 
 def read_object(buffer: Any) -> dict[str, Any] | SideFileProblem:
     """The object, or why there is none."""
+    import json  # most runs meet no such file
+
     try:
         found = json.loads(text_bytes(buffer).decode())
     except (ValueError, RecursionError) as error:

@@ -23,6 +23,26 @@ def read_leader_epochs(buffer: Any) -> Iterator[EpochEntry | SideFileProblem]:
     return read_checkpoint_file(buffer, _parse, _check)
 
 
+def plain_epochs(data: bytes) -> list[EpochEntry] | None:
+    """A file that is as brokers write it, read in one go; None for `read_leader_epochs` to say why not."""
+    try:
+        version, count, *lines, rest = data.decode("ascii").split("\n")
+        if version != "0" or rest or count != str(len(lines)):
+            return None
+        entries: list[EpochEntry] = []
+        epoch = start = -1
+        for line in lines:
+            first, second = line.split(" ")
+            if not (first.isdigit() and second.isdigit() and len(first) < 10 and len(second) < 19):
+                return None
+            if int(first) <= epoch or int(second) <= start:
+                return None
+            entries.append(EpochEntry(epoch := int(first), start := int(second)))
+    except ValueError:
+        return None
+    return entries
+
+
 def _check(entry: EpochEntry, before: EpochEntry | None) -> tuple[str, str] | None:
     if min(entry) < 0:
         return "bad-value", f"epoch {entry.epoch} begins at offset {entry.start_offset}"
@@ -42,3 +62,14 @@ def _parse(fields: list[str]) -> EpochEntry | None:
 def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
     """The bytes of the file."""
     return build_checkpoint_file(entries)
+
+
+def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochEntry]:
+    """The entries of a log whose beginning moves to an offset: the epoch that is current there starts at it
+    (LeaderEpochFileCache.truncateFromStart)."""
+    entries = list(entries)
+    before = [entry for entry in entries if entry.start_offset <= start_offset]
+    if not before:
+        return entries
+    kept = [entry for entry in entries if entry.start_offset > start_offset]
+    return [EpochEntry(before[-1].epoch, start_offset), *kept]

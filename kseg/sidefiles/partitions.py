@@ -50,6 +50,12 @@ class Partitions:
             self._topic_ids[place] = _topic_id(self._paths[place])
         return self._topic_ids.get(place)
 
+    def topic_ids(self, topic: str) -> dict[int, str]:
+        """What partition.metadata says in each partition of a topic whose file is right, by number."""
+        numbers = [number for name, number in self._paths if name == topic]
+        found = {number: self.topic_id(topic, number) for number in numbers}
+        return {number: topic_id for number, topic_id in found.items() if topic_id is not None}
+
 
 def _topic_id(path: str) -> str | None:
     try:

@@ -5,7 +5,7 @@ wrong with the order of sequences, epochs and transactions.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
@@ -28,6 +28,11 @@ _FIRST_ROOM = 16
 _EVENT_ROOM = 256
 _ABORT_ROOM = 512
 _FAR_FUTURE_MS = (1 << 63) - 1
+_UNSEEN = (
+    kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
+    kernel.NEWEST_DATA, kernel.NEWEST_MARKER,
+)  # fmt: skip
+_BLANK = b"".join(b"\xff" * 8 if column in _UNSEEN else bytes(8) for column in range(kernel.STATE_WIDTH))
 
 
 class Event(NamedTuple):
@@ -85,27 +90,25 @@ class ProducerStates:
 
     ``entries`` is what an earlier snapshot holds, in its order. Timestamps beyond ``now_ms`` do not count as newest;
     of each kind of event at most ``limit`` are listed in a segment (see `begin`), all are counted.
+    ``room(name, count)`` gives int64 columns for what is passed on at once; those who take turns may share them.
     """
 
     def __init__(
-        self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM
-    ) -> None:
-        self.state = int64s(kernel.STATE_WIDTH)
-        for column in (
-            kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
-            kernel.NEWEST_DATA, kernel.NEWEST_MARKER,
-        ):  # fmt: skip
-            self.state[column] = -1
+        self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM,
+        room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count),
+    ) -> None:  # fmt: skip
+        self.state = memoryview(bytearray(_BLANK)).cast("q")
         self.state[kernel.SEED] = int.from_bytes(os.urandom(8), "little") >> 1 | 1
         self.state[kernel.IDLE_MS], self.state[kernel.NOW], self.state[kernel.LIMIT] = IDLE_MS, now_ms, limit
         self._entries = int64s(_FIRST_ROOM * kernel.ENTRY_WIDTH)
         self._slots = int64s(2 * _FIRST_ROOM)
-        self._events = int64s(_EVENT_ROOM * kernel.EVENT_WIDTH)
-        self._aborts = int64s(_ABORT_ROOM * kernel.ABORT_WIDTH)
-        self._differing = int64s(2 * _EVENT_ROOM)
+        self._columns = room
+        self._events: tuple[memoryview, memoryview] | None = None
+        """Columns for events and aborts, once there is something to replay."""
         self.open_in_snapshot = 0
         """How many of the producers that `differing` found in a snapshot have a transaction open."""
-        self._load({entry.producer_id: entry for entry in entries})
+        if loaded := {entry.producer_id: entry for entry in entries}:
+            self._load(loaded)
 
     def _load(self, entries: dict[int, ProducerStateEntry]) -> None:
         width = kernel.ENTRY_WIDTH
@@ -188,13 +191,19 @@ class ProducerStates:
         state[kernel.STOP] = -1 if until is None else until
         events: list[Event] = []
         aborts: list[Abort] = []
+        if self._events is None:
+            self._events = (
+                self._columns("producer events", _EVENT_ROOM * kernel.EVENT_WIDTH),
+                self._columns("aborts", _ABORT_ROOM * kernel.ABORT_WIDTH),
+            )
+        event_rows, abort_rows = self._events
         while True:
-            stopped = kernel.replay(rows, start, count, self._entries, self._slots, state, self._events, self._aborts)
+            stopped = kernel.replay(rows, start, count, self._entries, self._slots, state, event_rows, abort_rows)
             if state[kernel.EVENTS]:
-                events += map(Event._make, _tuples(self._events, state[kernel.EVENTS], kernel.EVENT_WIDTH))
+                events += map(Event._make, _tuples(event_rows, state[kernel.EVENTS], kernel.EVENT_WIDTH))
             found = state[kernel.ABORTS]
             if found:
-                aborts += map(Abort._make, _tuples(self._aborts, found, kernel.ABORT_WIDTH))
+                aborts += map(Abort._make, _tuples(abort_rows, found, kernel.ABORT_WIDTH))
             if stopped == count:
                 return stopped, events, aborts
             if state[kernel.PRODUCERS] * kernel.ENTRY_WIDTH == len(self._entries) and not self.is_full:
@@ -253,7 +262,7 @@ class ProducerStates:
 
         -1 stands for a producer that was not seen. ``buffer`` holds the bytes of the snapshot.
         """
-        found, start, count = self._differing, 0, snapshot.readable_count
+        found, start, count = self._columns("differing producers", 2 * _EVENT_ROOM), 0, snapshot.readable_count
         self.open_in_snapshot = 0
         while start < count:
             start = producer_table.compare(buffer, start, count, self._entries, self._slots, self.state, found)

@@ -1,11 +1,7 @@
 """The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
 
-import os
-from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.changes.quarantine import changes, folder_of
-from kseg.errors import KsegError
 from kseg.formats.control_types import ABORT
 from kseg.kernel import chain
 from kseg.kernel.native import (
@@ -16,11 +12,14 @@ from kseg.kernel.native import (
     BATCH_MARKER,
     BATCH_POSITION,
     BATCH_SIZE,
+    BATCH_STATE,
     BATCH_WIDTH,
 )
 from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.verify.compaction import is_scattered
+from kseg.verify.gaps import TRUNCATED, Gap, Gaps
 from kseg.verify.report import SHOWN_PER_FILE
 from kseg.verify.rule import Rule
 
@@ -55,20 +54,6 @@ class _Found(NamedTuple):
     valid: int = -1
 
 
-class _Gap(NamedTuple):
-    """Offsets ``first`` to ``last`` that are missing before the batch at ``position``; ``code`` if it has a reason."""
-
-    file: str
-    position: int
-    first: int
-    last: int
-    code: str | None
-
-    @property
-    def missing(self) -> int:
-        return self.last - self.first + 1
-
-
 class BatchRule(Rule):
     """Follows the batches of a partition from its first segment to its last."""
 
@@ -77,11 +62,10 @@ class BatchRule(Rule):
         self._state = fresh_chain()
         self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
-        self._was_damaged = False
+        self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
         self._shown = [0] * chain.KINDS
-        self._gaps: list[_Gap] = []
-        self._uncounted_gaps = 0
+        self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
 
     def begin(self, segment: "Segment") -> None:
@@ -91,16 +75,18 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         if base is not None and self._last_offset >= 0:
             self._step(segment, base)
-        self._was_damaged = False
+        self._was_damaged = self._overlaps = False
 
     def _step(self, segment: "Segment", base: int) -> None:
         """From the segment before to this one."""
         if base <= self._last_offset:
-            text = f"the segment before it reaches offset {self._last_offset}"
-            self.report.add("segments-overlap", segment.path, text, offset=base)
+            if not self._overlaps:
+                text = f"the segment before it reaches offset {self._last_offset}"
+                self.report.add("segments-overlap", segment.path, text, offset=base)
+            self._last_offset = base - 1  # what comes then is held against this segment
         elif base > self._last_offset + 1:
-            code = "gap-truncated" if self._was_damaged else None
-            self._gaps.append(_Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
+            code = TRUNCATED if self._was_damaged else None
+            self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         count = chain.follow(headers.rows, headers.count, self._state, self._events)
@@ -109,15 +95,30 @@ class BatchRule(Rule):
             self._event(segment, headers, *self._events[at : at + chain.EVENT_WIDTH].tolist())
         last = (headers.count - 1) * BATCH_WIDTH
         segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
-        if self._state[chain.HOLED]:
+        if segment.base_behind is not None and self._state[chain.LAST_OFFSET] >= segment.base_behind:
+            self._overlap(segment, headers, segment.base_behind)
+        if self._state[chain.HOLED] and segment.file.kind == ".log":
             self.partition.holds_gaps = True
+
+    def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
+        """Tells of the first batch that reaches into the segment behind, which begins at ``base``."""
+        if self._overlaps:
+            return
+        self._overlaps = True
+        for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
+            offset = headers.rows[at + BATCH_LAST_OFFSET]
+            if headers.rows[at + BATCH_STATE] & 1 and offset >= base:
+                text = f"it reaches offset {offset}, the next segment begins at {base}"
+                place = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
+                self._found.append(_Found(*place, "segments-overlap", offset, text))
+                return
 
     def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
         self._shown[kind] += 1
         rows, at = headers.rows, row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
         if kind == chain.GAP:
-            self._gaps.append(_Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
+            self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
             return
         if kind == chain.COUNT and self.partition.level == DEEP:
             return  # opening the batch tells it
@@ -130,8 +131,11 @@ class BatchRule(Rule):
                 code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
         elif kind == chain.NOT_RISING:
             text = f"offset {b} follows {a}"
+            self._gaps.fill(max(b, 0), rows[at + BATCH_LAST_OFFSET])
         elif kind == chain.WRONG_OFFSET:
             text = f"its base offset is {b}, between its neighbours it should be {a}"
+            if c:
+                text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
         elif kind == chain.OUTSIDE:
             text, offset = f"offset {a} does not fit in a segment that begins at {segment.base_offset}", a
         elif kind == chain.ATTRIBUTES:
@@ -153,7 +157,7 @@ class BatchRule(Rule):
     def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
         """What a gap is if the log is compacted, or gap-truncated whatever it is."""
         if is_after_damage:
-            return "gap-truncated"
+            return TRUNCATED
         rows, at = headers.rows, row * BATCH_WIDTH
         if rows[at + BATCH_MARKER] == ABORT:
             return "gap-aborted"
@@ -177,6 +181,8 @@ class BatchRule(Rule):
         self._found.append(_Found(damage.position, damage.length, damage.code, None, text, self._valid))
 
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+        if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
+            return  # where the count is wrong, the records cannot come out even
         if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
             self.report.more(problem.code, segment.path, 1)
             return
@@ -194,7 +200,9 @@ class BatchRule(Rule):
             for kind, code in _CODES.items():
                 if not (kind == chain.COUNT and self.partition.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
-            self._uncounted_gaps += counts[chain.GAP] - self._shown[chain.GAP]
+            self._gaps.uncounted += counts[chain.GAP] - self._shown[chain.GAP]
+        if is_scattered(counts[chain.GAP], state[chain.BATCHES]):
+            self._gaps.are_scattered = True
         self._found.clear()
         segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
         segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])
@@ -210,35 +218,8 @@ class BatchRule(Rule):
         self._last_epoch = state[chain.LAST_EPOCH]
         self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
 
-    def _salvaged(self) -> list[tuple[int, int]]:
-        """Ranges of offsets that earlier salvages could not keep."""
-        directory = self.partition.directory
-        if directory is None or not os.path.isdir(folder_of(directory)):
-            return []
-        try:
-            return [gap for change in changes(directory) for gap in change.gaps]
-        except KsegError:
-            return []  # what is wrong with a manifest is told where changes are looked at
-
     def finish(self) -> None:
-        salvaged = self._salvaged() if self._gaps else []
-        thinned: dict[tuple[str, str], list[_Gap]] = defaultdict(list)
-        for gap in self._gaps:
-            code = gap.code
-            if any(first <= gap.first and gap.last <= last for first, last in salvaged):
-                code = "gap-salvaged"
-            elif code != "gap-truncated":
-                code = (code or "gap-compacted") if self.partition.is_compacted else "gap-unexplained"
-            if code in ("gap-truncated", "gap-unexplained"):
-                text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
-                self.report.add(code, gap.file, text, gap.position, offset=gap.first)
-            else:
-                thinned[gap.file, code].append(gap)
-        for (file, code), gaps in thinned.items():
-            text = f"gaps: {len(gaps)}, offsets missing in them: {sum(gap.missing for gap in gaps)}"
-            self.report.add(code, file, text, gaps[0].position, offset=gaps[0].first)
-        if self._uncounted_gaps and not self.partition.is_compacted:
-            self.report.more("gap-unexplained", self.partition.name, self._uncounted_gaps)
+        self._gaps.tell()
         old, newer = self._old_messages
         if old or newer:
             text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"

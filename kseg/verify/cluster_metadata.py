@@ -27,7 +27,20 @@ MAX_BYTES = 256 << 20
 _TOPIC, _CONFIG, _REMOVE_TOPIC = 2, 4, 9
 _KINDS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
 _OF_TOPIC, _OF_BROKER = 2, 4
-_DEFAULTS = {"cleanup.policy": "log.cleanup.policy", "max.message.bytes": "message.max.bytes"}
+_DEFAULTS = {
+    "cleanup.policy": "log.cleanup.policy",
+    "max.message.bytes": "message.max.bytes",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+}
+"""The cluster's setting that holds for topics without their own, where there is one (ServerTopicConfigSynonyms)."""
 
 
 @dataclass(slots=True)
@@ -44,7 +57,7 @@ class TopicSettings:
     def setting(self, topic: str, name: str) -> str | None:
         """What holds for a topic: its own setting, else the cluster's; None where only a broker's own file may tell."""
         own = self.configs.get((_OF_TOPIC, topic), {}).get(name)
-        return own if own is not None else self.configs.get((_OF_BROKER, ""), {}).get(_DEFAULTS[name])
+        return own if own is not None else self.configs.get((_OF_BROKER, ""), {}).get(_DEFAULTS.get(name, ""))
 
     def apply(self, kind: int, fields: dict[str, Any]) -> None:
         """One record of the log."""

@@ -32,7 +32,7 @@ def _own_files(directory: LogDirectory, report: Report) -> None:
     for name, problems in directory.problems.items():
         code = "unreadable-checkpoint" if name in OFFSET_CHECKPOINTS else "bad-meta-properties"
         first = problems[0]
-        text = first.message if len(problems) == 1 else f"{first.message}; {len(problems) - 1} more"
+        text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
         report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
     if directory.is_kraft and META_PROPERTIES not in directory.files:
         text = f"no {META_PROPERTIES}, which a KRaft node does not start without"

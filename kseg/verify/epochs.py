@@ -8,12 +8,11 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel import epochs as kernel
-from kseg.segment.source import open_source
 from kseg.segment.survey import QUICK, Headers
-from kseg.sidefiles.leader_epochs import EpochEntry, read_leader_epochs
+from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs, read_leader_epochs
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.verify.rule import Rule
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 NAME = "leader-epoch-checkpoint"
 
 _ROOM = 256
+_FIRST_BYTES = 4096
+"""Read at first: what reads more at once makes room for all of it before."""
 _MOST_EPOCHS = 100_000
 """Epochs of the log, and entries and problems of the file, that are looked at."""
 
@@ -49,7 +50,7 @@ class EpochRule(Rule):
             self._path = os.path.join(directory or "", NAME)
             self._state = int64s(kernel.STATE_WIDTH)
             self._state[kernel.EPOCH] = self._state[kernel.LAST_OFFSET] = -1
-            self._changes = int64s(_ROOM * kernel.CHANGE_WIDTH)
+            self._changes = partition.buffers.int64s("epoch changes", _ROOM * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
     def begin(self, segment: "Segment") -> None:
@@ -78,11 +79,16 @@ class EpochRule(Rule):
                 self._missing("it is not there")
             return
         try:
-            with open_source(self._path) as source:
-                entries, is_readable = self._read(source.buffer)
-        except PathError as error:
-            self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error}")
+            with open(self._path, "rb", buffering=0) as stream:
+                data = stream.read(_FIRST_BYTES) or b""
+                if len(data) == _FIRST_BYTES:
+                    data += stream.read(MAX_TEXT_BYTES) or b""
+        except OSError as error:
+            self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return
+        entries, is_readable = plain_epochs(data), True
+        if entries is None or len(entries) > _MOST_EPOCHS:
+            entries, is_readable = self._read(data)
         if is_readable and not entries:
             self._missing("it holds no entries")
         elif is_readable:

@@ -59,8 +59,8 @@ class IndexWalk:
             self.error = error
             return True
         self.size, self.used = windows.size, windows.used
-        self.state[kernel.TOTAL] = windows.used
-        if windows.used:
+        self.state[kernel.TOTAL] = self.used
+        if self.used:
             self._move()
         return True
 

@@ -76,7 +76,7 @@ class IndexRule(Rule):
             if suffix in self._found:
                 self._end(segment, suffix, walk)
         if self._paths is None and (self._found or self.partition.is_whole):
-            if ".index" not in self._found:
+            if ".index" not in self._found and (segment.size or not segment.is_last):
                 self._without[".index"].append(segment)
             elif ".timeindex" not in self._found and segment.largest_timestamp >= 0:
                 self._without[".timeindex"].append(segment)
@@ -114,7 +114,7 @@ class IndexRule(Rule):
         self.report.add(code, file, message, position, length, offset, severity)
 
     def finish(self) -> None:
-        if not self.partition.is_bare:
+        if any(self._without.values()) and not self.partition.is_bare:
             self._tell_missing(".index", "index-missing", None)
             # Brokers up to 0.10.0 wrote none, with timestamps (v1) only 0.10.0 itself.
             self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
@@ -140,6 +140,17 @@ class IndexRule(Rule):
                 if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
                     path = os.path.join(self.partition.directory or "", name)
                     self.report.add("orphan-index", path, f"there is no {stem}.log")
+
+
+def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
+    """Events about entries one behind the other, together."""
+    runs: list[list[IndexEvent]] = []
+    for event in events:
+        if runs and event.entry == runs[-1][-1].entry + 1:
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    return runs
 
 
 def _stem(name: str, suffix: str) -> str:
@@ -204,9 +215,15 @@ class _IndexReport:
         severity = None
         if code == "beyond-log" and width == kernel.TIMES and self._rule.is_closed(self._segment):
             severity = WARNING
+        if code == "imprecise" and self._rule.partition.is_compacted:
+            # The cleaner indexes a batch by the last record that it has kept.
+            severity = INFO
         if count <= SHOWN_EACH:
-            for event in events:
-                self._add(code, self._text(event), event.entry * width, width, event.offset, severity)
+            for run in _runs(events):
+                head, text = run[0], self._text(run[0])
+                if len(run) > 1:
+                    text = f"{len(run)} entries; the first: {text}"
+                self._add(code, text, head.entry * width, len(run) * width, head.offset, severity)
             return
         first = events[0].entry
         last = max(self._walk.last_entry(kind) for kind in kinds)
@@ -224,7 +241,8 @@ class _IndexReport:
         if kind == kernel.NO_BATCH:
             return f"no batch begins at position {event.value}, the next one does at {a}"
         if kind == kernel.TOO_LOW:
-            return f"the batch at position {event.value} begins behind offset {event.offset}, at {a}"
+            begin = f", at {a}" if a > event.offset else ""
+            return f"the batch at position {event.value} begins behind offset {event.offset}{begin}"
         if kind == kernel.IMPRECISE:
             return f"no batch ends at offset {event.offset}"
         if kind == kernel.BEYOND:

@@ -18,7 +18,9 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.sidefiles.lines import integer
+from kseg.verify.compaction import shows_cleaning
 from kseg.verify.directory_rules import some
+from kseg.verify.findings import ERROR
 from kseg.verify.rule import Rule
 
 _DIGITS = 20
@@ -111,7 +113,7 @@ class LeftoverRule(Rule):
                 first, last = segment.first_offset, segment.last_offset
                 if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
                     text = f"offsets {first} to {last} are not in the .swap that a start puts in its place"
-                    self.report.add("leftover-holds-data", segment.path, text, offset=first)
+                    self.report.add("leftover-holds-data", segment.path, text, offset=first, severity=ERROR)
         return logs
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
@@ -123,13 +125,14 @@ class LeftoverRule(Rule):
         if file.last < 0 or (held and file.last < held[0][0]):
             return
         end = max((after for _, after in held), default=0)
-        in_hole = not self.partition.is_compacted and not any(
-            base <= file.last and file.first < after for base, after in held
-        )
-        if file.last >= end or in_hole:
+        is_held = any(base <= file.last and file.first < after for base, after in held)
+        is_cleaned = self.partition.is_compacted or (not is_held and shows_cleaning(self.partition))
+        if file.last >= end or not (is_held or is_cleaned):
             first = max(file.first, end) if file.last >= end else file.first
             text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
-            self.report.add("leftover-holds-data", self._path(file.name), text, offset=first)
+            # A recovery or a truncation by the leader leaves .deleted files alike; no broker leaves others so.
+            severity = None if file.name.endswith(".deleted") else ERROR
+            self.report.add("leftover-holds-data", self._path(file.name), text, offset=first, severity=severity)
 
     def _extent(self, name: str) -> _Extent:
         first = last = -1
@@ -142,7 +145,8 @@ class LeftoverRule(Rule):
                             if item.rows[at + BATCH_STATE] & 1:
                                 low = item.rows[at + BATCH_FIRST_OFFSET]
                                 last = item.rows[at + BATCH_LAST_OFFSET]
-                                first = first if first >= 0 else low if low >= 0 else last
+                                # A compressed v0 or v1 message does not tell where it begins.
+                                first = first if first >= 0 else low if low >= 0 else _base(name) or 0
         except KsegError as error:
             self.report.add("unknown-file", self._path(name), str(error))
         return _Extent(name, _base(name) or 0, first, last)

@@ -6,6 +6,7 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
@@ -25,13 +26,15 @@ _answering: dict[tuple[type[Rule], ...], list[list[int]]] = {}
 class Segment:
     """A .log or .kafka file that is being judged. Totals are those of the items seen so far; offsets -1: none yet.
 
-    ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it.
+    ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it. ``base_behind`` is the
+    base offset of the segment that follows, None where none does.
     """
 
     file: SegmentFile
     size: int
     is_last: bool
     source: Source | None = None
+    base_behind: int | None = None
     batches: int = 0
     records: int = 0
     first_offset: int = -1
@@ -95,6 +98,7 @@ class Partition:
     """Whether batches were met that a cleaner has thinned out."""
     own_name: str = ""
     """The name of ``directory`` without what it lies in."""
+    _endings: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -111,10 +115,17 @@ class Partition:
         return self.listed
 
     @property
+    def endings(self) -> frozenset[str]:
+        """What stands behind the first dot of the names in the directory: few, however many files there are."""
+        if self._endings is None:
+            self._endings = frozenset([name.partition(".")[2] for name in self.names])
+        return self._endings
+
+    @property
     def is_bare(self) -> bool:
         """Whether there are segments alone, in no log directory: someone's copy, of which no side file is missing."""
         return not self.broker.is_known and not any(
-            os.path.splitext(name.removesuffix(".deleted"))[1] in SIDE_SUFFIXES for name in self.names
+            "." + ending.removesuffix(".deleted").rpartition(".")[2] in SIDE_SUFFIXES for ending in self.endings
         )
 
     @property
@@ -132,9 +143,9 @@ def judge_segments(
     """Shows the segments to the rules. Raises PathError where one cannot be opened."""
     files = list(files)
     asked = _Asked(rules)
-    for file in files:
+    for file, behind in zip_longest(files, files[1:]):
         with open_source(file.path) as source:
-            segment = Segment(file, source.size, file is files[-1], source)
+            segment = Segment(file, source.size, behind is None, source, behind and behind.base_offset)
             partition.segments.append(segment)
             _judge(partition, segment, source, asked, progress)
             segment.source = None

@@ -13,7 +13,7 @@ from kseg.kernel import producers as kernel
 from kseg.segment.source import open_source
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import FORM_1, FORM_2, MAX_PRODUCERS, ProducerStates
-from kseg.verify.findings import INFO, WARNING
+from kseg.verify.findings import INFO
 from kseg.verify.report import SHOWN_PER_FILE
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ProducerSnapshots:
         self._more = 0
 
     def _listed(self) -> set[int]:
-        if not self._partition.is_whole:
+        if not self._partition.is_whole or "snapshot" not in self._partition.endings:
             return set()
         stems = (name.removesuffix(_SUFFIX) for name in self._partition.names if name.endswith(_SUFFIX))
         return {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
@@ -139,15 +139,14 @@ class ProducerSnapshots:
             self._missing()
 
     def _beyond(self, end: int) -> None:
-        is_damaged = any(segment.is_damaged for segment in self._partition.segments[-1:])
-        if not self._offsets or not self._partition.segments or self._partition.is_live:
+        segments, high_watermark = self._partition.segments, self._partition.broker.high_watermark
+        if not self._offsets or not segments or self._partition.is_live or segments[-1].has_grown():
             return
-        if self._partition.segments[-1].has_grown():
-            return
+        if segments[-1].is_damaged or (high_watermark is not None and high_watermark > end):
+            return  # that the log has lost its end is told already
         for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
             text = f"the log ends at offset {end}, all below {offset} was there once"
-            severity = WARNING if is_damaged else None
-            self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end, severity=severity)
+            self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end)
         self._report.more("producer-snapshot-beyond-end", self._partition.name, len(self._offsets) - SHOWN_PER_FILE)
 
     def _missing(self) -> None:

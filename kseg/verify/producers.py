@@ -56,7 +56,7 @@ class ProducerRule(Rule):
         self._is_on = partition.level != QUICK
         if not self._is_on:
             return
-        self._states = ProducerStates(now_ms=partition.now_ms, limit=SHOWN_PER_FILE)
+        self._states = ProducerStates(now_ms=partition.now_ms, limit=SHOWN_PER_FILE, room=partition.buffers.int64s)
         self._indexes = TransactionIndexes(partition, self._states)
         self._snapshots = ProducerSnapshots(partition, self._states)
         self._aborts: list[Abort] = []
@@ -95,8 +95,9 @@ class ProducerRule(Rule):
         position, size, offset = (headers.rows[at + k] for k in (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET))
         who = f"producer {headers.rows[at + BATCH_PRODUCER_ID]}"
         if kind == kernel.SEQUENCE:
-            # Offsets that are missing in between, too, are those of a cleaner if there was one.
-            text = f"{who}: sequence {b} where {a} is next" + ("; offsets are missing in between" if c else "")
+            if c:
+                return  # offsets are missing in between, which is told of the gap
+            text = f"{who}: sequence {b} where {a} is next"
             if len(self._gaps) < _KEPT_FINDINGS:
                 self._gaps.append(_Gap(segment.path, text, position, size, offset))
             else:
@@ -153,9 +154,10 @@ class ProducerRule(Rule):
             segment = self.partition.segments[max(0, bisect_right(bases, transaction.first_offset) - 1)]
             age = self._age_ms(transaction)
             text = (
-                f"producer {transaction.producer_id} epoch {transaction.producer_epoch}, batches: "
-                f"{transaction.batches}, open for at least {max(age, 0)} ms by the timestamps in the log"
+                f"producer {transaction.producer_id} epoch {transaction.producer_epoch}, batches: {transaction.batches}"
             )
+            if age > 0:
+                text += f", open for at least {age} ms by the timestamps in the log"
             is_hanging = age > TRANSACTION_LIMIT_MS and transaction.is_certain
             if not transaction.is_certain:
                 text += "; its end may lie in what is damaged"

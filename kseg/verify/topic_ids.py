@@ -14,6 +14,16 @@ NAME = "partition.metadata"
 _MAX_BYTES = 1 << 16
 
 
+def topic_id_at(directory: str) -> str | None:
+    """The topic id that a partition directory's file tells; None where there is none, or no file that can be read."""
+    try:
+        with open(os.path.join(directory, NAME), "rb") as stream:
+            found = list(read_partition_metadata(stream.read(_MAX_BYTES)))
+    except OSError:
+        return None
+    return found[-1].topic_id if found and isinstance(found[-1], PartitionMetadata) else None
+
+
 class TopicIdRule(Rule):
     """Reads the file when all segments have been seen; leaves the id in ``partition.topic_id``."""
 

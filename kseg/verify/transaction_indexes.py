@@ -29,13 +29,14 @@ class TransactionIndexes:
         self._partition = partition
         self._report = partition.report
         self._states = states
+        self._are_any = any("txnindex" in ending for ending in partition.endings)
 
     def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
         """Compares the file with the ABORT markers of the segment, which was read to its end."""
+        if self._partition.directory is None or segment.path == "-" or not (aborts or self._are_any):
+            return
         path = segment.beside(".txnindex")
         severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR
-        if self._partition.directory is None or segment.path == "-":
-            return
         if os.path.basename(path) not in self._partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]
             if needed and not self._partition.is_bare:

@@ -45,7 +45,7 @@ RULES: tuple[type[Rule], ...] = (
 )  # fmt: skip
 """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
 
-ALONE_SECONDS, WORTH_SECONDS = 0.1, 0.5
+ALONE_SECONDS, WORTH_SECONDS = 0.1, 1.0
 """So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
 than they bring for less."""
 
@@ -74,13 +74,18 @@ def judge_partition(
 ) -> Partition:
     """A partition directory. Raises PathError where it cannot be read."""
     names = frozenset(file_names(directory))
-    own_name = os.path.basename(os.path.abspath(directory))
+    own_name = _own_name(directory)
     files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
     place = parse_partition_name(own_name) or (None, None)
     partition = _partition(directory, place, True, settings, report, broker, buffers, names)
     partition.own_name = own_name
     judge_segments(partition, files, [rule(partition) for rule in RULES], progress)
     return partition
+
+
+def _own_name(directory: str) -> str:
+    name = os.path.basename(directory)
+    return os.path.basename(os.path.abspath(directory)) if name in ("", ".", "..") else name
 
 
 def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
@@ -119,10 +124,13 @@ def _partition(
     )  # fmt: skip
 
 
-def judge_path(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+def judge_path(
+    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None
+) -> None:
     """What a PATH of the command line stands for. Raises PathError where there is nothing of Kafka's.
 
-    Of a log directory with partitions that cannot be read the others are judged; ``report.failures`` tells.
+    Of a log directory with partitions that cannot be read the others are judged; ``report.failures`` tells. Partitions
+    are judged by ``together`` where that is given, else by this process and others.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
@@ -133,15 +141,19 @@ def judge_path(path: str, settings: Settings, report: Report, progress: Progress
     if not holds_segments(path):
         partitions, directory = list_partitions(path), read_log_directory(path)
         if partitions or directory is not None:
-            judge_log_directory(directory, partitions, settings, report, progress)
+            judge_log_directory(directory, partitions, settings, report, progress, together)
             return
         if parse_partition_name(name) is None:
             if not judge_side_files(path, settings, report, progress):
                 raise PathError(f"{path}: neither a partition nor a log directory (nothing of Kafka's in it)")
             return
-    around = directory_around(path)
-    broker = _state(around, name)
-    judge_partition(path, settings, report, broker, progress)
+    task = Task(path, _state(directory_around(path), name))
+    if together is None:
+        judge_partition(path, settings, report, task.broker, progress)
+        return
+    for outcome in together([task], settings, report, progress):
+        if outcome.failure is not None:
+            raise PathError(outcome.failure)
 
 
 class Task(NamedTuple):
@@ -161,6 +173,10 @@ class Outcome(NamedTuple):
     totals: Totals
     topic_id: str | None
     failure: str | None
+
+
+Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
+"""Judges partitions somewhere else: outcomes in the order of the tasks, each when the report has all of it."""
 
 
 def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
@@ -188,16 +204,28 @@ def _state(directory: LogDirectory | None, name: str) -> BrokerState:
     return state_by_name(place[0] if place else None)
 
 
+def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
+    """The partitions of a log directory with what it knows of them."""
+    return [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+
+
 def judge_log_directory(
-    directory: LogDirectory | None, partitions: list[str], settings: Settings, report: Report, progress: Progress
+    directory: LogDirectory | None,
+    partitions: list[str],
+    settings: Settings,
+    report: Report,
+    progress: Progress,
+    together: Together | None = None,
 ) -> None:
     """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
     if directory is not None:
         judge_directory(directory, report)
-    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+    tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
+    if together is not None:
+        outcomes, began = together(tasks, settings, report, progress), math.inf
     for done in range(len(tasks)):
         left = len(tasks) - done
         if settings.jobs > 1 and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
@@ -212,6 +240,13 @@ def judge_log_directory(
         if outcome.topic_id is not None and not is_moved(name):
             topic_ids[name] = outcome.topic_id
     if directory is not None:
-        judge_topic_ids(directory, topic_ids, report)
-        if REMOTE_INDEX_CACHE in directory.directories:
-            judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)
+        judge_whole(directory, topic_ids, settings, report, progress)
+
+
+def judge_whole(
+    directory: LogDirectory, topic_ids: dict[str, str], settings: Settings, report: Report, progress: Progress
+) -> None:
+    """What can be told of a log directory when its partitions are known: ``topic_ids`` by their names."""
+    judge_topic_ids(directory, topic_ids, report)
+    if REMOTE_INDEX_CACHE in directory.directories:
+        judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)

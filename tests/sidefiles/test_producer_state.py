@@ -284,13 +284,16 @@ def test_damage_makes_open_transactions_uncertain() -> None:
     assert not states.is_complete
 
 
+EVENTS, ABORTS = int64s(8 * kernel.EVENT_WIDTH), int64s(8 * kernel.ABORT_WIDTH)
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        lambda s: kernel.replay(int64s(15), 0, 1, s._entries, s._slots, s.state, s._events, s._aborts),
-        lambda s: kernel.replay(int64s(16), -1, 1, s._entries, s._slots, s.state, s._events, s._aborts),
-        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(16), s.state, s._events, s._aborts),
-        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(33), s.state, s._events, s._aborts),
+        lambda s: kernel.replay(int64s(15), 0, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), -1, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(16), s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(33), s.state, EVENTS, ABORTS),
     ],
 )
 def test_buffers_that_are_too_short_are_refused(call: Any) -> None:

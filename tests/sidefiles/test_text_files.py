@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from real_files import TEXT
 
 from kseg.errors import PathError
@@ -11,7 +13,7 @@ from kseg.sidefiles.clean_shutdown import CleanShutdown, read_clean_shutdown
 from kseg.sidefiles.identifiers import is_uuid
 from kseg.sidefiles.java_properties import properties
 from kseg.sidefiles.kinds import list_side_files, side_file
-from kseg.sidefiles.leader_epochs import EpochEntry, read_leader_epochs
+from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import integer, lines
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
@@ -61,9 +63,21 @@ def test_leader_epochs_must_rise() -> None:
     assert codes(list(read_leader_epochs(b"0\n1\n-1 0\n"))) == ["bad-value"]
 
 
+@given(
+    st.binary(max_size=80)
+    | st.text("0123 \n-ax").map(str.encode)
+    | st.lists(st.integers(0, 9)).map(lambda offsets: build_leader_epochs(map(EpochEntry, range(9), offsets)))
+)
+def test_what_reads_plainly_reads_so_in_every_way(data: bytes) -> None:
+    plain = plain_epochs(data)
+    items = list(read_leader_epochs(data))
+    assert plain is None or plain == items
+
+
 def test_the_epochs_of_an_unclean_election_are_read() -> None:
     data = (TEXT / "1.1.1" / "ep-0" / "leader-epoch-checkpoint").read_bytes()
     items = list(read_leader_epochs(data))
+    assert plain_epochs(data) == items
     assert len(items) == 5
     assert problems_of(items) == []
 

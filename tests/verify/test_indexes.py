@@ -87,12 +87,18 @@ def test_offsets_of_appends_and_of_nothing(tmp_path: Path) -> None:
     assert found_for((last[2], 2 * size), (last[7], 7 * size)) == []
     assert found_for((last[1] + 1, 2 * size), (last[6] + 1, 7 * size)) == []
     assert found_for((last[5], 2 * size), (last[11], 7 * size)) == []
-    assert found_for((last[2] - 1, 2 * size)) == [("index-imprecise", INFO, 0)]
-    assert found_for((last[5] - 1, 2 * size)) == [("index-imprecise", INFO, 0)]
-    assert found_for((last[8], 2 * size), (last[9], 7 * size)) == [("index-imprecise", INFO, 0)]
+    assert found_for((last[2] - 1, 2 * size)) == [("index-imprecise", WARNING, 0)]
+    assert found_for((last[5] - 1, 2 * size)) == [("index-imprecise", WARNING, 0)]
+    assert found_for((last[8], 2 * size), (last[9], 7 * size)) == [("index-imprecise", WARNING, 0)]
     assert found_for((last[1], 2 * size)) == [("index-misleads", ERROR, 0)]
     assert found_for((last[2], 2 * size), (last[11] + 1, 7 * size)) == [("index-beyond-log", ERROR, 8)]
     assert found_for((last[2], 2 * size), (last[11] + 1, 12 * size)) == [("index-beyond-log", ERROR, 8)]
+    # Entries one behind the other are one finding.
+    found_for((last[2] - 1, 2 * size), (last[5] - 1, 5 * size), (last[7], 7 * size), (last[9] - 1, 9 * size))
+    imprecise = [(f.position, f.length) for f in findings(partition) if f.code == "index-imprecise"]
+    assert imprecise == [(0, 16), (24, 8)]
+    cleaned = findings(partition, broker=BrokerState(is_compacted=True))
+    assert {f.severity for f in cleaned if f.code == "index-imprecise"} == {INFO}
     assert found_for((last[2], 2 * size + 5)) == [("index-misleads", ERROR, 0)]
     assert found_for((last[2], 2 * size), (last[1], 3 * size), (last[4], 4 * size)) == [("index-unsorted", ERROR, 8)]
     # One entry far too high: the two behind it go on from the one before.

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cases import message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_directories import REAL, TESTDATA, check, checkpoint, copied
@@ -51,14 +52,14 @@ def test_the_copy_of_a_segment_beyond_the_end_is_no_loss(tmp_path: Path) -> None
     assert check(folder).codes == ["leftover-deleted"]
 
 
-@pytest.mark.parametrize("leftover", [".deleted", ".cleaned"])
-def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str) -> None:
+@pytest.mark.parametrize(("leftover", "severity"), [(".deleted", "warning"), (".cleaned", "error")])
+def test_a_segment_that_recovery_has_cut_off(tmp_path: Path, leftover: str, severity: str) -> None:
     """A recovery that meets damage marks all later segments as deleted: for a minute they are still there."""
     folder = partition(tmp_path)
     mark(folder, 116, leftover)
     found = check(folder)
     lost = found.one("leftover-holds-data")
-    assert (lost.severity, lost.offset, lost.file) == ("error", 116, str(file(folder, 116, ".log" + leftover)))
+    assert (lost.severity, lost.offset, lost.file) == (severity, 116, str(file(folder, 116, ".log" + leftover)))
     assert "offsets 116 to 149" in lost.message
     assert found.one(f"leftover-{leftover[1:]}").severity == "info"
 
@@ -69,6 +70,16 @@ def test_a_segment_that_is_missing_between_others(tmp_path: Path) -> None:
     assert check(folder).one("leftover-holds-data").offset == 46
     (tmp_path / "logs" / "cleaner-offset-checkpoint").write_text(checkpoint("dplain 0 76"))
     assert "leftover-holds-data" not in check(folder).codes, "a cleaner leaves such holes"
+
+
+def test_a_segment_that_a_cleaner_has_replaced(tmp_path: Path) -> None:
+    """In a copy without its log directory, whose first segment was emptied: the older form of it is no loss."""
+    place = TESTDATA / "kafka-0.10.2.2" / "codecs" / "compact-lz4-0"
+    folder = Path(shutil.copytree(place, tmp_path / place.name))
+    file(folder, 952, ".log.deleted").write_bytes(b"".join(message(offset, b"old") for offset in range(1165, 1280)))
+    assert check(folder).serious == []
+    file(folder, 2500, ".log.deleted").write_bytes(message(2500, b"newer than all"))
+    assert check(folder).serious == ["leftover-holds-data"]
 
 
 def test_a_partition_that_is_being_deleted_may_lose_its_data(tmp_path: Path) -> None:

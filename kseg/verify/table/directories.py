@@ -157,9 +157,10 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         RECOVER,
     ),
     "leftover-holds-data": Kind(
-        ERROR,
+        WARNING,
         "A file that a broker's start removes holds records that are nowhere else in the partition.",
-        "They are lost with the next start. Copy the file away first.",
+        "They are lost with the next start: copy the file away first. A recovery, or a truncation to what the leader "
+        "has, leaves such .deleted files on purpose; of a .cleaned or .swap file it is an error.",
         SALVAGE,
     ),
     # What the log cleaner meets

@@ -55,9 +55,9 @@ INDEX_KINDS: dict[str, Kind] = {
         REINDEX,
     ),
     "index-imprecise": Kind(
-        INFO,
+        WARNING,
         "The offset of an entry of an offset index is that of no batch's end, nor of the beginning of its batch.",
-        "It leads nobody astray; no known writer leaves such an entry.",
+        "It leads nobody astray. Only the cleaner may leave such an entry: of a compacted log it is an info.",
         REINDEX,
     ),
     "index-sparse": Kind(

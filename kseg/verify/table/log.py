@@ -117,7 +117,8 @@ LOG_KINDS: dict[str, Kind] = {
     "gap-unexplained": Kind(
         ERROR,
         "Offsets are missing, and nothing tells why.",
-        "Records are lost here, unless the log was compacted once. A broker does not notice gaps.",
+        "Records are lost here; a broker does not notice gaps. It is a warning where nothing tells whether the log was "
+        "compacted once, in a copy without its log directory; of a compacted log level deep alone finds it.",
         "kseg recover --from-replica DIR",
     ),
     "gap-truncated": Kind(

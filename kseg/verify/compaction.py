@@ -1,0 +1,115 @@
+"""Whether the log cleaner may have made the gaps of a log, by what it left.
+
+Kafka's cleaner begins at the log's start each time and keeps the last record of each key. Below the last gap that it
+has made each record has a key then, and no two have the same one: of a replica, too, that was copied from a cleaned
+log. Sources: Cleaner and LogToClean of Kafka 4.3.1.
+"""
+
+import os
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kseg.errors import KsegError
+from kseg.formats.rows import UndecodableError
+from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+if TYPE_CHECKING:
+    from kseg.verify.partition import Partition, Segment
+
+MANY_GAPS, BATCHES_A_GAP = 8, 4
+"""So many gaps in one segment, one to so many batches at least, look like a cleaner's work and not like damage."""
+RECORDS_LOOKED_AT = 100_000
+
+
+class Maker(Enum):
+    """Who has made the gaps: the cleaner, by what it left; not the cleaner; or nobody can tell."""
+
+    CLEANER = "cleaner"
+    DAMAGE = "damage"
+    UNKNOWN = "unknown"
+
+
+def maker_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> Maker:
+    """``before`` is the offset at which the last gap begins; ``are_scattered`` as `is_scattered` has it."""
+    if cleaner_reach(partition, before) < before:
+        return Maker.DAMAGE
+    if are_scattered or shows_cleaning(partition):
+        return Maker.CLEANER
+    # A broker that has cleaned a log, or that knows its topic's settings, would tell.
+    return Maker.DAMAGE if partition.broker.is_known else Maker.UNKNOWN
+
+
+def shows_cleaning(partition: "Partition") -> bool:
+    """Whether there are segments that only a cleaner leaves: beside their older form, or empty."""
+    return _was_replaced(partition) or any(map(_was_emptied, _closed(partition)))
+
+
+def is_scattered(gaps: int, batches: int) -> bool:
+    """Whether a segment with so many of both looks thinned out."""
+    return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
+
+
+def _closed(partition: "Partition") -> "list[Segment]":
+    return [segment for segment in partition.segments if not segment.is_last]
+
+
+def _was_replaced(partition: "Partition") -> bool:
+    """Whether a segment lies beside an older one of the same base offset that was marked as deleted."""
+    return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
+
+
+def _was_emptied(segment: "Segment") -> bool:
+    """Whether a closed segment has nothing left, in its indexes either: a broker rolls no empty one.
+
+    Where the .log alone has lost its bytes, its time index still tells of them.
+    """
+    if segment.size:
+        return False
+    try:
+        return not any(os.stat(segment.beside(suffix)).st_size for suffix in (".index", ".timeindex"))
+    except OSError:
+        return False
+
+
+def cleaner_reach(partition: "Partition", before: int) -> int:
+    """An offset behind which no cleaner has taken anything, as far as records up to offset ``before`` tell; else that.
+
+    It is that of the first record without a key, or with the key of one before it.
+    """
+    seen: set[int] = set()
+    for offset, key in _keys(partition, before):
+        if key is None or (number := hash(key)) in seen:
+            return offset
+        seen.add(number)
+        if len(seen) >= RECORDS_LOOKED_AT:
+            break
+    return before
+
+
+def _keys(partition: "Partition", before: int) -> Iterator[tuple[int, bytes | None]]:
+    """Offsets and keys, None for no key, of intact records that lie in their order, up to the first at an offset."""
+    scratch, last = partition.buffers.scratch, -1
+    for segment in partition.segments:
+        if segment.path == "-" or segment.file.kind != ".log" or (segment.base_offset or 0) >= before:
+            continue
+        try:
+            with open_source(segment.path) as source:
+                for batch in SegmentReader(source, scratch=scratch):
+                    if isinstance(batch, Damage) or not batch.is_valid or batch.is_control:
+                        continue
+                    for rows in batch.rows():
+                        for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+                            offset = rows.rows[at + ROW_OFFSET]
+                            if offset >= before:
+                                return
+                            if offset <= last:
+                                continue
+                            start, size = rows.rows[at + ROW_KEY], rows.rows[at + ROW_KEY_SIZE]
+                            yield offset, None if size < 0 else bytes(rows.payload[start : start + size])
+                            last = offset
+        except (KsegError, UndecodableError):
+            continue  # whatever is wrong with the file was told when it was judged

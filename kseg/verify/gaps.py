@@ -1,0 +1,117 @@
+"""Offsets that are missing in a partition: which were lost, and which a salvage or the log cleaner has taken."""
+
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.errors import KsegError
+from kseg.segment.survey import DEEP
+from kseg.verify.compaction import Maker, cleaner_reach, maker_of_gaps
+from kseg.verify.findings import WARNING
+
+if TYPE_CHECKING:
+    from kseg.verify.partition import Partition
+
+TRUNCATED, UNEXPLAINED, SALVAGED, COMPACTED = "gap-truncated", "gap-unexplained", "gap-salvaged", "gap-compacted"
+
+
+class Gap(NamedTuple):
+    """Offsets ``first`` to ``last`` that are missing before the batch at ``position``; ``code`` if it has a reason."""
+
+    file: str
+    position: int
+    first: int
+    last: int
+    code: str | None
+
+    @property
+    def missing(self) -> int:
+        return self.last - self.first + 1
+
+
+class Gaps:
+    """Kept until all of a partition was seen, as only that tells what they are.
+
+    ``uncounted``: further ones of which nothing is known but their number. ``are_scattered``: so many of them lie in
+    one segment that it looks thinned out.
+    """
+
+    def __init__(self, partition: "Partition") -> None:
+        self._partition = partition
+        self._report = partition.report
+        self._found: list[Gap] = []
+        self._elsewhere: list[tuple[int, int]] = []
+        self.uncounted = 0
+        self.are_scattered = False
+
+    def add(self, gap: Gap) -> None:
+        self._found.append(gap)
+
+    def fill(self, first: int, last: int) -> None:
+        """The records of these offsets were met, where they do not belong."""
+        self._elsewhere.append((first, last))
+
+    def tell(self) -> None:
+        """Reports all of them, those with a good reason together for each segment."""
+        self._found = [gap for gap in self._found if not _is_among(self._elsewhere, gap)]
+        if not self._found:
+            return
+        report, salvaged = self._report, self._salvaged()
+        open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and not _is_among(salvaged, gap)]
+        maker = self._maker(open_gaps)
+        reach = self._cleaner_reach(open_gaps)
+        thinned: dict[tuple[str, str], list[Gap]] = defaultdict(list)
+        for gap in self._found:
+            code, severity = gap.code, None
+            if _is_among(salvaged, gap):
+                code = SALVAGED
+            elif code != TRUNCATED:
+                code = (code or COMPACTED) if maker is Maker.CLEANER and gap.first <= reach else UNEXPLAINED
+            if code not in (TRUNCATED, UNEXPLAINED):
+                thinned[gap.file, code].append(gap)
+                continue
+            text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
+            if code == UNEXPLAINED and maker is Maker.CLEANER:
+                text = f"{text}; no cleaner was here, as offset {reach} has a key that came before, or none"
+            elif code == UNEXPLAINED and maker is Maker.UNKNOWN and not self._is_active(gap):
+                severity, text = WARNING, f"{text}, lost or cleaned away: nothing here tells which"
+            report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity)
+        for (file, code), gaps in thinned.items():
+            text = f"gaps: {len(gaps)}, offsets missing in them: {sum(gap.missing for gap in gaps)}"
+            report.add(code, file, text, gaps[0].position, offset=gaps[0].first)
+        if self.uncounted and maker is not Maker.CLEANER:
+            report.more(UNEXPLAINED, self._partition.name, self.uncounted)
+
+    def _maker(self, gaps: list[Gap]) -> Maker:
+        partition = self._partition
+        if partition.is_compacted or not gaps:
+            return Maker.CLEANER
+        maker = maker_of_gaps(partition, max(gap.first for gap in gaps), self.are_scattered)
+        partition.holds_gaps = maker is Maker.CLEANER
+        return maker
+
+    def _cleaner_reach(self, gaps: list[Gap]) -> int:
+        """Behind which offset a compacted log has no gaps of a cleaner's. Keys tell, read only where records are."""
+        before = max((gap.first for gap in gaps), default=0)
+        is_asked = self._partition.level == DEEP and self._partition.is_compacted
+        return cleaner_reach(self._partition, before) if is_asked else before
+
+    def _is_active(self, gap: Gap) -> bool:
+        """Whether it lies in the segment that a broker would append to, which the cleaner never touches."""
+        return self._partition.is_whole and gap.first >= (self._partition.segments[-1].base_offset or 0)
+
+    def _salvaged(self) -> list[tuple[int, int]]:
+        """Ranges of offsets that earlier salvages could not keep."""
+        from kseg.changes.quarantine import changes, folder_of  # few partitions have gaps
+
+        directory = self._partition.directory
+        if directory is None or not os.path.isdir(folder_of(directory)):
+            return []
+        try:
+            return [gap for change in changes(directory) for gap in change.gaps]
+        except KsegError:
+            return []  # what is wrong with a manifest is told where changes are looked at
+
+
+def _is_among(ranges: list[tuple[int, int]], gap: Gap) -> bool:
+    return any(first <= gap.first and gap.last <= last for first, last in ranges)

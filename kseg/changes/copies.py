@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kseg.changes.apply import check_free
 from kseg.changes.disk import Disk, open_to_read
 from kseg.changes.journal import replace_file
-from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Piece, Plan, Range, Seen, seen
+from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Pieces, Plan, Range, Seen, seen
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
 _NOT_COPIED = (".lock", ".kafka_cleanshutdown")
@@ -15,12 +15,14 @@ _NOT_COPIED = (".lock", ".kafka_cleanshutdown")
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """``origin``: the file whose first ``size`` bytes these are; "" for new content of ``pieces``."""
+    """``origin``: the file whose first ``size`` bytes these are; "" for new content: of ``pieces``, or of the file at
+    the path ``source``."""
 
     origin: str
     size: int
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = ()
     model: str = ""
+    source: str = ""
 
 
 def write_copy(plan: Plan, output: str, disk: Disk | None = None) -> str:
@@ -115,7 +117,7 @@ def _files_after(plan: Plan, found: dict[str, Seen]) -> dict[str, _File]:
         elif step.action == TRUNCATE:
             files[step.file] = _File(files[step.file].origin, step.size)
         else:
-            files[step.file] = _File("", step.size, step.pieces, step.origin)
+            files[step.file] = _File("", step.size, step.pieces, step.origin, step.source)
     return files
 
 
@@ -126,12 +128,15 @@ def _may_link(files: dict[str, _File], file: _File) -> bool:
 
 
 def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk) -> None:
+    if file.source:
+        disk.link_or_copy(file.source, target)
+        return
     origin = os.path.join(directory, file.origin)
     whole = bool(file.origin) and os.stat(origin).st_size == file.size
     if whole:
         _copy(origin, target, may_link, disk)
         return
-    pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
+    pieces: Pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
     descriptor = disk.create(target)
     try:
         for piece in pieces:

@@ -1,7 +1,7 @@
 """One command's change of a log directory: its partitions, each all or nothing, and the root's own files.
 
 1. The journal appears: what the command found of the root's files.
-2. Files that a broker must not find any more go (the marker of a clean stop).
+2. Files that a broker must not find any more go: the marker of a clean stop, where a .log changes.
 3. Partitions are changed, one by one.
 4. The root's other files (checkpoints) get their new contents, and the journal says done.
 
@@ -52,8 +52,10 @@ class LogDirectoryChange:
         names: Iterable[str] = (),
         keeping: Keeping | None = None,
         disk: Disk | None = None,
+        keeps_marker: bool = False,
     ) -> None:
-        """``names``: files of the root that matter to the command, besides the marker.
+        """``names``: files of the root that matter to the command, besides the marker. ``keeps_marker``: no .log
+        changes, and whatever a kill leaves, each file is one that a broker may find after a clean stop.
 
         Writes nothing. Raises KsegError. Before anything is changed the caller takes the lock and calls
         `settle_log_directory`.
@@ -62,6 +64,7 @@ class LogDirectoryChange:
         self.command = command
         self.told: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
+        self._keeps_marker = keeps_marker
         self._stale: Journal | None = None
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
@@ -166,7 +169,8 @@ class LogDirectoryChange:
         return journal
 
     def _remove_first(self, journal: Journal) -> None:
-        remove_marker(self.directory, self._disk)
+        if not self._keeps_marker:
+            remove_marker(self.directory, self._disk)
         journal.append({"begunNs": os.stat(self.directory).st_mtime_ns}, self._disk)
 
     def _resumed(self) -> Journal | None:
@@ -179,7 +183,7 @@ class LogDirectoryChange:
             raise KsegError(
                 f"{self.directory}: {journal.command!r} was interrupted here: repeat it, or kseg undo {self.directory}"
             )
-        if changed := _changed_since(journal):
+        if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
             self.told.append(
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
@@ -190,12 +194,12 @@ class LogDirectoryChange:
         return journal
 
 
-def _changed_since(journal: Journal) -> str:
+def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     """What shows that somebody else was at work since the journal was written; "" for nothing."""
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == MARKER:
-            if now is not None and (now != known or journal.begun_ns is not None):
+            if now is not None and (now != known or (journal.begun_ns is not None and not keeps_marker)):
                 return name
         elif not _is_one_of(now, known, journal.planned.get(name)):
             return name
@@ -286,7 +290,7 @@ def settle_log_directory(directory: str, disk: Disk | None = None) -> list[str]:
     try:
         remove_temporary_files(directory, disk)
         for path in changed_partitions(directory):
-            if quarantine.pending(path):
+            if any(change.changes_a_log for change in quarantine.pending(path)):
                 remove_marker(directory, disk)
             told += settle(path, disk)
         for journal in journals(directory):

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from kseg.changes import quarantine
+from kseg.changes.checkpoint_merge import taken_back
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -21,6 +22,7 @@ from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, plan_undo, undo
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def plan_log_directory_undo(journal: Journal) -> LogDirectoryUndo:
         now = read_root_file(journal.directory, name)
         if now is None and known is None:
             continue
-        (restored if _is_as_left(journal, name, now) else let_be).append(name)
+        is_back = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
+        (restored if is_back else let_be).append(name)
     return LogDirectoryUndo(journal, back, restored, let_be, [p for p in journal.partitions if p not in there])
 
 
@@ -69,6 +72,31 @@ def _is_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
         return False
     known, planned = journal.known[name], journal.planned.get(name)
     return now == known or (now is None and known is not None) or (now is not None and now.content == planned)
+
+
+def restored_content(journal: Journal, name: str) -> bytes | None:
+    """What a file of the root that is put back holds then; None where it goes. Raises KsegError."""
+    known, now = journal.known[name], read_root_file(journal.directory, name)
+    merged = _merged(journal, name, now)
+    return merged if merged is not None else known.content if known else None
+
+
+def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
+    """A checkpoint in which others have changed entries since, with those of this change put back; None for others."""
+    known, left = journal.known[name], journal.left.get(name)
+    if name not in OFFSET_CHECKPOINTS or now is None or left is None or now == left:
+        return None
+    return taken_back(now.content, known.content if known else b"", left.content)
+
+
+def sole_change(directory: str, group: str) -> Journal | None:
+    """The change of the log directory around a partition that ``group`` names, if it changed no other partition."""
+    root, name = os.path.split(os.path.abspath(directory))
+    for journal in journals(root):
+        if group and journal.group == group:
+            done = {*journal.partitions, *(os.path.basename(path) for path in partitions_of(root, group))}
+            return journal if done == {name} else None
+    return None
 
 
 def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
@@ -95,10 +123,14 @@ def go_on(journal: Journal, disk: Disk) -> None:
                 undo(change, disk)
     for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker is the last
         path, known = os.path.join(journal.directory, name), journal.known[name]
-        if known is None:
-            if os.path.lexists(path):
+        now = read_root_file(journal.directory, name)
+        if (merged := _merged(journal, name, now)) is not None:
+            if now is None or now.content != merged:
+                replace_file(path, merged, disk)
+        elif known is None:
+            if now is not None:
                 disk.unlink(path)
-        elif read_root_file(journal.directory, name) != known:
+        elif now != known:
             replace_file(path, known.content, disk, known)
     disk.sync_directory(journal.directory)
     journal.remove(disk)

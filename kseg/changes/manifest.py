@@ -59,6 +59,11 @@ class Change:
         return step.before.inode if step.before else None
 
     @property
+    def changes_a_log(self) -> bool:
+        """Whether a broker that trusted an earlier clean stop might be misled: by a segment, not by its indexes."""
+        return any(name.endswith((".log", ".kafka")) for step in self.steps for name in (step.file, step.target))
+
+    @property
     def is_kept_inside(self) -> bool:
         return bool(self.kept) and os.path.dirname(self.kept) == self.folder
 

@@ -5,7 +5,7 @@ Nothing here touches a file but `seen`. `kseg.changes.apply` carries plans out.
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -43,6 +43,28 @@ def piece_size(piece: Piece) -> int:
     return piece.length if isinstance(piece, Range) else len(piece)
 
 
+class Content:
+    """Pieces that are made anew for each who goes through them, ``size`` bytes in all: too many to be kept."""
+
+    def __init__(self, pieces: Callable[[], Iterator[Piece]], size: int) -> None:
+        self._pieces = pieces
+        self.size = size
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self._pieces()
+
+
+Pieces = tuple[Piece, ...] | Content
+
+
+def gathered(pieces: Iterable[Piece]) -> tuple[Pieces, int]:
+    """Pieces as a step holds them, none of them empty, and their bytes."""
+    if isinstance(pieces, Content):
+        return pieces, pieces.size
+    content = tuple(piece for piece in pieces if piece_size(piece))
+    return content, sum(map(piece_size, content))
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """Bytes of a step's file that go, and what they were: offsets are Kafka's, None where they are not known."""
@@ -73,7 +95,7 @@ class Step:
     before: Seen | None
     size: int = 0
     target: str = ""
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = ()
     removed: tuple[Removed, ...] = ()
     origin: str = ""
     made_by: int | None = None
@@ -103,6 +125,15 @@ class Step:
         return self.action in (TRUNCATE, REPLACE, DELETE) or (self.action == RENAME and self.keeps)
 
 
+class Taken(NamedTuple):
+    """Offsets that come from a file elsewhere, by its path; or that were left there, and ``why``."""
+
+    first_offset: int
+    last_offset: int
+    file: str
+    why: str = ""
+
+
 class Occupant(NamedTuple):
     """What lies under a name in the middle of a plan."""
 
@@ -117,12 +148,14 @@ class Plan:
 
     So that it can be completed and taken back from any point, a file is renamed at most once and either cut or kept
     whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
-    ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last.
+    ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
+    that another replica has and this partition lacks.
     """
 
     directory: str
     steps: list[Step] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    taken: list[Taken] = field(default_factory=list)
     _names: dict[str, Occupant | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
@@ -142,8 +175,8 @@ class Plan:
 
         ``source``: path of a file that is the content, instead of pieces.
         """
-        found, content = self.occupant(file), tuple(pieces)
-        size = sum(map(piece_size, content))
+        found = self.occupant(file)
+        content, size = gathered(pieces)
         if source:
             size = os.stat(source).st_size
         action = CREATE if found is None else REPLACE
@@ -151,6 +184,10 @@ class Plan:
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
         self._add(Step(action, file, reason, before, size, "", content, tuple(removed), source=source), found)
         self._names[file] = Occupant(Seen(0, size, 0), made_by=len(self.steps) - 1)
+
+    def outline(self, file: str, size: int, reason: str) -> None:
+        """Tells of new content that is not made yet: such a plan is to be shown, and cannot be carried out."""
+        self.write(file, (Range(file, 0, size),), reason)
 
     def delete(self, file: str, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Takes a file away."""

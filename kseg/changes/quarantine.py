@@ -10,13 +10,15 @@ forward), ``done``, ``abandoned`` (someone else changed the files in the middle)
 """
 
 import errno
-import hashlib
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from kseg.changes.disk import Disk
-from kseg.changes.manifest import COMMITTED, Change, read_manifest
 from kseg.errors import KsegError
+
+if TYPE_CHECKING:
+    from kseg.changes.manifest import Change  # 10 ms with what it imports, for nothing where nothing was ever changed
 
 FOLDER = ".kseg-quarantine"
 PREPARING, ENDED = ".preparing", ".ended"
@@ -66,13 +68,15 @@ def remains(directory: str) -> list[tuple[int, str]]:
     return [(number, os.path.join(folder, name)) for number, name in _folders(directory) if name != str(number)]
 
 
-def changes(directory: str) -> list[Change]:
+def changes(directory: str) -> "list[Change]":
     """The changes of a partition that were begun, oldest first. Raises KsegError where one cannot be read."""
     return [read_change(directory, number) for number in numbers(directory)]
 
 
-def read_change(directory: str, number: int) -> Change:
+def read_change(directory: str, number: int) -> "Change":
     """Raises KsegError where the manifest is missing or none of ours."""
+    from kseg.changes.manifest import read_manifest
+
     folder = os.path.join(folder_of(directory), str(number))
     change = read_manifest(directory, number, folder)
     if change is None:
@@ -80,13 +84,17 @@ def read_change(directory: str, number: int) -> Change:
     return change
 
 
-def pending(directory: str) -> list[Change]:
+def pending(directory: str) -> "list[Change]":
     """Changes that were begun and not ended, the newest first: an undoing ends the change that it undoes."""
+    from kseg.changes.manifest import COMMITTED
+
     return [change for change in reversed(changes(directory)) if change.state == COMMITTED]
 
 
 def digest(path: str, position: int, length: int) -> str:
     """SHA-256 of a range of a file, in hex; of what is there where the file is shorter."""
+    import hashlib
+
     found = hashlib.sha256()
     with open(path, "rb") as file:
         file.seek(position)
@@ -96,7 +104,7 @@ def digest(path: str, position: int, length: int) -> str:
     return found.hexdigest()
 
 
-def end(change: Change, disk: Disk) -> None:
+def end(change: "Change", disk: Disk) -> None:
     """Removes a change with all that it has kept. Raises OSError; `remains` names what is left then."""
     if change.kept and not change.is_kept_inside:
         remove_kept(change.kept, disk)
@@ -123,6 +131,8 @@ def remove_kept(path: str, disk: Disk) -> None:
 
 def remove_remains(directory: str, disk: Disk) -> int:
     """Removes what `remains` names; how many there were. Raises OSError."""
+    from kseg.changes.manifest import read_manifest
+
     found = remains(directory)
     for number, path in found:
         try:

@@ -4,9 +4,11 @@ from kseg.changes import quarantine
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk
+from kseg.changes.epoch_merge import EPOCH_FILE, with_beginning
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
-from kseg.changes.plan import CREATE, RENAME, TRUNCATE, Plan, Seen, Step, seen
+from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Plan, Seen, Step, seen
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.limits import MAX_ROOT_FILE_BYTES
 
 
 def last_change(directory: str) -> Change:
@@ -52,14 +54,33 @@ def _check_files(change: Change) -> None:
         return
     for name, left in change.after.items():
         now = seen(change.path(name))
-        if not _is_as_left(change, name, left, now):
+        if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
             raise ChangedSinceError(f"{change.path(name)}: has changed since {change.command!r}; nothing was undone")
+
+
+def _is_unchanged(change: Change, name: str) -> bool:
+    return change.state != DONE or _is_as_left(change, name, change.after[name], seen(change.path(name)))
 
 
 def _is_as_left(change: Change, name: str, left: Seen | None, now: Seen | None) -> bool:
     if now is None and any(step.keeps and step.target == name for step in change.steps):
         return True  # a broker has removed what was to be deleted
     return (left and left[1:]) == (now and now[1:])
+
+
+def _epochs_since(change: Change, name: str) -> bytes | None:
+    """The leader epochs as they have to be when the beginning of a log comes back that has gone on since."""
+    k = next((k for k, step in enumerate(change.steps) if step.action == REPLACE and step.file == name), None)
+    if name != EPOCH_FILE or k is None or not change.kept or change.state != DONE:
+        return None
+    contents = []
+    for path in (change.old(k), change.path(name)):
+        try:
+            with open(path, "rb") as file:
+                contents.append(file.read(MAX_ROOT_FILE_BYTES))
+        except FileNotFoundError:
+            return None
+    return with_beginning(*contents)
 
 
 def _check_kept(change: Change) -> None:
@@ -123,6 +144,11 @@ class _Reversal:
             self._put_back(k, step)
 
     def _put_back(self, k: int, step: Step) -> None:
+        change = self._change
+        if step.file in change.after and not _is_unchanged(change, step.file):
+            if (epochs := _epochs_since(change, step.file)) is not None:
+                self.plan.write(step.file, [epochs], "was so before, but for the epochs since")
+                return
         self.plan.write(step.file, (), "was there before", source=self._change.old(k))
         self._restored[len(self.plan.steps) - 1] = self._change.subject(k)
 

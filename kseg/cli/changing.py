@@ -5,9 +5,9 @@ it out, and tells the exit status.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import click
@@ -41,8 +41,12 @@ class Work(Protocol):
     damage_remains: bool
     """Whether something is left that is not as it should be."""
 
-    def plan_partition(self, directory: str, known: Known) -> Plan:
-        """For a partition that is named alone; ``known`` are the files beside it."""
+    def plan_partition(self, directory: str, known: Known) -> Plan | Iterator[Plan]:
+        """For a partition that is named alone; ``known`` are the files beside it.
+
+        Several plans, or one that needs something kept while it is carried out, come as an iterator: each is asked for
+        once the one before it is carried out.
+        """
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         """For one partition after the other, each plan asked for once the one before it is carried out.
@@ -56,12 +60,18 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options that changing commands share."""
+    """The options that changing commands share.
+
+    ``with_root``: a partition that is named alone is changed together with the files beside it (`Work.plan_root`).
+    ``keeps_marker``: the command changes no .log, so that a stop that was clean stays one.
+    """
 
     is_dry: bool = False
     takes_lock: bool = True
     keeping: Keeping = field(default_factory=Keeping)
     output: str | None = None
+    with_root: bool = False
+    keeps_marker: bool = False
 
 
 _OPTIONS = (
@@ -111,11 +121,16 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--quarantine, --no-quarantine."""
+    for option in reversed(_KEEPING_OPTIONS):
+        command = option(command)
+    return command
+
+
 def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The common ones, --quarantine, --no-quarantine and --output."""
-    for option in (_OUTPUT_OPTION, *reversed(_KEEPING_OPTIONS)):
-        command = option(command)
-    return common_options(command)
+    return common_options(keeping_options(_OUTPUT_OPTION(command)))
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:
@@ -128,13 +143,22 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     return Settings(options["dry_run"], not options["no_lock"], keeping, options["output"])
 
 
-def run_work(paths: tuple[str, ...], work: Work, options: Mapping[str, Any]) -> int:
-    """Does the work on each path; the exit status."""
-    settings = settings_of(options)
+def run_work(
+    paths: tuple[str, ...],
+    work: Work,
+    options: Mapping[str, Any],
+    with_root: bool = False,
+    keeps_marker: bool = False,
+    begin: Callable[[PlanPrinter], None] = lambda _: None,
+) -> int:
+    """Does the work on each path; the exit status. ``with_root``, ``keeps_marker``: as in `Settings`; ``begin``: is
+    given the printer before the first plan is made."""
+    settings = replace(settings_of(options), with_root=with_root, keeps_marker=keeps_marker)
     notices = Notices(options["color"], options["quiet"], options["verbose"])
     status = 0
     with open_sink(None) as sink:
         printer = plan_printer(options["form"], sink, options["color"], settings.keeping.keeps)
+        begin(printer)
         for path in paths:
             try:
                 _run_path(path, work, settings, printer, notices)
@@ -144,6 +168,7 @@ def run_work(paths: tuple[str, ...], work: Work, options: Mapping[str, Any]) -> 
             except KsegError as error:
                 notices.error(error)
                 status = max(status, error.exit_status)
+        printer.totals.damage_remains = work.damage_remains
         printer.finish(notices, settings.is_dry)
     would_change = settings.is_dry and printer.totals.directories > 0
     return max(status, int(would_change or work.damage_remains))
@@ -167,12 +192,10 @@ def _run_path(path: str, work: Work, settings: Settings, printer: PlanPrinter, n
         _write_copies(path, alone, work, settings.output, settings, printer)
     elif settings.is_dry:
         _tell(pending_notices(path, alone), notices)
-        run = (_RunOnPartition if alone else _RunOnLogDirectory)(path, work, settings, printer, notices)
-        run.show()
+        _kind_of_run(alone, settings)(path, work, settings, printer, notices).show()
     else:
         with settled(path, alone, settings.takes_lock, notices):
-            run = (_RunOnPartition if alone else _RunOnLogDirectory)(path, work, settings, printer, notices)
-            run.carry_out()
+            _kind_of_run(alone, settings)(path, work, settings, printer, notices).carry_out()
 
 
 class _Run:
@@ -180,7 +203,8 @@ class _Run:
 
     def __init__(self, path: str, work: Work, settings: Settings, printer: PlanPrinter, notices: Notices) -> None:
         self.path, self.work, self.settings, self.printer = path, work, settings, printer
-        self._is_marker_shown = False
+        self.notices = notices
+        self._is_marker_shown = settings.keeps_marker
 
     def show_plan(self, root: str, plan: Plan) -> None:
         """The plan, and before the first one that of the marker of a clean stop: that goes before all else."""
@@ -191,34 +215,115 @@ class _Run:
                 self.printer.show(marker)
         self.printer.show(plan)
 
-
-class _RunOnPartition(_Run):
-    def _plan(self) -> tuple[str, Plan]:
-        root = log_directory_of(self.path)
-        plan = self.work.plan_partition(self.path, known_root_files(root, self.work))
-        self.show_plan(root, plan)
-        return root, plan
-
     def show(self) -> None:
-        self._plan()
+        raise NotImplementedError
 
     def carry_out(self) -> None:
-        root, plan = self._plan()
-        if plan:
+        raise NotImplementedError
+
+
+def _kind_of_run(alone: bool, settings: Settings) -> type[_Run]:
+    if alone:
+        return _RunOnPartitionWithRoot if settings.with_root else _RunOnPartition
+    return _RunOnLogDirectory
+
+
+def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
+    """What `Work.plan_partition` gives; to be closed, as something may be kept while plans are carried out."""
+    if isinstance(found, Plan):
+        yield found
+    else:
+        yield from found
+
+
+class _RunOnPartition(_Run):
+    def _plans(self, root: str) -> Iterator[Plan]:
+        for plan in plans_of(self.work.plan_partition(self.path, known_root_files(root, self.work))):
+            self.show_plan(root, plan)
+            yield plan
+
+    def show(self) -> None:
+        for _ in self._plans(log_directory_of(self.path)):
+            pass
+
+    def carry_out(self) -> None:
+        root = log_directory_of(self.path)
+        for plan in self._plans(root):
+            if plan:
+                if not self.settings.keeps_marker:
+                    remove_marker(root)
+                self.printer.done(apply(plan, self.work.command, self.settings.keeping))
+
+
+class _RunOnPartitionWithRoot(_Run):
+    """A partition that is named alone, and what has to change beside it: a change of the log directory, if anything."""
+
+    def _beside(self, root: str, known: Known, has_changed: bool) -> Plan:
+        beside = self.work.plan_root(root, known, has_changed)
+        self.show_plan(root, beside)
+        return beside
+
+    def show(self) -> None:
+        root, has_changed = log_directory_of(self.path), False
+        known = known_root_files(root, self.work)
+        for plan in plans_of(self.work.plan_partition(self.path, known)):
+            self.show_plan(root, plan)
+            has_changed |= bool(plan)
+        self._beside(root, known, has_changed)
+
+    def carry_out(self) -> None:
+        root = log_directory_of(self.path)
+        if journals(root):
+            _tell(settle_log_directory(root), self.notices)
+        change = LogDirectoryChange(root, self.work.command, self.work.root_names, self.settings.keeping)
+        _tell(change.told, self.notices)
+        found = self.work.plan_partition(self.path, change.known)
+        if isinstance(found, Plan):
+            self._carry_out_one(root, change, found)
+            return
+        try:
+            with closing(plans_of(found)) as plans:
+                for plan in plans:
+                    self.show_plan(root, plan)
+                    self.printer.done(change.apply(plan))
+        except StoppedHalfwayError:
+            raise
+        except (KsegError, OSError) as error:
+            if not change.is_begun:
+                raise
+            raise StoppedHalfwayError(f"{error}; a part is done: repeat the command") from error
+        self._finish(change, self._beside(root, change.known, change.is_begun))
+
+    def _carry_out_one(self, root: str, change: LogDirectoryChange, plan: Plan) -> None:
+        self.show_plan(root, plan)
+        beside = self._beside(root, change.known, bool(plan) or change.is_begun)
+        if beside or change.is_begun:
+            self.printer.done(change.apply(plan))
+            self._finish(change, beside)
+        elif plan:
             remove_marker(root)
             self.printer.done(apply(plan, self.work.command, self.settings.keeping))
+
+    def _finish(self, change: LogDirectoryChange, beside: Plan) -> None:
+        if beside or change.is_begun:
+            change.finish(beside)
+            self.printer.totals.has_changed = True
 
 
 class _RunOnLogDirectory(_Run):
     def __init__(self, path: str, work: Work, settings: Settings, printer: PlanPrinter, notices: Notices) -> None:
         super().__init__(path, work, settings, printer, notices)
-        self._change = LogDirectoryChange(path, work.command, work.root_names, settings.keeping)
+        self._change = LogDirectoryChange(
+            path, work.command, work.root_names, settings.keeping, keeps_marker=settings.keeps_marker
+        )
         _tell(self._change.told, notices)
 
-    def _plans(self) -> Iterator[Plan]:
-        for plan in self.work.plan_log_directory(self.path, self._change.known, self._change.done):
-            self.show_plan(self.path, plan)
-            yield plan
+    def _plans(self) -> Generator[Plan]:
+        found = self.work.plan_log_directory(self.path, self._change.known, self._change.done)
+        with closing(plans_of(found)) as plans:
+            for plan in plans:
+                self.show_plan(self.path, plan)
+                yield plan
 
     def show(self) -> None:
         has_changed = sum(map(bool, self._plans())) > 0 or self._change.is_begun
@@ -227,8 +332,9 @@ class _RunOnLogDirectory(_Run):
     def carry_out(self) -> None:
         change, printer = self._change, self.printer
         try:
-            for plan in self._plans():
-                printer.done(change.apply(plan))
+            with closing(self._plans()) as plans:
+                for plan in plans:
+                    printer.done(change.apply(plan))
             plan = self.work.plan_root(self.path, change.known, change.is_begun)
         except StoppedHalfwayError:
             raise
@@ -261,12 +367,18 @@ def _write_copies(path: str, alone: bool, work: Work, output: str, settings: Set
     if not settings.is_dry and not os.path.isdir(output):
         _make(output)
     with locked(output, settings.takes_lock and not settings.is_dry):
-        plans = iter([work.plan_partition(path, known)]) if alone else work.plan_log_directory(path, known, [])
-        for plan in plans:
+        found = work.plan_partition(path, known) if alone else work.plan_log_directory(path, known, [])
+        with closing(plans_of(found)) as plans:
+            for plan in plans:
+                printer.show(plan)
+                if not settings.is_dry:
+                    write_copy(plan, output)
+                    printer.totals.has_changed = True
+        if alone and settings.with_root and os.path.isdir(output):
+            plan = work.plan_root(output, known_root_files(output, work), printer.totals.directories > 0)
             printer.show(plan)
             if not settings.is_dry:
-                write_copy(plan, output)
-                printer.totals.has_changed = True
+                LogDirectoryChange(output, work.command, work.root_names, Keeping(keeps=False)).finish(plan)
         if not alone:
             plan = work.plan_root(path, known, printer.totals.directories > 0)
             printer.show(plan)
@@ -306,7 +418,7 @@ def settled(path: str, alone: bool, takes_lock: bool, notices: Notices) -> Itera
     """Holds the lock of a path, with what was interrupted there completed."""
     root = log_directory_of(path) if alone else path
     with locked(root, takes_lock):
-        if alone and quarantine.pending(path):
+        if alone and any(change.changes_a_log for change in quarantine.pending(path)):
             remove_marker(root)
         _tell(settle(path) if alone else settle_log_directory(path), notices)
         yield

@@ -1,11 +1,10 @@
-"""What recover and reindex have to be told of the broker whose rules they follow."""
+"""What commands have to be told of the broker whose rules they follow."""
 
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from kseg.cli.options import ByteCount
 from kseg.output.notices import Notices
 from kseg.recovery.eras import NEWEST, Era, era_of
 from kseg.recovery.intervals import Interval
@@ -24,25 +23,16 @@ class _Release(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--index-interval-bytes."""
-    return click.option(
-        "--index-interval-bytes",
-        type=ByteCount(),
-        help="Bytes between two entries of an index; default: what the partition's indexes show, else 4096.",
-    )(command)
-
-
-def era_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--era."""
+def era_option(oldest: str = "0.7") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--era; ``oldest``: the release before which the command knows no rules."""
     newest = ".".join(map(str, NEWEST))
     return click.option(
         "--era",
         type=_Release(),
         default=newest,
         show_default=True,
-        help=f"Follow the rules of this release of Kafka, 0.7 to {newest}.",
-    )(command)
+        help=f"Follow the rules of this release of Kafka, {oldest} to {newest}.",
+    )
 
 
 class IntervalTeller:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -37,6 +37,27 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
         if scale is None or not (number.isascii() and number.isdigit()):
             self.fail(f"{value!r} is no number of bytes such as 1000000, 64K or 1G", param, ctx)
         return int(number) * scale
+
+
+class Milliseconds(click.ParamType):  # type: ignore[type-arg]
+    """A length of time in ms, or with a unit: s, min, h or d. -1 where ``has_none``: no limit."""
+
+    name = "MS"
+    _UNITS: ClassVar = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+    def __init__(self, has_none: bool = False) -> None:
+        self._has_none = has_none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        if self._has_none and value == "-1":
+            return -1
+        number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
+        scale = self._UNITS.get(value[len(number) :])
+        if scale is None or not (number.isascii() and number.isdigit()) or len(number) > 19:
+            self.fail(f"{value!r} is no length of time such as 3600000, 90s, 12h or 7d", param, ctx)
+        return min(int(number) * scale, (1 << 63) - 1)
 
 
 def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,8 +98,25 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--jobs, for what works on one file after the other."""
+    option = click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N", help="Read a file with N threads (default: the cores)."
+    )
+    return option(command)
+
+
 def usable_cores() -> int:
     """The cores that this process may run on: what ``--jobs`` defaults to."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--index-interval-bytes."""
+    return click.option(
+        "--index-interval-bytes",
+        type=ByteCount(),
+        help="Bytes between two entries of an index; default: what the partition's indexes show, else 4096.",
+    )(command)

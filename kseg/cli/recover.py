@@ -1,16 +1,20 @@
 """``kseg recover``: what a broker's start would make of a crashed log, or all that is intact."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
-from kseg.cli.eras import IntervalTeller, era_option, interval_option
-from kseg.cli.options import ByteCount
+from kseg.cli.compaction import is_compacted
+from kseg.cli.eras import IntervalTeller, era_option
+from kseg.cli.options import ByteCount, interval_option, jobs_option, usable_cores
+from kseg.cli.records import RecordsFile
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_time
@@ -18,8 +22,18 @@ from kseg.recovery.broker import Recovery, plan_partition
 from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.salvage import Salvage, plan_salvage
-from kseg.recovery.start import Start
+from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
+from kseg.recovery.topic_ids import TopicIds
 from kseg.segment.files import METADATA_TOPIC, list_partitions
+from kseg.sidefiles.identifiers import ZERO, is_uuid
+
+MOST_REMAINS = 5
+
+
+def _topic_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and (not is_uuid(value) or value == ZERO):
+        raise click.BadParameter(f"{value!r} is no topic id: 22 characters of base64url, as kafka-topics.sh shows it")
+    return value
 
 
 @click.command("recover")
@@ -31,8 +45,28 @@ from kseg.segment.files import METADATA_TOPIC, list_partitions
     show_default=True,
     help="broker: as a broker starts after an unclean stop; salvage: cut out only what is damaged.",
 )
+@click.option(
+    "--from-replica",
+    type=click.Path(),
+    metavar="DIR",
+    help="Salvage, and take what is missing from another replica of the partition, or its log directory.",
+)
+@click.option(
+    "--records",
+    type=click.Path(),
+    metavar="FILE",
+    help="Salvage, and write what records of broken batches decode to FILE, as JSON Lines.",
+)
 @click.option("--full", is_flag=True, help="Scan every segment, whatever marker and recovery point say.")
-@era_option
+@click.option(
+    "--rebuild-epochs",
+    is_flag=True,
+    help="Make leader-epoch-checkpoint anew from the batches; in a log directory only where it is missing or bad.",
+)
+@click.option(
+    "--topic-id", metavar="UUID", callback=_topic_id, help="Write this id of the topic to partition.metadata."
+)
+@era_option()
 @click.option(
     "--max-message-bytes",
     type=ByteCount(),
@@ -42,6 +76,7 @@ from kseg.segment.files import METADATA_TOPIC, list_partitions
 )
 @interval_option
 @click.option("--now", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch.")
+@jobs_option
 @changing_options
 def command(**options: Any) -> int:
     """Repair a partition directory, or all partitions of a log directory, after a crash or disk damage.
@@ -52,6 +87,13 @@ def command(**options: Any) -> int:
     kept: kseg undo.
     """
     keep_freed_memory()
+    if options["from_replica"] or options["records"] is not None:
+        mode = click.get_current_context().get_parameter_source("mode")
+        if options["mode"] == "broker" and mode is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--from-replica and --records keep all that is intact: they exclude --mode broker")
+        options["mode"] = "salvage"
+    if options["topic_id"] and len({place[0] for place in map(partition_of, options["paths"]) if place}) > 1:
+        raise click.UsageError("--topic-id: the paths are of several topics")
     notices = Notices(options["color"], options["quiet"], options["verbose"])
     return run_work(options["paths"], RecoverWork(options, notices), options)
 
@@ -63,7 +105,7 @@ class RecoverWork:
     damage_remains = False
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self.command = f"recover --mode {options['mode']}"
+        self.command = "recover --from-replica" if options["from_replica"] else f"recover --mode {options['mode']}"
         self._options = options
         self._notices = notices
         now = options["now"] if options["now"] is not None else int(time.time() * 1000)
@@ -71,18 +113,36 @@ class RecoverWork:
             now_ms=now,
             interval_bytes=options["index_interval_bytes"],
             era=replace(options["era"], message_limit_bytes=options["max_message_bytes"]),
+            jobs=options["jobs"] or usable_cores(),
         )
         self._intervals = IntervalTeller(notices)
+        path = options["records"]
+        self._records = None if path is None else RecordsFile(path, options, notices)
         self._ends: dict[tuple[str, int], int] = {}
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
-        return self._plan(directory, replace(self._start_of(directory, Root.of("", known)), was_clean=False))
+        start = self._start_of(directory, Root.of("", known))
+        epochs = EPOCHS_REBUILT if self._options["rebuild_epochs"] else EPOCHS_KEPT
+        ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
+        plan = self._plan(directory, replace(start, was_clean=False, epochs=epochs, topic_ids=ids))
+        if self._records is not None:
+            self._records.write([directory])
+        return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All of them before the first is carried out: where a broker would not start, nothing is to change.
-        root = Root.of(directory, known)
-        plans = [self._plan(path, self._start_of(path, root)) for path in list_partitions(directory)]
+        root, paths = Root.of(directory, known), list_partitions(directory)
+        if self._options["topic_id"] and len({place[0] for place in map(partition_of, paths) if place}) > 1:
+            raise click.UsageError(f"--topic-id: {directory} holds several topics: name the partitions of one")
+        epochs = EPOCHS_MENDED if self._options["rebuild_epochs"] else EPOCHS_KEPT
+        ids = self._topic_ids(directory)
+        plans = [self._plan(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
+        if self._records is not None:
+            self._records.write(paths)
         yield from plans
+
+    def _topic_ids(self, root: str) -> TopicIds:
+        return TopicIds(root, self._options["topic_id"])
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         return Root.of(directory, known).plan(self._ends)
@@ -101,17 +161,31 @@ class RecoverWork:
 
     def _plan(self, directory: str, start: Start) -> Plan:
         if self._options["mode"] == "salvage":
-            salvaged = plan_salvage(directory, start)
+            salvaged = self._salvage(directory, start)
             self._tell_salvage(salvaged)
+            self._tell_remains(salvaged)
             plan, end = salvaged.plan, salvaged.next_offset
         else:
             recovered = plan_partition(directory, start)
             self._tell_cuts(recovered)
+            self._tell_remains(recovered)
             self._intervals.tell(directory, recovered.interval if recovered.plan else None)
             plan, end = recovered.plan, recovered.next_offset
         if key := partition_of(directory):
             self._ends[key] = end
         return plan
+
+    def _salvage(self, directory: str, start: Start) -> Salvage:
+        replica = self._options["from_replica"]
+        if not replica:
+            return plan_salvage(directory, start)
+        from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
+
+        found = replica_of(directory, replica)
+        if found is None:
+            self._notices.warning(f"{directory}: {replica} has no replica of it")
+            return plan_salvage(directory, start)
+        return plan_from_replica(directory, found, start, is_compacted(directory))
 
     def _tell_cuts(self, recovered: Recovery) -> None:
         """What is cut, and what of it the other mode would keep."""
@@ -132,14 +206,35 @@ class RecoverWork:
                     "replica that is in sync has them"
                 )
 
+    def _tell_remains(self, recovered: Recovery | Salvage) -> None:
+        """What a broker does not mind and consumers do; gaps only where no cleaner is known to have left them."""
+        remains = recovered.remains
+        if any(one.missing for one in remains) and is_compacted(recovered.directory):
+            remains = [one for one in remains if not one.missing]
+        for one in remains[:MOST_REMAINS]:
+            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
+            self._notices.warning(
+                f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
+                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify tells more"
+            )
+        if len(remains) > MOST_REMAINS:
+            self._notices.warning(
+                f"{recovered.directory}: at least {len(remains) - MOST_REMAINS} more stay as they are"
+            )
+        if recovered.complaint:
+            self._notices.warning(f"{recovered.directory}: {recovered.complaint}")
+        self.damage_remains |= bool(remains or recovered.complaint)
+
     def _tell_salvage(self, salvaged: Salvage) -> None:
         for file, cut in salvaged.cuts[:20]:
             place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
             self._notices.warning(f"{place}: {cut.code}: {cut.message}")
-        if len(salvaged.cuts) > 20:
-            self._notices.warning(f"{salvaged.directory}: {len(salvaged.cuts) - 20} more damaged ranges")
+        if more := max(len(salvaged.cuts) - 20, 0) + salvaged.more_cuts:
+            self._notices.warning(f"{salvaged.directory}: {more} more damaged ranges")
         if salvaged.mended:
             self._notices.warning(f"{salvaged.directory}: headers mended: {salvaged.mended}")
+        if salvaged.moved:
+            self._notices.warning(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
         if salvaged.plan.gaps:
             missing = sum(last - first + 1 for first, last in salvaged.plan.gaps)
             self._notices.warning(

@@ -7,7 +7,8 @@ import click
 
 from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
-from kseg.cli.eras import IntervalTeller, era_option, interval_option
+from kseg.cli.eras import IntervalTeller, era_option
+from kseg.cli.options import interval_option, jobs_option, usable_cores
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.recovery.reindexing import DamagedLogError, reindex
@@ -20,8 +21,9 @@ from kseg.segment.files import list_partitions
 @paths_argument
 @click.option("--snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
 @click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")
-@era_option
+@era_option()
 @interval_option
+@jobs_option
 @changing_options
 def command(**options: Any) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
@@ -31,7 +33,7 @@ def command(**options: Any) -> int:
     keep_freed_memory()
     options["dry_run"] = options["dry_run"] or options["check"]
     notices = Notices(options["color"], options["quiet"], options["verbose"])
-    return run_work(options["paths"], ReindexWork(options, notices), options)
+    return run_work(options["paths"], ReindexWork(options, notices), options, keeps_marker=True)
 
 
 class ReindexWork:
@@ -42,13 +44,15 @@ class ReindexWork:
     damage_remains = False
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self._start = Start(interval_bytes=options["index_interval_bytes"], era=options["era"])
+        self._start = Start(
+            interval_bytes=options["index_interval_bytes"], era=options["era"], jobs=options["jobs"] or usable_cores()
+        )
         self._intervals = IntervalTeller(notices)
         self._notices = notices
         self._with_snapshots = options["snapshots"]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
-        workspace = Workspace(directory)
+        workspace = Workspace(directory, self._start.jobs)
         interval = reindex(workspace, self._start, self._with_snapshots)
         plan = workspace.plan()
         self._intervals.tell(directory, interval if plan else None)

@@ -1,16 +1,12 @@
 """Points and ranges of time on the command line: ms since the epoch, or RFC 3339."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-LAST_TIMESTAMP = (1 << 63) - 1
-DAY_MS = 86_400_000
+from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?"
+__all__ = ["LAST_TIMESTAMP", "TimePoint", "TimeRange", "parse_time", "show_time"]
 
 
 class TimeRange(click.ParamType):  # type: ignore[type-arg]
@@ -51,40 +47,3 @@ class TimePoint(click.ParamType):  # type: ignore[type-arg]
         if found is None:
             self.fail(f"{value!r} is no time such as 2026-01-31T09:00:00Z or 1769850000000", param, ctx)
         return found[0]
-
-
-def parse_time(text: str) -> tuple[int, int] | None:
-    """First and last ms of what a text names: the same but for a day; None where it names no time since the epoch.
-
-    Without an offset from UTC it is UTC.
-    """
-    if text.isascii() and text.isdigit():
-        number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
-        return (number, number) if number <= LAST_TIMESTAMP else None
-    found = re.fullmatch(_RFC_3339, text, re.ASCII)
-    if found is None:
-        return None
-    day, clock, fraction, zone = found.groups()
-    is_leap_second = bool(clock) and clock.endswith(":60")
-    try:
-        # Kafka's timestamps, as those of Unix, know no leap seconds: 23:59:60 is what comes next.
-        seconds = clock[:-2] + "59" if is_leap_second else clock or "00:00:00"
-        moment = datetime.fromisoformat(f"{day}T{seconds}+00:00")
-        if zone and zone not in "Zz":
-            moment = moment.replace(tzinfo=datetime.fromisoformat(f"{day}T00:00:00{zone}").tzinfo)
-        start = (moment - _EPOCH) // timedelta(milliseconds=1)
-    except ValueError:
-        return None
-    start += 1000 * is_leap_second + int((fraction or ".")[1:4].ljust(3, "0"))
-    if start < 0:
-        return None
-    return start, start if clock else start + DAY_MS - 1
-
-
-def show_time(timestamp: int) -> str:
-    """ms since the epoch for people: RFC 3339 in UTC, and the number where no calendar reaches."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return str(timestamp)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,7 +10,13 @@ from kseg.changes.disk import Disk
 from kseg.changes.journal import ABANDONED, DONE, Journal, journals
 from kseg.changes.lock import log_directory_of
 from kseg.changes.log_directory import MARKER, changed_partitions, forget
-from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory
+from kseg.changes.log_directory_undo import (
+    last_journal,
+    plan_log_directory_undo,
+    restored_content,
+    sole_change,
+    undo_log_directory,
+)
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, plan_undo, purge, undo
@@ -71,14 +77,19 @@ def _undo(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Not
         for line in told:
             notices.warning(line)
         if not told:
-            _undo_partition(path, True, printer) if alone else _undo_log_directory(path, True, printer, notices)
+            _undo_partition(path, True, printer, notices) if alone else _undo_log_directory(
+                path, True, printer, notices
+            )
         return
     with settled(path, alone, not options["no_lock"], notices):
-        _undo_partition(path, False, printer) if alone else _undo_log_directory(path, False, printer, notices)
+        _undo_partition(path, False, printer, notices) if alone else _undo_log_directory(path, False, printer, notices)
 
 
-def _undo_partition(path: str, is_dry: bool, printer: PlanPrinter) -> None:
+def _undo_partition(path: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
     change = last_change(path)
+    if journal := sole_change(path, change.group):  # what was changed beside the partition comes back with it
+        _undo_change(journal, is_dry, printer, notices)
+        return
     plan, root = plan_undo(change), log_directory_of(path)
     _show_marker(root, printer)
     printer.show(plan)
@@ -99,14 +110,19 @@ def _undo_log_directory(path: str, is_dry: bool, printer: PlanPrinter, notices: 
     journal = last_journal(path)
     if journal is None:
         raise KsegError(f"{path}: there is no change of the log directory to undo; its partitions may have some")
+    _undo_change(journal, is_dry, printer, notices)
+
+
+def _undo_change(journal: Journal, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
+    path = journal.directory
     found = plan_log_directory_undo(journal)
     for _, plan in found.partitions:
         printer.show(plan)
-    root = Plan(os.path.abspath(path))
+    root = Plan(path)
     for name in found.restored:
-        known = journal.known[name]
-        if known is not None:
-            root.write(name, [known.content], "was so before")
+        content = restored_content(journal, name)
+        if content is not None:
+            root.write(name, [content], "was so before")
         elif root.seen(name) is not None:
             root.delete(name, "was not there before")
     printer.show(root)

@@ -5,7 +5,7 @@ from typing import Any
 
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import on_one_line
-from kseg.output.paint import shown_bytes, shown_time
+from kseg.output.paint import plural, shown_bytes, shown_time
 from kseg.output.sink import Sink
 
 
@@ -36,7 +36,7 @@ def show_changes(found: list[ListedChange], form: str, sink: Sink) -> None:
         if change.directory != directory:
             directory = change.directory
             _put(sink, on_one_line(directory))
-        of = "" if change.partitions is None else f", {change.partitions} partitions"
+        of = "" if change.partitions is None else f", {plural(change.partitions, 'partition', 'partitions')}"
         what = f"{change.state:<9}  {shown_bytes(change.kept_bytes):>10}  {on_one_line(change.command)}{of}"
         _put(sink, f"  {change.number:>3}  {shown_time(change.time_ms)}  {what}")
 

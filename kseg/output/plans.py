@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.changes.manifest import Change
-from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step
+from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step, Taken
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint, shown_bytes
+from kseg.output.paint import Paint, plural, shown_bytes
 from kseg.output.sink import Sink
 
 COLUMNS = 80
 MAX_STEPS = 20
 """Steps of one partition that people are shown; the others are counted."""
+MAX_GAPS = 1000
+"""Gaps that JSON lists."""
 MAX_LINES = 400
 """Lines in all; then each partition is one line, and behind twice as many none."""
 _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "green", "extend": "green"}
@@ -23,7 +25,7 @@ _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "g
 
 @dataclass(slots=True)
 class PlanTotals:
-    """What all plans of a command amount to. ``offsets``: how many are known to go."""
+    """What all plans of a command amount to; ``damage_remains``: something is left that is not as it should be."""
 
     directories: int = 0
     actions: Counter[str] = field(default_factory=Counter)
@@ -32,7 +34,10 @@ class PlanTotals:
     peak_bytes: int = 0
     records: int = 0
     kept: list[str] = field(default_factory=list)
+    missing_offsets: int = 0
+    gaps: list[tuple[str, int, int]] = field(default_factory=list)
     has_changed: bool = False
+    damage_remains: bool = False
 
     def add(self, plan: Plan, keeps: bool) -> None:
         self.directories += 1
@@ -41,13 +46,18 @@ class PlanTotals:
         self.new_bytes += plan.new_bytes
         self.peak_bytes = max(self.peak_bytes, plan.peak_bytes(keeps=keeps))
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
+        self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
+        room = MAX_GAPS - len(self.gaps)
+        self.gaps += [(plan.directory, first, last) for first, last in plan.gaps[:room]]
 
 
 class PlanPrinter:
     """Base of the forms: `show` for each plan before it is carried out, `done` behind it, `finish` once at the end.
 
-    ``keeps``: whether what goes is kept.
+    ``keeps``: whether what goes is kept. ``is_summary``: steps are only counted.
     """
+
+    is_summary = False
 
     def __init__(self, sink: Sink, keeps: bool = True) -> None:
         self.sink = sink
@@ -57,7 +67,8 @@ class PlanPrinter:
     def show(self, plan: Plan) -> None:
         if plan:
             self.totals.add(plan, self._keeps)
-            self._put_plan(plan)
+            if not self.is_summary:
+                self._put_plan(plan)
             self.sink.flush()
 
     def done(self, change: Change | None) -> None:
@@ -75,7 +86,8 @@ class PlanPrinter:
 
 
 class TextPlans(PlanPrinter):
-    """For each directory its name, an action a line with the reason below, and what goes in all."""
+    """For each directory its name, an action a line with the reason below, unless it is that of the action before, and
+    what goes in all."""
 
     def __init__(self, sink: Sink, color: str, keeps: bool = True) -> None:
         super().__init__(sink, keeps)
@@ -90,20 +102,34 @@ class TextPlans(PlanPrinter):
             self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
             return
         self._put(on_one_line(plan.directory))
+        before = ""
         for step in plan.steps[:MAX_STEPS]:
-            self._put_step(step)
+            reason = _reason(step)
+            self._put_step(step, "" if reason == before else reason)
+            before = reason
         if rest := plan.steps[MAX_STEPS:]:
             self._put(f"  ... and {_counted(Counter(step.action for step in rest))} more")
+        for taken in plan.taken[:MAX_STEPS]:
+            self._put_taken(taken)
+        if len(plan.taken) > MAX_STEPS:
+            self._put(f"  ... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
         for line in _wrapped(
             f"In all: {_removed(plan)}; room needed: {shown_bytes(plan.peak_bytes(keeps=self._keeps))}"
         ):
             self._put(line)
 
-    def _put_step(self, step: Step) -> None:
+    def _put_step(self, step: Step, reason: str) -> None:
         action = self._paint(f"{step.action:<8}", _COLORS.get(step.action, "cyan"), bold=True)
         name = on_one_line(step.file) + (f" -> {on_one_line(step.target)}" if step.target else "")
         self._put(f"  {action} {name} {_sizes(step)}".rstrip())
-        for line in textwrap.wrap(on_one_line(_reason(step)), COLUMNS - 11):
+        for line in textwrap.wrap(on_one_line(reason), COLUMNS - 11):
+            self._put(" " * 11 + line)
+
+    def _put_taken(self, taken: Taken) -> None:
+        action = self._paint(f"{'left' if taken.why else 'taken':<8}", "cyan", bold=True)
+        self._put(f"  {action} offsets {taken.first_offset}..{taken.last_offset}")
+        lines = textwrap.wrap(on_one_line(taken.why), COLUMNS - 11)
+        for line in [f"from {on_one_line(taken.file)}", *lines]:  # a path is not cut in two
             self._put(" " * 11 + line)
 
     def _put(self, line: str) -> None:
@@ -116,7 +142,7 @@ class TextPlans(PlanPrinter):
         if not totals.directories:
             notices.warning("nothing is to be changed")
             return
-        what = f"{_counted(totals.actions)} in {_plural(totals.directories, 'directory', 'directories')}"
+        what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
         if is_dry:
             notices.warning(f"nothing was changed; would be: {what}, {shown_bytes(totals.removed_bytes)} removed")
             return
@@ -132,6 +158,15 @@ class JsonPlans(PlanPrinter):
     def _put_plan(self, plan: Plan) -> None:
         for step in plan.steps:
             self._put(_step_row(plan, step))
+        for taken in plan.taken:
+            row = {
+                "type": "left" if taken.why else "taken",
+                "directory": name_value(plan.directory),
+                "firstOffset": taken.first_offset,
+                "lastOffset": taken.last_offset,
+                "from": name_value(taken.file),
+            }
+            self._put(row | ({"reason": taken.why} if taken.why else {}))
 
     def finish(self, notices: Notices, is_dry: bool) -> None:
         totals = self.totals
@@ -140,10 +175,16 @@ class JsonPlans(PlanPrinter):
                 "type": "summary",
                 "changed": totals.has_changed,
                 "dryRun": is_dry,
+                "damageRemains": totals.damage_remains,
                 "directories": totals.directories,
                 "actions": dict(sorted(totals.actions.items())),
                 "removedBytes": totals.removed_bytes,
                 "removedRecords": totals.records,
+                "missingOffsets": totals.missing_offsets,
+                "gaps": [
+                    {"directory": name_value(directory), "firstOffset": first, "lastOffset": last}
+                    for directory, first, last in totals.gaps
+                ],
                 "newBytes": totals.new_bytes,
                 "peakBytes": totals.peak_bytes,
                 "kept": [name_value(path) for path in totals.kept],
@@ -208,7 +249,7 @@ def _reason(step: Step) -> str:
     else:
         for removed in step.removed:
             offsets = "" if removed.first_offset is None else f", offsets {removed.first_offset}..{removed.last_offset}"
-            records = "" if removed.records is None else f", {_plural(removed.records, 'record', 'records')}"
+            records = "" if removed.records is None else f", {plural(removed.records, 'record', 'records')}"
             why = f" ({removed.reason})" if removed.reason and removed.reason != step.reason else ""
             end = removed.position + removed.length
             parts.append(f"removes bytes {removed.position}..{end}{offsets}{records}{why}")
@@ -218,14 +259,14 @@ def _reason(step: Step) -> str:
 def _range(step: Step) -> str:
     size = sum(removed.length for removed in step.removed)
     records = sum(removed.records or 0 for removed in step.removed)
-    return f"{size} bytes, {_plural(records, 'record', 'records')}"
+    return f"{size} bytes, {plural(records, 'record', 'records')}"
 
 
 def _removed(plan: Plan) -> str:
     records = sum(removed.records or 0 for step in plan.steps for removed in step.removed)
     text = f"{shown_bytes(plan.freed_bytes)} removed"
     if records:
-        text += f", {_plural(records, 'record', 'records')} with them"
+        text += f", {plural(records, 'record', 'records')} with them"
     if plan.gaps:
         shown = ", ".join(f"{first}..{last}" for first, last in plan.gaps[:5])
         text += f"; offsets missing afterwards: {shown}" + (", ..." if len(plan.gaps) > 5 else "")
@@ -234,10 +275,6 @@ def _removed(plan: Plan) -> str:
 
 def _counted(actions: Counter[str]) -> str:
     return ", ".join(f"{count} {action}" for action, count in sorted(actions.items()))
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
 
 
 def _wrapped(text: str) -> list[str]:

@@ -22,6 +22,7 @@ from kseg.kernel.native import (
     FRAME_WIDTH,
     be32,
 )
+from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.source import Source
 from kseg.segment.survey import Headers
 from kseg.segment.windows import LARGEST_WINDOW_BYTES, Windows
@@ -31,34 +32,49 @@ class AcceptedBatches:
     """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is where what is accepted ends.
 
     ``max_size``: max.message.bytes of a broker that takes larger messages for corrupt; one that does so does not know
-    v2, which has its checksum elsewhere.
+    v2, which has its checksum elsewhere. What is large is read by ``jobs`` threads.
     """
 
-    def __init__(self, source: Source, size: int, position: int = 0, max_size: int | None = None) -> None:
+    def __init__(
+        self, source: Source, size: int, position: int = 0, max_size: int | None = None, jobs: int = 1
+    ) -> None:
         self._source = source
         self._size = size
         self._max_size = max_size
         self._max_magic = 127 if max_size is None else 1
+        self._jobs = jobs
         self.position = position
 
     def __iter__(self) -> Iterator[Headers]:
+        for found in self._intact():
+            kept = self._known(found.rows, self._below_limit(found.rows, found.count))
+            if kept:
+                yield Headers(found.rows, kept)
+            if kept < found.count:
+                self.position = found.rows[kept * BATCH_WIDTH + BATCH_POSITION]
+                return
+
+    def _intact(self) -> Iterator[Headers]:
+        """Batches whose checksums are right, up to the first whose is not."""
+        descriptor = self._source.descriptor
+        if is_worth_parts(self._size - self.position, self._jobs):
+            for reached, some in in_parts(descriptor, self.position, self._size, self._jobs, self._part):
+                self.position = reached
+                yield from some
         while self.position < self._size:
-            windows = Windows(self._source.descriptor, self.position, self._size, walk=False)
-            for window, frame_rows, count, origin in windows:
-                rows = int64s(count * BATCH_WIDTH)
-                headers.read(window, frame_rows, count, False, origin, rows)
-                kept = self._known(rows, self._below_limit(rows, count))
-                if kept:
-                    yield Headers(rows, kept)
-                if kept < count:
-                    self.position = rows[kept * BATCH_WIDTH + BATCH_POSITION]
-                    return
+            windows = Windows(descriptor, self.position, self._size, walk=False)
+            yield from _headers_in(windows)
             self.position = windows.position
             found = self._beyond_windows()
             if found is None:
                 return
             self.position += found.rows[BATCH_SIZE]
             yield found
+
+    def _part(self, start: int, end: int) -> tuple[int, list[Headers]]:
+        windows = Windows(self._source.descriptor, start, end, walk=False)
+        found = list(_headers_in(windows))
+        return windows.position, found
 
     def _below_limit(self, rows: memoryview, count: int) -> int:
         """How many of the first batches are not larger than an old broker's max.message.bytes."""
@@ -93,3 +109,10 @@ class AcceptedBatches:
         frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, head[16], 1
         headers.read(data, frame, 1, False, self.position, rows)
         return Headers(rows, 1)
+
+
+def _headers_in(windows: Windows) -> Iterator[Headers]:
+    for window, frame_rows, count, origin in windows:
+        rows = int64s(count * BATCH_WIDTH)
+        headers.read(window, frame_rows, count, False, origin, rows)
+        yield Headers(rows, count)

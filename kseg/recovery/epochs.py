@@ -1,8 +1,13 @@
 """The leader epochs of a partition as Kafka's LeaderEpochFileCache keeps them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from kseg.sidefiles.leader_epochs import EpochEntry
+from kseg.formats.rows import int64s
+from kseg.kernel import epochs as kernel
+from kseg.segment.survey import Headers
+from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
+
+_CHANGES_AT_ONCE = 64
 
 
 class LeaderEpochs:
@@ -45,10 +50,25 @@ class LeaderEpochs:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drops the entries before an offset; the epoch that is current there starts at it."""
-        before = [entry for entry in self.entries if entry.start_offset <= start_offset]
-        if before:
-            kept = [entry for entry in self.entries if entry.start_offset > start_offset]
-            self.entries = [EpochEntry(before[-1].epoch, start_offset), *kept]
+        self.entries = starting_at(self.entries, start_offset)
 
     def clear(self) -> None:
         self.entries.clear()
+
+
+class EpochChanges:
+    """Tells epoch and base offset of each batch of v2 whose leader epoch is not that of the one before."""
+
+    def __init__(self, tell: Callable[[int, int], None]) -> None:
+        self._tell = tell
+        self._state, self._found = int64s(kernel.STATE_WIDTH), int64s(_CHANGES_AT_ONCE * kernel.CHANGE_WIDTH)
+        self._state[kernel.EPOCH] = self._state[kernel.LAST_OFFSET] = -1
+
+    def add(self, headers: Headers) -> None:
+        done = 0
+        while done < headers.count:
+            done = kernel.changes(headers.rows, done, headers.count, self._state, self._found)
+            for i in range(self._state[kernel.FOUND]):
+                epoch, start_offset, _ = self._found[i * kernel.CHANGE_WIDTH : (i + 1) * kernel.CHANGE_WIDTH]
+                if epoch >= 0:
+                    self._tell(epoch, start_offset)

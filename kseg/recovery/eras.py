@@ -63,6 +63,11 @@ class Era:
     def has_epochs(self) -> bool:
         return self.release >= (0, 11)
 
+    @property
+    def has_topic_ids(self) -> bool:
+        """partition.metadata."""
+        return self.release >= (2, 8)
+
     # How segments are scanned
 
     @property

@@ -1,39 +1,24 @@
 """The offset and time index of one segment, built from its batches as a broker's recovery builds them."""
 
 from collections.abc import Callable
-from struct import Struct
 
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel import indexing
-from kseg.kernel.indexing import DONE
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_OFFSET
 from kseg.recovery.eras import Era
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.segment.batches import Message
+from kseg.segment.indexes import SegmentIndexes
 from kseg.segment.survey import Headers
 
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
-_INT32, _WRAP = 1 << 31, 1 << 32
 
-
-class IndexBuilder:
-    """``offsets`` and ``times`` are the bytes of the two indexes so far."""
+class IndexBuilder(SegmentIndexes):
+    """Indexes by the rules of an era."""
 
     def __init__(self, base_offset: int, interval_bytes: int, era: Era) -> None:
-        self._base = base_offset
+        super().__init__(base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_range)
         self._era = era
         self._scratch: list[Scratch] = []  # one, when a message is to be opened
-        self._state = state = int64s(indexing.STATE_WIDTH)
-        state[indexing.INTERVAL], state[indexing.BASE] = interval_bytes, base_offset
-        for column in (
-            indexing.LARGEST_TIMESTAMP, indexing.LARGEST_TIMESTAMP_OFFSET, indexing.LAST_OFFSET,
-            indexing.LAST_TIMESTAMP, indexing.LAST_TIME_OFFSET,
-        ):  # fmt: skip
-            state[column] = -1
-        state[indexing.USES_FIRST_OFFSET], state[indexing.HAS_TIMES] = era.uses_first_offset, era.has_time_index
-        state[indexing.TAKES_ANY] = not era.checks_range
-        self.offsets, self.times = bytearray(), bytearray()
 
     def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
         """A status of `kseg.kernel.indexing`, and how many of the batches were taken.
@@ -43,28 +28,7 @@ class IndexBuilder:
         """
         if self._era.uses_first_offset:
             self._open_messages(headers, read)
-        state, pairs, stamps = self._state, int64s(2 * headers.count), int64s(2 * headers.count)
-        status = indexing.index(headers.rows, headers.count, state, pairs, stamps)
-        for i in range(state[indexing.OFFSETS]):
-            self.offsets += OFFSET_ENTRY.pack(self._relative(pairs[2 * i]), pairs[2 * i + 1])
-        for i in range(state[indexing.TIMES]):
-            self.times += TIME_ENTRY.pack(stamps[2 * i], self._relative(stamps[2 * i + 1]))
-        return status, headers.count if status == DONE else state[indexing.ROW]
-
-    def finish(self) -> bool:
-        """Adds the last entry of the time index; False where the index refuses it, as its offset is too low."""
-        state = self._state
-        largest, at = state[indexing.LARGEST_TIMESTAMP], state[indexing.LARGEST_TIMESTAMP_OFFSET]
-        if not self._era.has_time_index or largest <= state[indexing.LAST_TIMESTAMP]:
-            return True
-        if at < state[indexing.LAST_TIME_OFFSET]:
-            return False
-        self.times += TIME_ENTRY.pack(largest, self._relative(at))
-        return True
-
-    def _relative(self, offset: int) -> int:
-        """An offset as the index holds it: where nothing checks its range, the low 32 bits."""
-        return (offset - self._base + _INT32) % _WRAP - _INT32
+        return self.take(headers.rows, headers.count)
 
     def _open_messages(self, headers: Headers, read: Callable[[int, int], bytes]) -> None:
         """Finds the first offset of compressed v0 and v1 messages that will be indexed."""

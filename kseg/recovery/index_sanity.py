@@ -2,9 +2,9 @@
 TransactionIndex). Since 2.3 it looks at the transaction index only."""
 
 from kseg.recovery.eras import Era
-from kseg.recovery.index_builder import OFFSET_ENTRY, TIME_ENTRY
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
+from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.transaction_index import TransactionIndex
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.kernel.native import be32
-from kseg.recovery.index_builder import OFFSET_ENTRY
 from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES, INDEX, LOG
 from kseg.recovery.workspace import Workspace
+from kseg.segment.indexes import OFFSET_ENTRY
 
 SECOND_BYTES = 1024
 """What is taken where it fits, and Kafka's default does not."""

@@ -16,7 +16,7 @@ from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.kernel.producers import OUTSIDE
-from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.epochs import EpochChanges, LeaderEpochs
 from kseg.recovery.eras import RECOVERED
 from kseg.recovery.index_sanity import complaint, offset_index_complaint
 from kseg.recovery.intervals import chosen_interval
@@ -24,10 +24,13 @@ from kseg.recovery.leftovers import settle_leftovers
 from kseg.recovery.losses import Loss, lost_behind
 from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
+from kseg.recovery.recalling import Scans
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.remains import SegmentRemains
 from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
 from kseg.recovery.splitting import split
-from kseg.recovery.start import Cut, Start
+from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
+from kseg.recovery.topic_ids import settle_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
@@ -45,19 +48,24 @@ class _OverflowError(Exception):
 
 class PartitionLoad:
     """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then,
-    ``interval`` that of the indexes."""
+    ``interval`` that of the indexes, ``remains`` what scans have seen of each segment by its base, ``complaint`` what
+    else stays wrong."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
         self.start = start
         self.interval = chosen_interval(workspace, start.interval_bytes)
         self.segments: dict[int, BrokerSegment] = {}
+        self._makes_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
+        self.complaint = ""
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0
+        self.remains: dict[int, SegmentRemains] = {}
         self._parts: set[str] = set()
+        self._scans = Scans(workspace)
         self._is_loading = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -67,8 +75,12 @@ class PartitionLoad:
         """
         era = self.start.era
         if self.workspace.names(".kafka") and not self.workspace.names(LOG):
-            raise UnsupportedError(f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker")
+            raise UnsupportedError(
+                f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
+                "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
+            )
         self._swapped = settle_leftovers(self.workspace, era)
+        self.producers.load_names()
         while True:
             try:
                 self._load_segments()
@@ -82,6 +94,8 @@ class PartitionLoad:
             self._settle_epochs()
         if era.has_producers:
             self._settle_producers()
+        if era.has_topic_ids and self.start.topic_ids is not None:
+            self.complaint = settle_topic_id(self.workspace, self.start.topic_ids)
 
     # Step 2
 
@@ -97,7 +111,7 @@ class PartitionLoad:
                 base = offset_of(name)
                 if name != f"{base:020d}{LOG}":
                     raise BrokerRefusesError(f"{workspace.directory}/{name}: no broker names a segment so; rename it")
-                segment = BrokerSegment(workspace, name.removesuffix(LOG), base)
+                segment = self._segment(name.removesuffix(LOG), base)
                 self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
@@ -107,6 +121,9 @@ class PartitionLoad:
             self._swapped = []
         self.segments = dict(sorted(self.segments.items()))
         self._is_loading = False
+
+    def _segment(self, stem: str, base: int) -> BrokerSegment:
+        return BrokerSegment(self.workspace, stem, base)
 
     def _load_segment(self, segment: BrokerSegment) -> None:
         """Recovers a segment whose indexes are missing or wrong, or rebuilds those that a broker would leave empty for
@@ -149,7 +166,7 @@ class PartitionLoad:
         for kind in SUFFIXES:
             if swap.name(kind) in self.workspace:
                 self.workspace.rename(swap.name(kind), swap.stem + kind, "completes a swap that was begun")
-        self.segments[base] = BrokerSegment(self.workspace, swap.stem, base)
+        self.segments[base] = self._segment(swap.stem, base)
 
     def _check_indexes(self) -> None:
         """What 0.8 did last, and stopped for."""
@@ -165,13 +182,20 @@ class PartitionLoad:
         """LogLoader.recoverSegment: the bytes that are cut off."""
         era = self.start.era
         manager, each = self._scan(segment)
+        producers = manager.fingerprint()
+        told: list[tuple[int, int]] = []
 
         def epoch(epoch: int, start_offset: int) -> None:
+            told.append((epoch, start_offset))
             if era.learns_epochs_while_loading or not self._is_loading:
                 self.epochs.assign_from_batch(epoch, start_offset, era.lowest_scanned_epoch)
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
+        if (known := self._scans.recall(segment, producers, manager)) is not None:
+            for change in known:
+                epoch(*change)
+            return 0
         found = segment.recover(self.interval.size, era, each, epoch)
         if found.outside is not None:
             self._parts.update(split(segment, found.outside))
@@ -185,15 +209,22 @@ class PartitionLoad:
             self._cut(segment, found.valid_bytes, found.next_offset, "cut at the first batch that is not valid")
         if era.has_producers:
             manager.take_snapshot()
+        if self._is_loading:
+            self._scans.keep(segment, producers, told, manager)
         return cut
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], list[AbortedTxn]]]:
         """The producers at the base of a segment, and what takes up its batches."""
-        manager, era = ProducerStateManager(self.workspace, self.start.now_ms, self.start.era), self.start.era
+        era = self.start.era
+        manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
         if era.has_producers:
             self._bring_producers_to(manager, segment.base_offset)
 
+        remains = SegmentRemains(segment)
+
         def each(headers: Headers) -> list[AbortedTxn]:
+            self.remains[segment.base_offset] = remains
+            remains.add(headers)
             if not era.has_producers:
                 return []
             found = self._take_up(manager, headers.rows, headers.count)
@@ -224,6 +255,7 @@ class PartitionLoad:
             )
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
         self._cut(segment, 0, segment.base_offset, reason)
+        self.remains.pop(segment.base_offset, None)
         for suffix in _INDEXES:
             if segment.stem + suffix in self.workspace:
                 self.workspace.write(segment.stem + suffix, [b""], reason)
@@ -232,8 +264,13 @@ class PartitionLoad:
     def _recover_log(self) -> int:
         """The log end."""
         start, era = self.start, self.start.era
+        if self._makes_epochs:
+            self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
         if not start.was_clean:
             self._recover_unflushed()
+        elif self._makes_epochs:
+            for base in sorted(self.segments):
+                self._learn_epochs(self.segments[base])
         end: int | None = None
         if self.segments:
             end = self._end_of(self._last).offset
@@ -272,7 +309,7 @@ class PartitionLoad:
         stem = f"{base:020d}"
         for suffix in (LOG, INDEX, TIME_INDEX) if self.start.era.has_time_index else (LOG, INDEX):
             self.workspace.write(stem + suffix, [b""], "a log has at least one segment")
-        self.segments[base] = BrokerSegment(self.workspace, stem, base)
+        self.segments[base] = self._segment(stem, base)
 
     @property
     def _last(self) -> BrokerSegment:
@@ -285,6 +322,8 @@ class PartitionLoad:
             floor = bases[-1] if bases else None
         for base in bases:
             if floor is not None and base < floor:
+                if self._makes_epochs:
+                    self._learn_epochs(self.segments[base])
                 continue
             if self._recover(self.segments[base]) > 0:
                 later = [other for other in bases if other > base]
@@ -292,6 +331,12 @@ class PartitionLoad:
                     self.cuts[-1].dropped.append(self.segments[other].log)
                     self._drop(other, "lies behind the cut")
                 return
+
+    def _learn_epochs(self, segment: BrokerSegment) -> None:
+        """Takes the epochs of a segment that is not scanned."""
+        changes = EpochChanges(self.epochs.assign_from_batch)
+        for headers in segment.headers():
+            changes.add(headers)
 
     def _drop(self, base: int, reason: str) -> None:
         segment = self.segments.pop(base)
@@ -315,7 +360,8 @@ class PartitionLoad:
         at_checkpoint = start.log_start_offset
         self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
         if EPOCH_FILE in self.workspace or self.epochs.entries:
-            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], "cut to the log")
+            reason = "rebuilt from the batches" if self._makes_epochs else "cut to the log"
+            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property
     def _log_start(self) -> int:
@@ -336,7 +382,7 @@ class PartitionLoad:
         """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
         for name in reversed(self.workspace.names(LOG)):
             magic = -1
-            for headers in BrokerSegment(self.workspace, name.removesuffix(LOG), offset_of(name)).headers():
+            for headers in self._segment(name.removesuffix(LOG), offset_of(name)).headers():
                 magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
             if magic >= 0:
                 return magic < 2
@@ -410,17 +456,22 @@ class PartitionLoad:
         return aborts if stopped == count else None
 
     def _read_epochs(self) -> LeaderEpochs:
-        is_strict = self.start.era.has_strict_epochs
-        if EPOCH_FILE not in self.workspace:
-            return LeaderEpochs(is_strict=is_strict)
+        """Those of the file; none, and all to be learned from the batches, where that is asked for."""
+        how, none = self.start.epochs, LeaderEpochs(is_strict=self.start.era.has_strict_epochs)
+        if EPOCH_FILE not in self.workspace or how == EPOCHS_REBUILT:
+            self._makes_epochs = how != EPOCHS_KEPT
+            return none
         items = list(read_leader_epochs(self.workspace.read(EPOCH_FILE)))
         problems = [problem for problem in problems_of(items) if problem.code != "unsorted"]
-        if problems:
+        if problems and how == EPOCHS_KEPT:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{EPOCH_FILE}: {problems[0].message}: a broker does not start with it; "
                 "--rebuild-epochs makes a new one from the batches"
             )
-        return LeaderEpochs(entries_of(items), is_strict)
+        if problems:
+            self._makes_epochs = True
+            return none
+        return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
 def _end_of_v2(headers: Headers, known: int) -> int:

@@ -1,45 +1,76 @@
-"""Header fields that lie outside the checksum of a v2 batch, made right where what is right can be proven.
+"""Header fields that lie outside the checksum of a batch, made right where what is right can be proven.
 
-Base offset, length, leader epoch and magic (21 bytes) can be damaged while every record is intact under its checksum.
+Of a v2 batch base offset, length, leader epoch and magic (21 bytes) can be damaged while every record is intact under
+its checksum; of a message of v0 or v1 offset and length (12 bytes).
 """
 
 from typing import Any
 
-from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.native import be32
+from kseg.kernel.native import be32, be64
+from kseg.recovery.parts import Part
+from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.source import Source
 
 _HEADER_BYTES = 61
-_MAGIC_AT, _CRC_AT, _COVERED_FROM = 16, 17, 21
+_LEAST_BYTES = 26
+_MAGIC_AT, _CRC_AT = 16, 17
 
 
-def _bytes_of(source: Source, position: int, size: int) -> Any:
-    """A view of a range, or a copy where the file is not mapped."""
-    buffer: Any = source.buffer
-    return buffer[position : position + size]
+def with_right_header(source: Source, damage: Damage) -> bytes | None:
+    """The first bytes of the one batch that a damaged range is, whole, with its length and magic; None if it is none.
 
-
-def with_right_length(source: Source, damage: Damage) -> bytes | None:
-    """The first 12 bytes of the batch that a damaged range is, whole, but for its length field; None if it is none."""
-    data = _bytes_of(source, damage.position, damage.length)
-    if damage.code != "bad-length" or damage.length < 26:
+    Its offset and leader epoch are as they stand there.
+    """
+    if damage.length < _LEAST_BYTES:
         return None
-    magic = data[_MAGIC_AT]
-    if magic == 2 and damage.length > _HEADER_BYTES:
-        is_right = crc32c(data[_COVERED_FROM:]) == be32(bytes(data[_CRC_AT:_COVERED_FROM]), 0) & 0xFFFFFFFF
-    elif magic < 2:
-        is_right = crc32(data[16:]) == be32(bytes(data[12:16]), 0) & 0xFFFFFFFF
-    else:
-        return None
-    return bytes(data[:8]) + (damage.length - 12).to_bytes(4, "big") if is_right else None
+    head = bytes(source.buffer[damage.position : damage.position + _CRC_AT])
+    length = (damage.length - 12).to_bytes(4, "big")
+    if head[_MAGIC_AT] < 2 and crc_holds(source.buffer, damage.position, damage.end):
+        return head[:8] + length
+    if damage.length > _HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
+        return head[:8] + length + head[12:16] + b"\2"
+    return None
 
 
 def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     """The first 17 bytes of a batch that is one of v2 but for its magic; None if it is none."""
-    data = _bytes_of(source, position, size)
-    if size <= _HEADER_BYTES or data[_MAGIC_AT] == 2:
+    if size <= _HEADER_BYTES or source.buffer[position + _MAGIC_AT] == 2:
         return None
-    if crc32c(data[_COVERED_FROM:]) != be32(bytes(data[_CRC_AT:_COVERED_FROM]), 0) & 0xFFFFFFFF:
+    if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
         return None
-    return bytes(data[:_MAGIC_AT]) + b"\2"
+    return bytes(source.buffer[position : position + _MAGIC_AT]) + b"\2"
+
+
+class _WithMagic2:
+    """A buffer from a position on, whose byte for the magic reads as 2."""
+
+    def __init__(self, buffer: Any, position: int) -> None:
+        self._buffer = buffer
+        self._position = position
+
+    def __getitem__(self, key: int | slice) -> Any:
+        if isinstance(key, int):
+            return 2 if key == _MAGIC_AT else self._buffer[self._position + key]
+        return self._buffer[self._position + key.start : self._position + key.stop]
+
+
+def with_first_offset(data: bytes, first: int, last: int) -> bytes:
+    """The first 8 bytes of a batch that holds offsets ``first`` to ``last``; ``data``: its first 17 bytes at least.
+
+    A compressed message of v0 or v1 bears its last offset, all others bear their first.
+    """
+    return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
+
+
+def fingerprint(source: Source, part: Part) -> bytes:
+    """Checksum and size of a batch: alike for two only if they are the same one, wherever each of them was put."""
+    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
+    at = part.start + (_CRC_AT if head[_MAGIC_AT] >= 2 else 12)
+    return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")
+
+
+def offsets_of(head: bytes) -> tuple[int, int]:
+    """First and last offset that the header of a v2 batch or of a plain message tells."""
+    first = be64(head, 0)
+    return (first, first + be32(head, 23)) if head[_MAGIC_AT] >= 2 else (first, first)

@@ -23,21 +23,28 @@ from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 SUFFIX = ".snapshot"
+SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
 
 
 class ProducerStateManager:
-    """``end_offset`` is how far the state has come (lastMapOffset), ``snapshot_offset`` that of the newest snapshot."""
+    """``end_offset`` is how far the state has come (lastMapOffset), ``snapshot_offset`` that of the newest snapshot.
 
-    def __init__(self, workspace: Workspace, now_ms: int, era: Era | None = None) -> None:
+    Managers of one workspace may share ``offsets``, the names of snapshots by their offset.
+    """
+
+    def __init__(
+        self, workspace: Workspace, now_ms: int, era: Era | None = None, offsets: dict[int, str] | None = None
+    ) -> None:
         self._workspace = workspace
         self._now_ms = now_ms
         self._era = era or Era()
         self.state = ProducerStates()
         self.end_offset = 0
         self.snapshot_offset = 0
-        self.offsets: dict[int, str] = {}
-        self.load_names()
+        self.offsets: dict[int, str] = {} if offsets is None else offsets
+        if offsets is None:
+            self.load_names()
 
     def load_names(self) -> None:
         """Snapshot files by offset."""
@@ -56,9 +63,13 @@ class ProducerStateManager:
         order = self._era.snapshot_order
         ordered = hash_map_order if order == JAVA else scala_2_12_order if order == SCALA_2_12 else scala_2_13_order
         content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))
-        self._workspace.write(name, [content], "producer state at this offset")
+        self._workspace.write(name, [content], SNAPSHOT_REASON)
         self.offsets[self.end_offset] = name
         self.snapshot_offset = self.end_offset
+
+    def fingerprint(self) -> int:
+        """The same, in this run of the program, for the same state."""
+        return hash((len(self.state), build_producer_snapshot(self.state.entries())))
 
     def forget_snapshot(self, offset: int, reason: str) -> None:
         name = self.offsets.pop(offset, None)
@@ -71,7 +82,6 @@ class ProducerStateManager:
             if offset > end or offset <= log_start:
                 self.forget_snapshot(offset, "lies outside the log")
         if end != self.end_offset:
-            self.state = ProducerStates()
             self._load(log_start)
             return
         if not self._era.keeps_snapshot_of_each:
@@ -120,6 +130,7 @@ class ProducerStateManager:
             self.state = ProducerStates(kept)
             self.snapshot_offset = self.end_offset = offset
             return
+        self.state = ProducerStates()
         self.snapshot_offset = self.end_offset = log_start
 
     def _has_expired(self, entry: ProducerStateEntry) -> bool:

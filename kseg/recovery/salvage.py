@@ -1,7 +1,8 @@
 """``recover --mode salvage``: cuts damaged ranges out and keeps every intact batch at its own offset.
 
-A segment in which nothing is wrong is recovered as by a broker. One in which something is gets a new .log made of what
-is intact; then the broker's recovery runs on that, which finds nothing more to cut, and builds all side files.
+A partition is looked at as a whole: what is intact goes where its offsets belong, whatever segment it lies in. A
+segment in which something is wrong gets a new .log; then the broker's recovery runs on all of them, which finds nothing
+more to cut, and builds all side files.
 """
 
 from collections.abc import Iterator
@@ -9,137 +10,194 @@ from dataclasses import dataclass, field, replace
 
 from kseg.changes.plan import Plan, Removed
 from kseg.changes.quarantine import changes
-from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import chain
-from kseg.recovery.keeping import keep
+from kseg.formats.rows import Scratch
+from kseg.recovery.epoch_mending import mend_epochs
+from kseg.recovery.keeping import Kept, keep
 from kseg.recovery.layout import Layout
 from kseg.recovery.loading import PartitionLoad
-from kseg.recovery.segments import BrokerSegment
+from kseg.recovery.names import offset_of
+from kseg.recovery.overflowing import overflow
+from kseg.recovery.parts import Part
+from kseg.recovery.placing import Placing, Shelf
+from kseg.recovery.remains import Remaining, remaining
+from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
-from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 from kseg.segment.survey import Headers
 
-MOST_GAPS = 10_000
-"""With more of them it is compaction that has left them, whatever else there is to see."""
-
-_WRONG = (chain.INVALID, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
+_FEW_PARTS = 1000
+"""An intact segment of more parts is read again where strays belong into it: its parts are not kept."""
 
 
 @dataclass(slots=True)
 class Salvage:
-    """A plan for one partition. ``cuts``: the ranges of each file that go; ``mended``: headers that were mended."""
+    """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
+
+    ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``remains``:
+    what is wrong in batches that are kept whole; ``complaint``: what else stays wrong.
+    """
 
     directory: str
     plan: Plan
     next_offset: int
     cuts: list[tuple[str, Damage]] = field(default_factory=list)
+    more_cuts: int = 0
     mended: int = 0
+    moved: int = 0
+    remains: list[Remaining] = field(default_factory=list)
+    complaint: str = ""
 
 
 def plan_salvage(directory: str, start: Start, scratch: Scratch | None = None) -> Salvage:
     """Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log."""
-    workspace = Workspace(directory)
-    # No producer expires: what snapshots know of them is worth more here than a clock.
-    whole = replace(start, was_clean=False, recovery_point=0, now_ms=0)
-    load = _SalvageLoad(workspace, whole, scratch or Scratch())
+    load = SalvageLoad(Workspace(directory, start.jobs), start, scratch or Scratch())
     load.run()
-    plan = workspace.plan()
-    known = [gap for change in changes(directory) for gap in change.gaps]
-    plan.gaps = [gap for gap in sorted(load.gaps) if gap not in known]
-    return Salvage(directory, plan, load.next_offset, load.found, load.mended)
+    return load.outcome()
 
 
-class _SalvagedSegment(BrokerSegment):
-    """A segment whose .log in the workspace is made of parts of the real one."""
+class SalvagedSegment(BrokerSegment):
+    """A segment of which all is kept, however large a batch is; ``layout``: of parts of real files, None for whole."""
 
-    def __init__(self, segment: BrokerSegment, layout: Layout, path: str) -> None:
-        super().__init__(segment.workspace, segment.stem, segment.base_offset)
+    def __init__(self, workspace: Workspace, stem: str, base_offset: int, layout: Layout | None) -> None:
+        super().__init__(workspace, stem, base_offset)
         self._layout = layout
-        self._path = path
 
     def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
-        with open_source(self._path) as source:
-            yield from self._layout.headers(source, position)
-
-
-class _SalvageLoad(PartitionLoad):
-    def __init__(self, workspace: Workspace, start: Start, scratch: Scratch) -> None:
-        super().__init__(workspace, start)
-        self._scratch = scratch
-        self.found: list[tuple[str, Damage]] = []
-        self.mended = 0
-        self._events = int64s(MOST_GAPS * chain.EVENT_WIDTH)
-        self._gaps: dict[int, list[tuple[int, int]]] = {}
-        self._ends: dict[int, int] = {}
-
-    @property
-    def gaps(self) -> list[tuple[int, int]]:
-        """Offsets missing in the segments and between them, in their order."""
-        found: list[tuple[int, int]] = []
-        end: int | None = None
-        for base in sorted(self.segments):
-            if end is not None and base > end:
-                found.append((end, base - 1))
-            found += self._gaps.get(base, [])
-            end = self._ends.get(base, base)
-        return found if len(found) <= MOST_GAPS else []
-
-    def _recover(self, segment: BrokerSegment) -> int:
-        segment = self.segments.get(segment.base_offset, segment)
-        if segment.size and not isinstance(segment, _SalvagedSegment) and not self._is_intact(segment):
-            self._cut_out(segment)
-        if segment.base_offset in self.segments or segment.log in self.workspace:
-            super()._recover(self.segments.get(segment.base_offset, segment))
-        return 0
-
-    def _is_intact(self, segment: BrokerSegment) -> bool:
-        """Whether a broker would keep all of the segment, and its offsets rise within its bounds."""
-        state, gaps = fresh_chain(segment.base_offset, limit=MOST_GAPS), []
-        end = 0
-        for headers in segment.headers():
-            for i in range(chain.follow(headers.rows, headers.count, state, self._events)):
-                at = i * chain.EVENT_WIDTH
-                if self._events[at] == chain.GAP:
-                    gaps.append((self._events[at + 2], self._events[at + 3] - 1))
-            end = segment.end_of(headers)
-        limit = self._next_base(segment)
-        is_inside = limit is None or state[chain.LAST_OFFSET] < limit
-        if end < segment.size or not is_inside or any(state[chain.COUNTS + kind] for kind in _WRONG):
-            return False
-        self._ends[segment.base_offset] = max(segment.base_offset, state[chain.LAST_OFFSET] + 1)
-        self._gaps[segment.base_offset] = [] if state[chain.HOLED] else gaps
-        return True
-
-    def _next_base(self, segment: BrokerSegment) -> int | None:
-        stems = (name.removesuffix(".log") for name in self.workspace.names(".log"))
-        bases = [int(stem) for stem in stems if stem.isascii() and stem.isdigit()]
-        return min((base for base in bases if base > segment.base_offset), default=None)
-
-    def _cut_out(self, segment: BrokerSegment) -> None:
-        path, name = self.workspace.path(segment.log), segment.log
-        next_base = self._next_base(segment)
-        with open_source(path) as source:
-            kept = keep(source, segment.base_offset, next_base, self._scratch)
-        origin = self.workspace.files[name].origin or name
-        reason = "damaged ranges are cut out"
-        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts]
-        self.found += [(name, cut) for cut in kept.cuts]
-        self._gaps[segment.base_offset] = kept.gaps
-        self.mended += sum(bool(part.head) for part in kept.layout.parts)
-        parts = kept.layout.parts
-        if parts:
-            self._ends[segment.base_offset] = parts[-1].last + 1
-        if len(parts) == 1 and parts[0].start == 0 and not parts[0].head:
-            self.workspace.truncate(name, parts[0].end, reason, removed)
-        elif not parts and next_base is not None:
-            for suffix in (".log", ".index", ".timeindex", ".txnindex"):
-                self.workspace.delete(segment.stem + suffix, reason, removed if suffix == ".log" else ())
-            self.segments.pop(segment.base_offset, None)
-        elif not parts:
-            self.workspace.truncate(name, 0, reason, removed)
+        if self._layout is None:
+            yield from super().headers(position)
         else:
-            self.workspace.write(name, kept.layout.pieces(origin), reason, removed)
-            self.segments[segment.base_offset] = _SalvagedSegment(segment, kept.layout, path)
+            yield from self._layout.headers(position)
+
+    def read(self, position: int, length: int) -> bytes:
+        return super().read(position, length) if self._layout is None else self._layout.read(position, length)
+
+
+class SalvageLoad(PartitionLoad):
+    """A load that repairs the segments before it looks at them."""
+
+    def __init__(self, workspace: Workspace, start: Start, scratch: Scratch) -> None:
+        # No producer expires: what snapshots know of them is worth more here than a clock.
+        super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0))
+        self._scratch = scratch
+        self._layouts: dict[int, Layout] = {}
+        self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
+        self._gaps: list[tuple[int, int]] = []
+        self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
+
+    def outcome(self) -> Salvage:
+        """What was found and is to be done, after `run`."""
+        found = self._result
+        found.plan, found.next_offset = self.workspace.plan(), self.next_offset
+        found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
+        kept = remaining(self.workspace.directory, self.segments, self.remains)
+        found.remains, found.complaint = [one for one in kept if not one.missing], self.complaint
+        return found
+
+    def _is_known(self, first: int, last: int) -> bool:
+        """Whether an earlier salvage has told that these offsets are missing."""
+        return any(a <= first and last <= b for a, b in self._known_gaps)
+
+    def _load_segments(self) -> None:
+        shelves = self._shelves()
+        self._arrange(shelves)
+        for shelf in shelves:
+            if shelf.is_changed:
+                self._write(shelf)
+        self._tell_gaps(shelves)
+        first = next((shelf for shelf in shelves if not shelf.is_empty), None)
+        if first is not None and first is not shelves[0]:  # a broker takes the base of what is left for the log's start
+            log_start = max(first.kept.base, self.start.log_start_offset)
+            self.start = replace(self.start, log_start_offset=log_start)
+        super()._load_segments()
+
+    def _arrange(self, shelves: list[Shelf]) -> None:
+        """Decides what each segment is made of."""
+        Placing(shelves, self._load_parts).run()
+        for shelf in shelves:
+            if shelf.kept.epochs_fall:
+                self._load_parts(shelf)
+                mend_epochs(shelf)
+
+    def _shelves(self) -> list[Shelf]:
+        """All segments, rising, as they are read."""
+        names = {offset_of(name): name for name in self.workspace.names(LOG)}
+        bases = sorted(names)
+        shelves = []
+        for base, behind in zip(bases, [*bases[1:], None], strict=True):
+            shelves.append(Shelf(self._keep(names[base], base, behind), names[base]))
+            if shelves[-1].kept.is_intact and len(shelves[-1].parts) > _FEW_PARTS:
+                shelves[-1].forget()
+            shelves += overflow(shelves[-1], behind)
+        return shelves
+
+    def _keep(self, name: str, base: int, behind: int | None) -> Kept:
+        with open_source(self.workspace.path(name)) as source:
+            return keep(source, base, behind, self._scratch, self.start.jobs)
+
+    def _load_parts(self, shelf: Shelf) -> None:
+        if shelf.is_forgotten:
+            kept = shelf.kept
+            shelf.remember(self._keep(shelf.name, kept.base, None if kept.is_last else kept.limit + 1).parts)
+
+    def _write(self, shelf: Shelf) -> None:
+        """Puts a segment as it is to be into the workspace."""
+        workspace, name, layout, kept = self.workspace, shelf.name, shelf.layout(), shelf.kept
+        self._note(shelf)
+        reason = self._reason(shelf)
+        if kept.cuts.more:
+            reason += f" ({kept.cuts.more} more than are listed)"
+        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts.listed]
+        if not len(layout) and not kept.is_last:
+            for suffix in SUFFIXES:
+                workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
+            return
+        parts = list(layout) if len(layout) < 2 else []
+        if not len(layout) or (parts and parts[0].start == 0 and not (parts[0].head or parts[0].path)):
+            workspace.truncate(name, parts[0].end if parts else 0, reason, removed)
+            return
+        file = workspace.files.get(name)
+        origin = (file.origin if file else None) or name
+        workspace.write(name, layout.content(origin), reason, removed)
+        self._layouts[kept.base] = layout
+
+    def _reason(self, shelf: Shelf) -> str:
+        return "damaged ranges are cut out" if shelf.kept.cuts else "batches are put in their places"
+
+    def _note(self, shelf: Shelf) -> None:
+        found, cuts = self._result, shelf.kept.cuts
+        found.cuts += [(shelf.name, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
+        found.more_cuts += cuts.more
+        found.moved += sum(self._is_moved(part) for part in shelf.extra)
+        found.mended += sum(bool(part.head) for part in shelf.layout()) if shelf.is_mended else 0
+
+    def _is_moved(self, part: Part) -> bool:
+        """Whether batches lay elsewhere in the partition."""
+        return not part.head
+
+    def _tell_gaps(self, shelves: list[Shelf]) -> None:
+        """Offsets that are missing afterwards, but for those that a cleaner has removed."""
+        reached = shelves[0].kept.base if shelves else 0
+        for shelf in shelves:
+            if shelf.is_empty and shelf.is_changed and not shelf.kept.is_last:
+                continue  # its files go
+            gaps = shelf.gaps()
+            if reached < shelf.kept.base:
+                gaps = [(reached, shelf.kept.base - 1), *gaps]
+            if shelf.is_changed or not shelf.kept.is_sparse:
+                self._gaps += gaps
+            reached = max(reached, shelf.next_offset)
+
+    def _segment(self, stem: str, base: int) -> BrokerSegment:
+        return SalvagedSegment(self.workspace, stem, base, self._layouts.get(base))
+
+    def _load_segment(self, segment: BrokerSegment) -> None:
+        """Nothing: each is recovered later, whatever its indexes are like."""
+
+    def _check_indexes(self) -> None:
+        """Nothing: they are new."""
+
+    def _recover_unflushed(self) -> None:
+        for segment in list(self.segments.values()):
+            self._recover(segment)

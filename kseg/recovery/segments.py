@@ -7,22 +7,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from kseg.kernel import indexing
-from kseg.kernel.native import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    be32,
-    be64,
-)
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, be32, be64
 from kseg.recovery.accepted import AcceptedBatches
+from kseg.recovery.epochs import EpochChanges
 from kseg.recovery.eras import Era
-from kseg.recovery.index_builder import OFFSET_ENTRY, IndexBuilder
+from kseg.recovery.index_builder import IndexBuilder
+from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
+from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.source import Source, open_source
 from kseg.segment.survey import Headers
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
@@ -32,6 +24,8 @@ SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 SWAP = ".swap"
 DEFAULT_INTERVAL_BYTES = 4096
 
+LARGEST_POSITION = 0x7FFFFFFF
+
 _LEAST_BYTES = 14
 _UP_TO_MAGIC = 17
 _DELTA_END = 27
@@ -40,15 +34,13 @@ _FRAMES_AT_ONCE = 1 << 12
 
 @dataclass(slots=True)
 class Recovered:
-    """What a recovery made of a segment: ``valid_bytes`` of the .log are kept, of ``batches`` and ``records``.
+    """What a recovery made of a segment: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
 
     ``refused``: an index does not take an offset at ``valid_bytes``; a broker then empties the segment.
     ``outside``: an offset there that the segment cannot hold.
     """
 
     valid_bytes: int = 0
-    batches: int = 0
-    records: int = 0
     next_offset: int = 0
     refused: bool = False
     outside: int | None = None
@@ -104,7 +96,7 @@ class BrokerSegment:
         if not 0 <= position < self.size:
             return
         with self._opened() as (source, start):
-            for found in AcceptedBatches(source, start + self.size, start + position, max_size):
+            for found in AcceptedBatches(source, start + self.size, start + position, max_size, self.workspace.jobs):
                 if start:
                     for i in range(found.count):
                         found.rows[i * BATCH_WIDTH + BATCH_POSITION] -= start
@@ -197,13 +189,19 @@ class BrokerSegment:
         """Scans the segment and rebuilds its indexes (LogSegment.recover). The .log is left to the caller.
 
         ``each`` is given the headers of accepted batches and gives back aborted transactions that they complete,
-        ``epoch`` leader epoch and base offset of batches that may begin one.
+        ``epoch`` leader epoch and base offset of batches that may begin one. Raises BrokerRefusesError for what no
+        index can hold.
         """
         found = Recovered(next_offset=self.base_offset)
         builder = IndexBuilder(self.base_offset, interval, era)
         aborted: list[AbortedTxn] = []
-        last_epoch = -1
+        changes = EpochChanges(epoch)
         for headers in self.headers(0, era.max_message_bytes):
+            if self.end_of(headers) > LARGEST_POSITION:
+                raise BrokerRefusesError(
+                    f"{self.workspace.directory}/{self.log}: holds batches beyond 2 GiB, which no index can point to: "
+                    "a broker does not start on it"
+                )
             status, taken = builder.add(headers, self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
@@ -211,7 +209,7 @@ class BrokerSegment:
             if taken:
                 part = Headers(headers.rows, taken)
                 if era.has_epochs:
-                    last_epoch = _tell_epochs(part, last_epoch, epoch)
+                    changes.add(part)
                 aborted += each(part)
                 self._count(found, part)
             if status != indexing.DONE:
@@ -235,19 +233,3 @@ class BrokerSegment:
         rows, last = headers.rows, (headers.count - 1) * BATCH_WIDTH
         found.valid_bytes = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
         found.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
-        found.batches += headers.count
-        counts = rows[BATCH_COUNT : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        found.records += sum(count if count >= 0 else 1 for count in counts)
-
-
-def _tell_epochs(headers: Headers, last: int, tell: Callable[[int, int], None]) -> int:
-    """Tells each change of the leader epoch among v2 batches; the last epoch seen."""
-    rows = headers.rows
-    epochs = rows[BATCH_LEADER_EPOCH : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-    if all(epoch == last for epoch in epochs):
-        return last
-    for i, epoch in enumerate(epochs):
-        if epoch != last and rows[i * BATCH_WIDTH + BATCH_MAGIC] >= 2:
-            tell(epoch, rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET])
-            last = epoch
-    return last

@@ -4,7 +4,7 @@ import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kseg.changes.plan import Piece
+from kseg.changes.plan import Content, Piece, Pieces
 from kseg.errors import KsegError
 
 
@@ -14,7 +14,7 @@ class File:
 
     origin: str | None
     size: int
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = ()
 
 
 def spill(files: Mapping[str, File]) -> dict[str, File]:
@@ -25,7 +25,7 @@ def spill(files: Mapping[str, File]) -> dict[str, File]:
     held = {
         name: file
         for name, file in files.items()
-        if file.origin is None and any(isinstance(piece, bytes) and piece for piece in file.pieces)
+        if not isinstance(file.pieces, Content) and any(isinstance(piece, bytes) for piece in file.pieces)
     }
     if not held:
         return {}

@@ -4,11 +4,17 @@ from dataclasses import dataclass, field
 
 from kseg.recovery.eras import Era
 from kseg.recovery.losses import Loss
+from kseg.recovery.topic_ids import TopicIds
+
+EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
+"""Whether leader epochs are made anew from the batches: never; where the file is missing or cannot be read; always."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``interval_bytes``: index.interval.bytes, None for what the indexes show (`kseg.recovery.intervals`)."""
+    """``interval_bytes``: index.interval.bytes, None for what the indexes show (`kseg.recovery.intervals`); ``jobs``:
+    threads that read a large segment; ``epochs``: EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of
+    the log directory, None where partition.metadata is to be left alone."""
 
     was_clean: bool = False
     recovery_point: int = 0
@@ -16,6 +22,9 @@ class Start:
     now_ms: int = 0
     interval_bytes: int | None = None
     era: Era = field(default_factory=Era)
+    jobs: int = 1
+    epochs: int = EPOCHS_KEPT
+    topic_ids: TopicIds | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kseg.changes.plan import Piece, Plan, Range, Removed, piece_size
+from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.recovery.spill import File, spill
 
@@ -24,13 +24,17 @@ SPILL_PART_BYTES = 4 << 20
 
 
 class Workspace:
-    """The regular files of a directory by name. Raises PathError where it cannot be listed."""
+    """The regular files of a directory by name; ``jobs`` threads may read a large one.
+
+    Raises PathError where the directory cannot be listed.
+    """
 
     made_bytes = 0
     """New content of all workspaces so far."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, jobs: int = 1) -> None:
         self.directory = directory
+        self.jobs = jobs
         self.files: dict[str, File] = {}
         self._sizes: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
@@ -91,7 +95,10 @@ class Workspace:
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
         """What bytes of a file as it would be are made of."""
         file, found = self.files[name], []
-        for piece in file.pieces if file.origin is None else (Range(file.origin, 0, file.size),):
+        pieces: Pieces = file.pieces if file.origin is None else (Range(file.origin, 0, file.size),)
+        for piece in pieces:
+            if length <= 0:
+                break
             size = piece_size(piece)
             part = _part(piece, min(position, size), min(position + length, size))
             found += [part] * (piece_size(part) > 0)
@@ -107,7 +114,8 @@ class Workspace:
         file = self.files[name]
         if file.origin is not None:
             return os.path.join(self.directory, file.origin), 0
-        if len(file.pieces) == 1 and isinstance(piece := file.pieces[0], Range):
+        pieces = file.pieces
+        if not isinstance(pieces, Content) and len(pieces) == 1 and isinstance(piece := pieces[0], Range):
             return os.path.join(self.directory, piece.file), piece.position
         raise ValueError(f"{name} is not on disk")
 
@@ -147,8 +155,8 @@ class Workspace:
 
     def write(self, name: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = ()) -> None:
         """New content, unless it is what is there."""
-        content = tuple(piece for piece in pieces if piece_size(piece))
-        file = File(None, sum(map(piece_size, content)), content)
+        content, size = gathered(pieces)
+        file = File(None, size, content)
         if name not in self._moved and self._is_there(name, file):
             self.files[name] = File(name, file.size)
             self._reasons.pop(name, None)
@@ -156,11 +164,19 @@ class Workspace:
         self.files[name] = file
         self._reasons[name] = reason
         self._removed.setdefault(name, []).extend(removed)
+        if isinstance(content, Content):
+            return
         new_bytes = sum(len(piece) for piece in content if isinstance(piece, bytes))
         self._held_bytes += new_bytes
         Workspace.made_bytes += new_bytes
         if self._held_bytes > SPILL_PART_BYTES:
             self._spill()
+
+    def restore(self, name: str, file: File, reason: str) -> None:
+        """Puts back what was there under that name."""
+        self.files[name] = file
+        if file.origin is None:
+            self._reasons[name] = reason
 
     def _spill(self) -> None:
         if Workspace.made_bytes > SPILL_BYTES:

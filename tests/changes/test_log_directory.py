@@ -292,3 +292,32 @@ def test_a_journal_that_cannot_be_read_is_told(bad: bytes, tmp_path: Path) -> No
     (tmp_path / "logs" / ".kseg-change-1.jsonl").write_bytes(bad)
     with pytest.raises(KsegError, match=r"\.kseg-change-1\.jsonl: is no journal"):
         command(tmp_path / "logs", QUICK)
+
+
+def rebuild(directory: Path, disk: Disk) -> None:
+    """A command that changes no log."""
+    settle_log_directory(str(directory), disk)
+    change = LogDirectoryChange(str(directory), "reindex", disk=disk, keeps_marker=True)
+    assert change.told == [] or "going on" in change.told[0]
+    for path in sorted(directory.glob("[ab]-0")):
+        plan = Plan(str(path))
+        if (path / "0.index").read_bytes() != b"rebuilt":
+            plan.write("0.index", [b"rebuilt"], "rebuilt")
+        change.apply(plan)
+    change.finish()
+
+
+def test_the_marker_stays_where_no_log_changes_whatever_kills_it(tmp_path: Path) -> None:
+    for at in range(10_000):
+        directory = tmp_path / str(at)
+        make_log_directory(directory)
+        try:
+            rebuild(directory, KillingDisk(at))
+        except Killed:
+            assert (directory / MARKER).read_bytes() == ROOT[MARKER]
+            rebuild(directory, QUICK)
+            assert (directory / MARKER).read_bytes() == ROOT[MARKER]
+            assert [(directory / name / "0.index").read_bytes() for name in ("a-0", "b-0")] == [b"rebuilt"] * 2
+            continue
+        assert at > 10
+        return

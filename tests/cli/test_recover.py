@@ -60,9 +60,26 @@ def test_a_dry_run_changes_nothing(kseg: Kseg, partition: Path, mode: str) -> No
     assert not (partition.parent / ".lock").exists()
 
 
+def test_json_tells_which_offsets_stay_missing(kseg: Kseg, partition: Path) -> None:
+    done = kseg("recover", "--mode", "salvage", "--format", "json", partition)
+    summary = json.loads(done.out.splitlines()[-1])
+    (gap,) = summary["gaps"]
+    assert gap["directory"] == str(partition)
+    assert summary["missingOffsets"] == gap["lastOffset"] - gap["firstOffset"] + 1 > 0
+    assert f"offsets that stay missing: {summary['missingOffsets']}, in 1 gaps" in done.err
+    again = kseg("recover", "--mode", "salvage", "--format", "json", partition)
+    assert json.loads(again.out.splitlines()[-1])["gaps"] == []
+
+
+def of_kraft(partition: Path) -> Path:
+    """Makes what is around a partition the log directory of a KRaft node."""
+    (partition / "partition.metadata").write_text("version: 0\ntopic_id: IkYnvhBNSWeHGzcaFR3aYg")
+    (partition.parent / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    return partition.parent
+
+
 def test_a_log_directory_loses_its_marker_and_keeps_its_checkpoints(kseg: Kseg, partition: Path) -> None:
-    root = partition.parent
-    (root / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    root = of_kraft(partition)
     (root / ".kafka_cleanshutdown").write_text("")
     (root / "replication-offset-checkpoint").write_text("0\n2\ndplain 0 150\nother 0 7\n")
     assert kseg("recover", "--full", root).status == 0
@@ -71,9 +88,8 @@ def test_a_log_directory_loses_its_marker_and_keeps_its_checkpoints(kseg: Kseg, 
 
 
 def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partition: Path) -> None:
-    root = partition.parent
+    root = of_kraft(partition)
     (root / ".kafka_cleanshutdown").write_text("")
-    (root / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
     for suffix in (".index", ".timeindex"):
         (partition / LAST).with_suffix(suffix).write_bytes(b"")
     log = (partition / LAST).read_bytes()
@@ -138,3 +154,68 @@ def test_a_damaged_partition_does_not_keep_the_others_from_being_indexed(kseg: K
         False,
         True,
     ]
+
+
+def damaged(tmp_path: Path, case: str) -> Path:
+    """A log directory with the partition of a case."""
+    path = tmp_path / "logs" / "dplain-0"
+    shutil.copytree(DAMAGED / case / "dplain-0", path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("case", "code"), [("crcok-count-plus-1", "count-mismatch"), ("last-batch-removed", "gap-unexplained")]
+)
+def test_damage_that_a_broker_does_not_mind_is_told(kseg: Kseg, tmp_path: Path, case: str, code: str) -> None:
+    path = damaged(tmp_path, f"4.3.1-{case}")
+    whole = (path / LAST).read_bytes()
+    for _ in range(2):  # the second time there is nothing else to do
+        done = kseg("recover", "--format", "json", path)
+        assert done.status == 1
+        assert f"stays as it is: {code}: the batch at position 7129, offset 13" in done.err
+        assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
+    assert (path / LAST).read_bytes() == whole
+    found = [json.loads(line) for line in kseg("verify", "--format", "json", path).out.splitlines()]
+    assert [row["code"] for row in found if row.get("severity") == "error"] == [code]
+
+
+def test_a_magic_that_a_broker_does_not_look_at_is_told(kseg: Kseg, partition: Path) -> None:
+    with (partition / LAST).open("r+b") as file:
+        file.seek(16)
+        file.write(b"\5")
+    done = kseg("recover", partition)
+    assert done.status == 1
+    assert "stays as it is: bad-magic: the batch at position 0" in done.err
+
+
+def test_salvage_tells_what_stays_wrong_in_batches_that_it_keeps(kseg: Kseg, tmp_path: Path) -> None:
+    path = damaged(tmp_path, "4.3.1-crcok-count-plus-1")
+    done = kseg("recover", "--mode", "salvage", "--format", "json", path)
+    assert done.status == 1
+    assert "stays as it is: count-mismatch: the batch at position 7129, offset 13" in done.err
+    assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
+
+
+def test_gaps_that_a_cleaner_leaves_are_no_damage(kseg: Kseg, tmp_path: Path) -> None:
+    path = damaged(tmp_path, "4.3.1-last-batch-removed")
+    (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\ndplain 0 140\n")
+    done = kseg("recover", "--format", "json", path)
+    assert done.status == 0, done.err
+    assert json.loads(done.out.splitlines()[-1])["damageRemains"] is False
+
+
+def test_gaps_that_a_salvage_has_left_are_no_news(kseg: Kseg, partition: Path) -> None:
+    assert kseg("recover", "--mode", "salvage", partition).status == 0
+    done = kseg("recover", partition)
+    assert (done.status, "stays" in done.err) == (0, False)
+
+
+def test_segments_that_overlap_are_told(kseg: Kseg, tmp_path: Path) -> None:
+    path = damaged(tmp_path, "4.3.1-last-flip-body")
+    data = (path / LAST).read_bytes()
+    length = 12 + int.from_bytes(data[8:12], "big")
+    (path / LAST).write_bytes(data[:CUT_AT])
+    (path / f"{117:020d}.log").write_bytes((117).to_bytes(8, "big") + data[8:length])
+    done = kseg("recover", path)
+    assert done.status == 1
+    assert "stays as it is: segments-overlap" in done.err

@@ -1,0 +1,38 @@
+"""Takes what one command changed in a checkpoint of a log directory back, where others have changed other entries."""
+
+from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
+from kseg.sidefiles.problems import entries_of, problems_of
+
+Offsets = dict[tuple[str, int], int]
+
+
+def taken_back(now: bytes, known: bytes, left: bytes) -> bytes | None:
+    """``now`` with the entries that differ between ``left``, as the command left the file, and ``known``, as it had
+    found it, put back; those that are back already may be. None where one has become something else, or a content is
+    no checkpoint."""
+    found, before, after = (_offsets(content) for content in (now, known, left))
+    if found is None or before is None or after is None:
+        return None
+    if now == left:
+        return known
+    merged = dict(found)
+    for partition in before.keys() | after.keys():
+        old, new, current = before.get(partition), after.get(partition), found.get(partition)
+        if old == new or current == old:
+            continue
+        if current != new:
+            return None
+        if old is None:
+            del merged[partition]
+        else:
+            merged[partition] = old
+    if merged == found:
+        return now
+    return build_offset_checkpoint(OffsetCheckpoint(*partition, offset) for partition, offset in merged.items())
+
+
+def _offsets(content: bytes) -> Offsets | None:
+    items = list(read_offset_checkpoint(content))
+    if problems_of(items):
+        return None
+    return {(entry.topic, entry.partition): entry.offset for entry in entries_of(items)}

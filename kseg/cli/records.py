@@ -1,0 +1,51 @@
+"""``kseg recover --records``: what of the records in broken batches can still be read goes into a file of its own."""
+
+import os
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from kseg.output.notices import Notices
+from kseg.output.sink import STANDARD_OUTPUT, open_sink
+from kseg.segment.files import list_segments
+
+LOG = ".log"
+
+
+class RecordsFile:
+    """The file of one run. Raises UsageError where it would lie among what is recovered, or could not be whole."""
+
+    def __init__(self, path: str, options: dict[str, Any], notices: Notices) -> None:
+        if path == STANDARD_OUTPUT:
+            raise click.UsageError("--records takes a file: standard output is for the plan")
+        if len(options["paths"]) > 1:
+            raise click.UsageError("--records takes one PATH, for it is written before anything is changed there")
+        place = os.path.realpath(options["paths"][0])
+        if os.path.commonpath([place, os.path.realpath(path)]) == place:
+            raise click.UsageError("--records: the file lies in PATH, which may hold nothing that brokers do not know")
+        self._path = path
+        self._is_dry = options["dry_run"]
+        self._notices = notices
+
+    def write(self, directories: Iterable[str]) -> None:
+        """Writes the records of all of them, whole or not; a dry run only counts them."""
+        from kseg.formats.rows import Scratch
+        from kseg.output.unproven import UnprovenRecords
+        from kseg.recovery.digging import broken_batches
+
+        scratch = Scratch()
+        with nullcontext() if self._is_dry else open_sink(self._path) as sink:
+            records = UnprovenRecords(sink, scratch)
+            for directory in directories:
+                for file in list_segments(directory):
+                    if file.kind == LOG and not file.leftover:
+                        records.begin(file)
+                        for batch in broken_batches(file, scratch):
+                            records.batch(batch)
+                        records.finish()
+        done = "would be" if self._is_dry else "were"
+        self._notices.warning(
+            f"{self._path}: {records.count} records of broken batches {done} written, which nothing proves"
+        )

@@ -1,0 +1,60 @@
+"""Records that nothing proves, as JSON Lines: in the form of a dump, each with ``"proven":false``."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.output.jsonl import JsonLinesPrinter
+from kseg.output.printer import Span, Style
+from kseg.output.sink import Sink
+from kseg.segment.batches import Batch
+
+_MARK = b',"proven":false}\n'
+
+
+class UnprovenRecords(JsonLinesPrinter):
+    """Writes the records of batches, as far as they decode, and nothing of the batches; ``count`` tells how many.
+
+    Without a ``sink`` they are only counted.
+    """
+
+    def __init__(self, sink: Sink | None, scratch: Scratch) -> None:
+        self._marking = _Marking(sink)
+        super().__init__(self._marking, Style(deep=True, contents=True), scratch)  # type: ignore[arg-type]
+
+    @property
+    def count(self) -> int:
+        return self._marking.count
+
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+        try:
+            for rows in batch.rows():
+                # A batch whose bytes are not right may call itself one of control records.
+                self._plain_records(batch, rows, 0, rows.count)
+        except UndecodableError:
+            return  # what comes before it was written
+
+
+class _Marking:
+    """Stands for a sink, and marks the lines on their way."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._sink = sink
+        self._held = b""
+        self.count = 0
+        self.is_terminal = False
+
+    def write(self, data: bytes) -> None:
+        data = self._held + data
+        end = data.rfind(b"\n") + 1
+        self.count += data.count(b"\n")
+        if self._sink is not None:
+            self._sink.write(data[:end].replace(b"}\n", _MARK))
+        self._held = data[end:]
+
+    def write_view(self, view: Any) -> None:
+        self.write(bytes(view))
+
+    def flush(self) -> None:
+        if self._sink is not None:
+            self._sink.flush()

@@ -1,0 +1,102 @@
+"""Stretches of intact batches in a file, and the many of them that a damaged segment falls into."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_MOST = 0xFFFFFFFF
+
+
+class Part(NamedTuple):
+    """Batches at ``[start, end)`` of a file, whose offsets go on from ``first`` to ``last`` without a gap.
+
+    ``head`` takes the place of the first bytes: of a single batch whose header was mended; ``why`` says how.
+    ``path`` is the file, "" for the one that the part belongs into.
+    """
+
+    start: int
+    end: int
+    first: int
+    last: int
+    head: bytes = b""
+    why: str = ""
+    path: str = ""
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class Parts:
+    """Parts whose offsets lie in ``[base, base + 2^31)``, by number; 20 bytes each, as there can be millions.
+
+    ``weights`` is a column for whoever chooses among them.
+    """
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self._starts, self._ends = array("I"), array("I")
+        self._firsts, self._lasts = array("I"), array("I")
+        self.weights = array("I")
+        self._special: dict[int, tuple[bytes, str, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, i: int) -> Part:
+        at = range(len(self))[i]
+        first, last = self.base + self._firsts[at], self.base + self._lasts[at]
+        return Part(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "", "")))
+
+    def __iter__(self) -> Iterator[Part]:
+        return map(self.__getitem__, range(len(self)))
+
+    def append(self, part: Part, weight: int = 0) -> None:
+        self._make_room(part.end)
+        if part.head or part.path:
+            self._special[len(self)] = (part.head, part.why, part.path)
+        self._starts.append(part.start)
+        self._ends.append(part.end)
+        self._firsts.append(part.first - self.base)
+        self._lasts.append(part.last - self.base)
+        self.weights.append(min(weight, _MOST))
+
+    def lengthen(self, end: int, last: int, weight: int) -> None:
+        """Adds what lies behind the last part to it."""
+        self._make_room(end)
+        self._ends[-1], self._lasts[-1] = end, last - self.base
+        self.weights[-1] = min(self.weights[-1] + weight, _MOST)
+
+    def pop(self) -> Part:
+        """Takes the last part away."""
+        part = self[len(self) - 1]
+        for column in (self._starts, self._ends, self._firsts, self._lasts, self.weights):
+            column.pop()
+        self._special.pop(len(self), None)
+        return part
+
+    def _make_room(self, end: int) -> None:
+        if end > _MOST and self._ends.typecode == "I":
+            self._starts, self._ends = array("Q", self._starts), array("Q", self._ends)
+
+    @property
+    def special(self) -> int:
+        """How many have a mended head, or lie in another file."""
+        return len(self._special)
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether each part begins behind the one before."""
+        firsts, lasts = self._firsts, self._lasts
+        return all(firsts[i] > lasts[i - 1] for i in range(1, len(firsts)))
+
+    # The following are for parts that rise.
+
+    def last_from(self, offset: int) -> int:
+        """The last part that begins at or before an offset, -1 where none does."""
+        return bisect_right(self._firsts, offset - self.base) - 1
+
+    def at_position(self, position: int) -> int:
+        """As `last_from`, for parts that rise in the file, too."""
+        return bisect_right(self._starts, position) - 1

@@ -1,0 +1,314 @@
+"""Finds the places of strays: intact batches that lie in the wrong segment, or bear a wrong offset, or lie there twice.
+
+What a batch says of its own offset counts where it fills what is missing, or leads on from it; else what its neighbours
+in the file leave room for, to the offset. What fits nowhere is cut out.
+"""
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+
+from kseg.kernel.native import be32, be64
+from kseg.recovery.keeping import Kept, Stray
+from kseg.recovery.layout import Layout
+from kseg.recovery.mending import fingerprint, with_first_offset
+from kseg.recovery.parts import Part, Parts
+from kseg.recovery.segments import LARGEST_POSITION
+from kseg.segment.items import Damage
+from kseg.segment.source import Source, open_source
+
+MOST_GAPS = 1000
+"""Gaps of a segment that are told one by one."""
+
+MOST_SINGLES = 250_000
+"""Batches of strays that are looked at one by one."""
+
+
+class Shelf:
+    """The places of a segment in the file ``name``: its own ``parts``, and what is put between them.
+
+    One that is forgotten holds no parts until it is read again.
+    """
+
+    def __init__(self, kept: Kept, name: str) -> None:
+        self.kept = kept
+        self.name = name
+        self.extra: list[Part] = []
+        self.is_forgotten = False
+        self._gaps: list[tuple[int, int]] = []
+        self._next_offset = 0
+        self._bytes = -1
+
+    @property
+    def parts(self) -> Parts:
+        return self.kept.parts
+
+    def forget(self) -> None:
+        """Lets the parts of an intact segment go."""
+        self._gaps, self._next_offset = self._gaps_inside(), self.next_offset
+        self.kept.parts = Parts(self.kept.base)
+        self.is_forgotten = True
+
+    def remember(self, parts: Parts) -> None:
+        """Takes the parts in again."""
+        self.kept.parts = parts
+        self.is_forgotten = False
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether headers were mended."""
+        return self.kept.has_mended or any(part.head for part in self.extra)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its file is to become another one."""
+        return not self.kept.is_intact or bool(self.extra)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (len(self.parts) or self.extra or self.is_forgotten)
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many."""
+        return self._gaps if self.is_forgotten else self._gaps_inside()
+
+    def _gaps_inside(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        reached, count = self.kept.base, 0
+        for part in self.layout():
+            if part.first > reached:
+                count += 1
+                if count <= MOST_GAPS:
+                    found.append((reached, part.first - 1))
+                else:
+                    found[-1] = (found[-1][0], part.first - 1)
+            reached = part.last + 1
+        return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch, its base without one."""
+        if self.is_forgotten:
+            return self._next_offset
+        last = self.layout().last_offset
+        return self.kept.base if last is None else last + 1
+
+    def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
+        """The last offset before a range that is free, and the first behind it; None instead where there is none.
+
+        None for the whole where the range is not free.
+        """
+        before, behind = None, None
+        i = self.parts.last_from(last)
+        if i >= 0:
+            before = self.parts[i].last
+        if i + 1 < len(self.parts):
+            behind = self.parts[i + 1].first
+        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
+        if k >= 0:
+            before = max(self.extra[k].last, -1 if before is None else before)
+        if k + 1 < len(self.extra):
+            found = self.extra[k + 1].first
+            behind = found if behind is None else min(behind, found)
+        return None if before is not None and before >= first else (before, behind)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether each offset of a range is taken."""
+        at = last
+        while at >= first:
+            i = self.parts.last_from(at)
+            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
+            found = [self.parts[i]] if i >= 0 else []
+            found += [self.extra[k]] if k >= 0 else []
+            taken = [part.first for part in found if part.last >= at]
+            if not taken:
+                return False
+            at = min(taken) - 1
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """Of its file as it will be."""
+        if self._bytes < 0:
+            self._bytes = self.layout().size
+        return self._bytes
+
+    def put(self, part: Part) -> None:
+        """Adds batches where nothing is."""
+        self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
+        insort(self.extra, part, key=lambda part: part.first)
+
+    def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
+        """The parts that hold any of these offsets, each once."""
+        last = -1
+        for offset in sorted(offsets):
+            if offset <= last:
+                continue
+            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
+            i = self.parts.last_from(offset)
+            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
+            for part in found:
+                if part.last >= offset:
+                    last = part.last
+                    yield part
+
+    def layout(self) -> Layout:
+        """What the segment is made of."""
+        return Layout(self.kept.path, self.parts, self.extra)
+
+
+class Placing:
+    """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
+
+    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`.
+    """
+
+    def __init__(self, shelves: list[Shelf], load: Callable[[Shelf], None]) -> None:
+        self.shelves = shelves
+        self._bases = [shelf.kept.base for shelf in shelves]
+        self._load = load
+        self._left: list[tuple[Shelf, Stray]] = []
+        self._singles = 0
+
+    def run(self) -> None:
+        """Places them all: long stretches first, then batches by their own offsets, then by their neighbours'."""
+        pending = [(shelf, stray) for shelf in self.shelves for stray in shelf.kept.strays]
+        pending.sort(key=lambda item: (-item[1].batches, item[0].kept.base, item[1].part.start))
+        singles: list[tuple[Shelf, Stray]] = []
+        for own, stray in pending:
+            if stray.batches > 1 and not self._place(own, stray):
+                singles += [(own, single) for single in self._split(own, stray)]
+        singles += [item for item in pending if item[1].batches == 1]
+        self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
+        if self._left:
+            self._mend()
+
+    def _home(self, offset: int) -> Shelf | None:
+        i = bisect_right(self._bases, offset) - 1
+        if i < 0 or offset > self.shelves[i].kept.limit:
+            return None
+        self._load(self.shelves[i])
+        return self.shelves[i]
+
+    @property
+    def _log_end(self) -> int:
+        """The offset behind the last batch that is in its place."""
+        return next((shelf.next_offset for shelf in reversed(self.shelves) if not shelf.is_empty), 0)
+
+    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False) -> bool:
+        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done."""
+        part = stray.part
+        home = self._home(part.first) if part.first <= part.last else None
+        if home is None or part.last > home.kept.limit or home.bytes + part.size > LARGEST_POSITION:
+            return False
+        found = home.around(part.first, part.last)
+        if found is None:
+            if stray.batches > 1 and home.covers(part.first, part.last):
+                self._leave_out(own, stray)
+                return True
+            return False
+        before = home.kept.base - 1 if found[0] is None else found[0]
+        behind = found[1] if home.kept.is_last or found[1] is not None else home.kept.limit + 1
+        leads_on, is_inside = before + 1 == part.first, behind is not None
+        fills = leads_on and part.last + 1 == behind
+        is_sure = fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
+        if not is_sure and is_last_try:
+            is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
+        if is_sure:
+            home.put(part._replace(path="") if home is own else part)
+        return is_sure
+
+    def _split(self, own: Shelf, stray: Stray) -> Iterator[Stray]:
+        """The batches of a stray, one by one."""
+        self._singles += stray.batches
+        if self._singles > MOST_SINGLES:
+            self._leave_out(own, stray, "are too many in the wrong place")
+            return
+        with open_source(own.kept.path) as source:
+            for part in batches_of(source, stray.part):
+                yield Stray(part, 1)
+
+    def _leave_out(self, own: Shelf, stray: Stray, why: str = "are kept elsewhere") -> None:
+        part = stray.part
+        text = f"offsets {part.first} to {part.last} {why}"
+        own.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+
+    # By their neighbours
+
+    def _mend(self) -> None:
+        twins = self._twins()
+        log_end = self._log_end
+        for own, stray in sorted(self._left, key=lambda item: item[1].expected < 0):
+            with open_source(own.kept.path) as source:
+                is_twin = twins.get(stray.part.first) == fingerprint(source, stray.part)
+            if is_twin:
+                self._leave_out(own, stray)
+                continue
+            has_neighbours = stray.expected >= 0 or len(own.parts) > 0
+            if not has_neighbours and self._place(own, stray, is_last_try=True):
+                continue
+            first = stray.expected if stray.expected >= 0 else self._first_by_neighbours(own, stray, log_end)
+            last = first + stray.part.last - stray.part.first
+            if own.kept.base <= first <= last <= own.kept.limit and own.around(first, last) is not None:
+                own.put(self._moved(own, stray.part, first, last))
+            elif not self._place(own, stray, is_last_try=True):
+                self._leave_out(own, stray, "belong to no place that is left")
+
+    def _moved(self, own: Shelf, part: Part, first: int, last: int) -> Part:
+        with open_source(own.kept.path) as source:
+            head = part.head or bytes(source.buffer[part.start : part.start + 17])
+            head = with_first_offset(head.ljust(17, b"\0"), first, last) + part.head[8:]
+        return Part(part.start, part.end, first, last, head, f"its first offset was {part.first}")
+
+    def _first_by_neighbours(self, own: Shelf, stray: Stray, log_end: int) -> int:
+        """The first offset that the batches before and behind it in the file leave to it; -1 where that is not sure."""
+        parts, part, kept = own.parts, stray.part, own.kept
+        room = part.last - part.first + 1
+        i = parts.at_position(part.start)
+        before = parts[i] if i >= 0 else None
+        behind = parts[i + 1] if i + 1 < len(parts) else None
+        start = before.last + 1 if before else kept.base
+        stop = behind.first if behind else log_end if kept.is_last else kept.limit + 1
+        if stop - start == room:
+            return start
+        if kept.is_sparse or room < 1:
+            return -1
+        if (before.end if before else 0) == part.start and (start + room <= stop or (kept.is_last and not behind)):
+            return start
+        if behind and behind.start == part.end and stop - room >= start:
+            return stop - room
+        return -1
+
+    def _twins(self) -> dict[int, bytes]:
+        """Checksum and size of the batches that lie, in their places, at the first offsets of those that are left."""
+        wanted: dict[int, set[int]] = defaultdict(set)
+        for _, stray in self._left:
+            i = bisect_right(self._bases, stray.part.first) - 1
+            if i >= 0:
+                wanted[i].add(stray.part.first)
+        found: dict[int, bytes] = {}
+        for i, offsets in wanted.items():
+            shelf = self.shelves[i]
+            self._load(shelf)
+            with ExitStack() as stack:
+                for part in shelf.holders(offsets):
+                    source = stack.enter_context(open_source(part.path or shelf.kept.path))
+                    batches = batches_of(source, part)
+                    found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
+                    stack.close()
+        return found
+
+
+def batches_of(source: Source, part: Part) -> Iterator[Part]:
+    """The batches of a part, one by one."""
+    if part.head:
+        yield part
+        return
+    position, first = part.start, part.first
+    while position < part.end:
+        head = bytes(source.buffer[position : position + 61])
+        last = first + be32(head, 23) if head[16] >= 2 else be64(head, 0)
+        size = be32(head, 8) + 12
+        yield Part(position, position + size, first, last, path=part.path)
+        position, first = position + size, last + 1

@@ -1,0 +1,38 @@
+"""Of the parts of a segment, those that were in their places before it was damaged: they rise in the file as they do
+in offsets.
+
+Damage that moves nothing leaves them so; of what was moved, doubled or given another offset, the fewer batches yield.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+from kseg.recovery.parts import Parts
+
+
+def spine(parts: Parts) -> list[int] | None:
+    """Numbers of the parts that make the heaviest rising sequence; None where all of them do."""
+    if parts.is_rising:
+        return None
+    lasts: list[int] = []
+    best: list[int] = []
+    ends: list[int] = []
+    before = array("q")
+    for i, part in enumerate(parts):
+        k = bisect_left(lasts, part.first)
+        before.append(ends[k - 1] if k else -1)
+        weight = parts.weights[i] + (best[k - 1] if k else 0)
+        k = bisect_right(lasts, part.last)
+        if k and best[k - 1] >= weight:
+            continue
+        stop = k
+        while stop < len(best) and best[stop] <= weight:
+            stop += 1
+        if k and lasts[k - 1] == part.last:
+            k -= 1
+        lasts[k:stop], best[k:stop], ends[k:stop] = [part.last], [weight], [i]
+    chosen, i = [], ends[-1]
+    while i >= 0:
+        chosen.append(i)
+        i = before[i]
+    return chosen[::-1]

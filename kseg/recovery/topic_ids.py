@@ -1,0 +1,83 @@
+"""partition.metadata of a partition: without it a KRaft broker puts the log aside, and a bad one stops any broker.
+
+Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initializeTopicId of Kafka 4.3.1.
+"""
+
+import os
+
+from kseg.formats.rows import Scratch
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
+from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
+from kseg.sidefiles.partitions import Partitions
+
+NAME = "partition.metadata"
+_META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16
+
+
+class TopicIds:
+    """Topic ids of one log directory: ``given`` for whatever is asked, else what other partitions of a topic say."""
+
+    def __init__(self, root: str, given: str | None = None) -> None:
+        self.given = given
+        self._root = root
+        self._partitions: Partitions | None = None
+        self._is_kraft: bool | None = None
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether a node without ZooKeeper has written the log directory: then each partition has its file."""
+        if self._is_kraft is None:
+            self._is_kraft = os.path.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
+        return self._is_kraft
+
+    def _has_node_id(self) -> bool:
+        try:
+            with open(os.path.join(self._root, _META_PROPERTIES), "rb") as stream:
+                items = list(read_meta_properties(stream.read(_MAX_BYTES)))
+        except OSError:
+            return False  # no log directory, or one that says nothing of itself
+        return any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
+
+    def find(self, topic: str) -> tuple[str, str] | None:
+        """An id and where it is from; None where no partition tells one, or not all the same."""
+        if self.given is not None:
+            return self.given, "as it is given"
+        if self._partitions is None:
+            self._partitions = Partitions(Scratch())
+            self._partitions.add(self._root)
+        found = self._partitions.topic_ids(topic)
+        ids = set(found.values())
+        return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
+
+
+def settle_topic_id(workspace: Workspace, ids: TopicIds) -> str:
+    """Writes the file where it is missing, bad or not what is given; what stays wrong, "" if nothing does.
+
+    Raises BrokerRefusesError where it cannot be read and no id is known.
+    """
+    name = os.path.basename(os.path.abspath(workspace.directory))
+    place = parse_partition_name(name)
+    if place is None or name != f"{place[0]}-{place[1]}" or place[0] == METADATA_TOPIC:
+        return ""
+    has_file = NAME in workspace
+    items = list(read_partition_metadata(workspace.read_range(NAME, 0, _MAX_BYTES))) if has_file else []
+    current = next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+    if current is not None and ids.given in (None, current):
+        return ""
+    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(".log")))
+    if not is_needed and ids.given is None:
+        return ""
+    found = ids.find(place[0])
+    if found is not None:
+        content = build_partition_metadata(PartitionMetadata(0, found[0]))
+        workspace.write(NAME, [content], f"the id of the topic, {found[1]}")
+        return ""
+    if has_file:
+        raise BrokerRefusesError(
+            f"{workspace.directory}/{NAME}: cannot be read: a broker does not start with it; --topic-id UUID makes a "
+            "new one"
+        )
+    return f"has no {NAME}, without which a broker begins an empty log in its place; --topic-id UUID writes one"

@@ -1,0 +1,154 @@
+"""Damage as disks and accidents do it, to the segments of a partition: lists of batches, and of what is no batch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Segments = dict[int, list[bytes]]
+"""Chunks of bytes in the order of the file, by base offset."""
+
+NONSENSE = (b"\0", b"\xff", b"abc", b"\0\0\0\x07\0\0\0\0\0\0\0\x02")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """``kind`` names one of `KINDS`; the numbers, of any size, choose where it is done."""
+
+    kind: str
+    segment: int
+    chunk: int
+    other_segment: int
+    other_chunk: int
+    place: int
+    amount: int
+
+    def do(self, segments: Segments) -> None:
+        bases = sorted(segments)
+        here, there = (segments[bases[i % len(bases)]] for i in (self.segment, self.other_segment))
+        here[:] = filter(None, here)
+        if here:
+            KINDS[self.kind](self, here, there)
+
+    def at(self, chunks: Sequence[bytes]) -> int:
+        return self.chunk % len(chunks)
+
+    def there(self, chunks: Sequence[bytes]) -> int:
+        return self.other_chunk % (len(chunks) + 1)
+
+    @property
+    def nonsense(self) -> bytes:
+        return NONSENSE[self.place % len(NONSENSE)] * (1 + self.amount % 700)
+
+
+def _over(chunk: bytes, at: int, data: bytes) -> bytes:
+    return chunk[:at] + data[: len(chunk) - at] + chunk[at + len(data) :]
+
+
+def _flip(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    i = damage.at(here)
+    at = damage.place % len(here[i])
+    here[i] = _over(here[i], at, bytes([here[i][at] ^ (1 << damage.amount % 8)]))
+
+
+def _header(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    """A byte of what lies outside the checksum of v2."""
+    i = damage.at(here)
+    here[i] = _over(here[i], damage.place % 17, bytes([damage.amount % 256]))
+
+
+def _zero(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    i = damage.at(here)
+    here[i] = _over(here[i], damage.place % len(here[i]), bytes(1 + damage.amount % 512))
+
+
+def _cut(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    i = damage.at(here)
+    here[i:] = [here[i][: damage.place % len(here[i])]]
+
+
+def _remove(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    del here[damage.at(here)]
+
+
+def _insert(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    here.insert(damage.at(here), damage.nonsense)
+
+
+def _part(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    """Nonsense in the middle of a batch."""
+    i = damage.at(here)
+    at = damage.place % len(here[i])
+    here[i] = here[i][:at] + damage.nonsense + here[i][at:]
+
+
+def _swap(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    i, k = damage.at(here), damage.other_chunk % len(here)
+    here[i], here[k] = here[k], here[i]
+
+
+def _double(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    there.insert(damage.there(there), here[damage.at(here)])
+
+
+def _move(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    chunk = here.pop(damage.at(here))
+    there.insert(damage.there(there), chunk)
+
+
+def _copies_in_nonsense(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    i = damage.at(here)
+    there.insert(damage.there(there), damage.nonsense + b"".join(here[i : i + 3]) + damage.nonsense[::-1])
+
+
+def _empty(damage: Damage, here: list[bytes], there: list[bytes]) -> None:
+    here.clear()
+
+
+KINDS: dict[str, Callable[[Damage, list[bytes], list[bytes]], None]] = {
+    "flip": _flip,
+    "header": _header,
+    "zero": _zero,
+    "cut": _cut,
+    "remove": _remove,
+    "insert": _insert,
+    "part": _part,
+    "swap": _swap,
+    "double": _double,
+    "move": _move,
+    "copies in nonsense": _copies_in_nonsense,
+    "empty": _empty,
+}
+
+
+def batches(data: bytes) -> list[bytes]:
+    """The batches of an intact .log by their lengths; AssertionError where something else is there."""
+    found, at = [], 0
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        assert 26 <= size <= len(data) - at, f"no batch at {at}"
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def first_offset(batch: bytes) -> int:
+    """As the header tells it; of a compressed message of v0 or v1 that is its last one."""
+    return int.from_bytes(batch[:8], "big", signed=True)
+
+
+def last_offset(batch: bytes) -> int:
+    return first_offset(batch) + (int.from_bytes(batch[23:27], "big") if batch[16] == 2 else 0)
+
+
+def covered(batch: bytes) -> bytes:
+    """What the checksum of a batch speaks for, and that."""
+    return batch[17:] if batch[16] == 2 else batch[12:]
+
+
+def read(directory: Path) -> Segments:
+    return {int(path.stem): batches(path.read_bytes()) for path in sorted(directory.glob("*.log"))}
+
+
+def write(directory: Path, segments: Segments) -> None:
+    for base, chunks in segments.items():
+        (directory / f"{base:020d}.log").write_bytes(b"".join(chunks))

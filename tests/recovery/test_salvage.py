@@ -1,0 +1,229 @@
+"""Salvage keeps every batch whose bytes are intact, whatever was done to the files around it: real partitions of all
+formats, damaged at random."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.recovery.salvage import Salvage, plan_salvage
+from kseg.segment.survey import DEEP
+from kseg.verify.report import ERROR, Finding, Report
+from kseg.verify.verification import Settings, judge_path
+
+from .damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
+from .partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, at_offset, copy_of, make, real_batches
+
+PARTITIONS = {
+    "v2 of 4.3": TESTDATA / "log-directories/4.3.1/logs/dplain-0",
+    "transactions": TRANSACTIONS,
+    "compacted": TESTDATA / "kafka-4.3.1/compacted/e-idem-0",
+    "another client": TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0",
+    "formats mixed": TESTDATA / "kafka-1.1.1/format-switch/sw-lz4-0",
+    "v0 to v2, codecs mixed": TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
+    "v1 compressed and compacted": TESTDATA / "kafka-0.10.2.2/codecs/compact-lz4-0",
+    "v0 compressed": TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0",
+}
+
+
+def _damage(kind: str, chunk: int = 0, place: int = 0, amount: int = 0) -> Damage:
+    return Damage(kind, 0, chunk, 0, 0, place, amount)
+
+
+_NUMBERS = st.integers(0, 1 << 16)
+DAMAGES = st.lists(
+    st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), min_size=1, max_size=4
+)  # fmt: skip
+
+
+@contextmanager
+def copied(partition: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield copy_of(partition, Path(folder))
+
+
+def salvage(directory: Path) -> Salvage:
+    found = plan_salvage(str(directory), START)
+    apply(found.plan, "recover --mode salvage", Keeping())
+    return found
+
+
+def errors_of(directory: Path) -> list[Finding]:
+    findings: list[Finding] = []
+    judge_path(str(directory), Settings(DEEP, NOW_MS), Report(findings.append), lambda _: None)
+    return [found for found in findings if found.severity == ERROR]
+
+
+def home_of(batch: bytes, segments: Segments) -> int:
+    return max(base for base in segments if base <= first_offset(batch))
+
+
+def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> None:
+    """Each batch whose bytes are somewhere in the damaged files is there once, in its segment."""
+    files = [b"".join(chunks) for chunks in damaged.values()]
+    places = [(base, covered(batch), first_offset(batch)) for base, chunks in after.items() for batch in chunks]
+    for chunks in before.values():
+        for batch in chunks:
+            if any(batch in file for file in files):
+                want = (home_of(batch, after), covered(batch), first_offset(batch))
+                assert places.count(want) == 1
+    known = {covered(batch) for chunks in before.values() for batch in chunks}
+    assert {content for _, content, _ in places} <= known
+    kept = [batch for base in sorted(after) for batch in after[base]]
+    assert all(last_offset(a) < last_offset(b) for a, b in pairwise(kept))
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
+@given(damages=DAMAGES)
+def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        before, known = read(directory), {found.code for found in errors_of(PARTITIONS[name])}
+        damaged = {base: list(chunks) for base, chunks in before.items()}
+        for damage in damages:
+            damage.do(damaged)
+        write(directory, damaged)
+        found = salvage(directory)
+        assert_all_is_kept(before, damaged, read(directory))
+        assert [error for error in errors_of(directory) if error.code not in known] == []
+        again = plan_salvage(str(directory), START)
+        assert again.cuts == []
+        assert not again.plan or found.mended  # of two wrong headers the second may be provable once the first is right
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_an_intact_partition_keeps_its_logs(name: str) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        before = read(directory)
+        found = salvage(directory)
+        assert read(directory) == before
+        assert (found.cuts, found.mended, found.moved) == ([], 0, 0)
+
+
+def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:
+    batches = real_batches(0) + real_batches(46)
+    size = len(real_batches(0))
+    partition = make(tmp_path / "a-0", {0: batches[:size], 46: batches[size:]})
+    stray = batches[size + 2]
+    write(
+        partition, {0: [*batches[:3], stray, *batches[3:size]], 46: [*batches[size : size + 2], *batches[size + 3 :]]}
+    )
+    found = salvage(partition)
+    assert read(partition) == {0: batches[:size], 46: batches[size:]}
+    assert found.moved == 1
+    assert not found.plan.gaps
+
+
+def test_whole_segments_in_each_others_files(tmp_path: Path) -> None:
+    first, second = real_batches(0), real_batches(46)
+    partition = make(tmp_path / "a-0", {0: second, 46: first})
+    salvage(partition)
+    assert read(partition) == {0: first, 46: second}
+
+
+def test_a_wrong_base_offset_is_mended(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], at_offset(batches[4], 7_000_000), *batches[5:]]})
+    found = salvage(partition)
+    assert read(partition) == {0: batches}
+    assert found.mended == 1
+
+
+def test_a_set_of_v0_whose_offset_and_length_are_wrong(tmp_path: Path) -> None:
+    """The offsets inside are under its checksum."""
+    batches = read(PARTITIONS["v0 compressed"])[0]
+    wrong = b"\1\1" + batches[1][2:9] + b"\x85" + batches[1][10:]
+    partition = make(tmp_path / "a-0", {0: [batches[0], wrong, *batches[2:]]})
+    assert salvage(partition).mended == 1
+    assert read(partition) == {0: batches}
+
+
+def test_a_wrong_leader_epoch_is_mended(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    wrong = batches[4][:12] + b"\0\0\x09\x09" + batches[4][16:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], wrong, *batches[5:]]})
+    assert salvage(partition).mended == 1
+    assert read(partition) == {0: batches}
+
+
+def test_a_batch_moved_between_others_keeps_its_own_epoch(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    late = batches[-1][:12] + b"\0\0\0\x05" + batches[-1][16:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], late, *batches[4:-1]]})
+    salvage(partition)
+    assert read(partition) == {0: [*batches[:-1], late]}
+
+
+def test_all_that_is_left_of_a_segment_lies_alone_in_another(tmp_path: Path) -> None:
+    """Nothing beside it tells where it belongs, but it does; its place is behind all that is left."""
+    source = PARTITIONS["v1 compressed and compacted"]
+    partition = copy_of(source, tmp_path)
+    batches = read(partition)[2259]
+    write(partition, {0: [batches[1]], 2259: []})
+    salvage(partition)
+    after = read(partition)
+    assert (after.get(0, []), after[2259]) == ([], [batches[1]])
+
+
+def test_a_length_that_swallows_the_batches_behind(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    behind = sum(map(len, batches[4:7]))
+    long = batches[3][:8] + (len(batches[3]) + behind - 12).to_bytes(4, "big") + batches[3][12:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:3], long, *batches[4:]]})
+    salvage(partition)
+    kept = read(partition)[0]
+    assert kept[:3] == batches[:3]
+    assert kept[-len(batches[4:]) :] == batches[4:]
+
+
+def test_a_first_segment_of_which_nothing_is_left(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    base = min(read(partition))
+    path = partition / f"{base:020d}.log"
+    path.write_bytes(bytes(path.stat().st_size))
+    salvage(partition)
+    assert base not in read(partition)
+    assert not plan_salvage(str(partition), START).plan
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool) -> None:
+    far = 1 << 32
+    batches = real_batches(0)
+    near, broken = batches[:3], batches[5][:-1] + bytes([batches[5][-1] ^ 1])
+    behind = [at_offset(batch, far + 100 * k) for k, batch in enumerate(batches[3:6])]
+    farther = [at_offset(batch, 3 * far + 100 * k) for k, batch in enumerate(batches[6:8])]
+    last = {9 * far: [at_offset(batches[0], 9 * far)]} if is_followed else {}
+    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], broken, *farther], **last})
+    salvage(partition)
+    assert read(partition) == {0: near, far: behind[:2], 3 * far: farther, **last}
+    assert errors_of(partition) == []
+    assert not plan_salvage(str(partition), START).plan
+
+
+def test_a_single_offset_that_is_too_high_is_a_wrong_one(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    partition = make(tmp_path / "a-0", {0: [*batches[:-1], at_offset(batches[-1], 1 << 40)]})
+    salvage(partition)
+    assert read(partition) == {0: batches}
+
+
+def test_more_gaps_than_are_told_one_by_one(tmp_path: Path) -> None:
+    batch = min(real_batches(0), key=len)
+    broken = batch[:70] + bytes([batch[70] ^ 1]) + batch[71:]
+    step = last_offset(batch) - first_offset(batch) + 1
+    chunks = [at_offset(broken if i % 2 else batch, i * step) for i in range(5000)]
+    partition = make(tmp_path / "a-0", {0: chunks})
+    found = salvage(partition)
+    assert read(partition) == {0: chunks[::2]}
+    assert found.plan.gaps == [(step, 4998 * step - 1)]
+    assert not plan_salvage(str(partition), START).plan
+    shutil.rmtree(partition)

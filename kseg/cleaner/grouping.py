@@ -1,0 +1,29 @@
+"""Which segments become one (Cleaner.groupSegmentsBySize)."""
+
+from collections.abc import Sequence
+
+from kseg.cleaner.log import INDEX, TIME_INDEX, Segment
+from kseg.cleaner.settings import CleanerSettings
+from kseg.segment.writer import LARGEST_DELTA
+
+
+def group_segments(segments: Sequence[Segment], end: int, settings: CleanerSettings) -> list[list[Segment]]:
+    """Neighbours that fit one segment together, from the oldest on; ``end``: the first offset that is not cleaned."""
+    groups: list[list[Segment]] = []
+    for i, segment in enumerate(segments):
+        last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1
+        if groups and _fits(groups[-1], segment, last_offset, settings):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(group: Sequence[Segment], segment: Segment, last_offset: int, settings: CleanerSettings) -> bool:
+    together = [*group, segment]
+    return (
+        sum(part.size for part in together) <= settings.segment_bytes
+        and sum(part.side_bytes(INDEX) // 8 * 8 for part in together) <= settings.index_bytes
+        and sum(part.side_bytes(TIME_INDEX) // 12 * 12 for part in together) <= settings.index_bytes
+        and (segment.size == 0 or last_offset - group[0].base_offset <= LARGEST_DELTA)
+    )

@@ -1,0 +1,122 @@
+"""The segments of a partition as a cleaner sees them, be they in the partition or new ones that are not yet there."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kseg.errors import PathError, UnsupportedError
+from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
+
+LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
+SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+@dataclass(slots=True)
+class Segment:
+    """``paths`` of its files by suffix; ``sizes`` in bytes."""
+
+    base_offset: int
+    mtime_ns: int
+    paths: dict[str, str]
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return self.paths[LOG]
+
+    @property
+    def size(self) -> int:
+        return self.sizes[LOG]
+
+    @property
+    def mtime_ms(self) -> int:
+        return self.mtime_ns // 1_000_000
+
+    def side_bytes(self, suffix: str) -> int:
+        return self.sizes.get(suffix, 0)
+
+    def largest_timestamp(self) -> int:
+        """In ms: that of the last entry of the time index, else when the file was written (LogSegment)."""
+        entry = _last_entry(self.paths.get(TIME_INDEX), 12)
+        found = int.from_bytes(entry[:8], "big", signed=True) if entry else -1
+        return found if found >= 0 else self.mtime_ms
+
+    def aborted(self) -> list[AbortedTxn]:
+        """Raises UnsupportedError where the .txnindex cannot be read."""
+        path = self.paths.get(TRANSACTION_INDEX)
+        if path is None:
+            return []
+        found = []
+        for item in read_transaction_index(_content(path), self.base_offset):
+            if isinstance(item, SideFileProblem):
+                raise UnsupportedError(f"{path}: {item.message}; kseg reindex rebuilds it")
+            found.append(item)
+        return found
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+
+
+def _last_entry(path: str | None, size: int) -> bytes:
+    """Of an index file without the room behind its entries."""
+    if path is None:
+        return b""
+    content = _content(path)
+    used = -(-len(content.rstrip(b"\0")) // size) * size
+    return content[used - size : used] if size <= used <= len(content) else b""
+
+
+def read_segments(directory: str) -> list[Segment]:
+    """The segments of a partition by base offset.
+
+    Raises UnsupportedError for what is not cleaned: segments of 0.7, the controllers' own log, and a log in which
+    something was left half done.
+    """
+    if segment_file(os.path.join(directory, "0.log")).topic == METADATA_TOPIC:
+        raise UnsupportedError(f"{directory}: the controllers' own log is never compacted: snapshots stand for it")
+    names = file_names(directory)
+    left = [name for name in names if name.endswith(LEFTOVER_SUFFIXES[1:])]
+    if left:
+        raise UnsupportedError(f"{directory}: {min(left)} was left by something that was interrupted: kseg recover")
+    found = []
+    for file in segments_among(directory, names):
+        if file.kind == ".kafka":
+            raise UnsupportedError(f"{file.path}: segments of 0.7 have no keys")
+        if file.kind != LOG or file.base_offset is None:
+            continue
+        stem = file.path.removesuffix(LOG)
+        paths = {suffix: stem + suffix for suffix in SUFFIXES if os.path.lexists(stem + suffix)}
+        try:
+            sizes = {suffix: os.stat(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
+            found.append(Segment(file.base_offset, os.stat(file.path).st_mtime_ns, paths, sizes))
+        except OSError as error:
+            raise PathError(f"{file.path}: {error.strerror}") from error
+    return found
+
+
+def segments_between(segments: Sequence[Segment], start: int, end: int) -> list[Segment]:
+    """Those that may hold offsets of ``start`` and above, and begin below ``end`` (LogSegments.values)."""
+    if start >= end:
+        return []
+    first = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)
+    return [segment for segment in segments[first:] if segment.base_offset < end]
+
+
+def aborted_between(segments: Sequence[Segment], start: int, upper: int) -> list[AbortedTxn]:
+    """Aborted transactions with offsets in [start, upper) (UnifiedLog.collectAbortedTransactions)."""
+    found = []
+    for segment in segments_between(segments, start, 1 << 63):
+        for entry in segment.aborted():
+            if entry.last_offset >= start and entry.first_offset < upper:
+                found.append(entry)
+            if entry.last_stable_offset >= upper:
+                return found
+    return found

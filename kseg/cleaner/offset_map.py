@@ -1,0 +1,58 @@
+"""The map from keys to the last offset of each, within a bound of memory (Kafka's SkimpyOffsetMap)."""
+
+import mmap
+import os
+from typing import Any
+
+from kseg.formats.rows import int64s
+from kseg.kernel import key_hash, key_map
+
+ENTRY_BYTES = 24
+LOAD_FACTOR = 0.9
+"""log.cleaner.io.buffer.load.factor."""
+
+_MOST_SLOTS = (1 << 32) - 1
+_LEAST_SLOTS = 1024
+
+
+class OffsetMap:
+    """``latest_offset``: up to there the log is in the map, as `build_map` has it; -1 at first.
+
+    Room for ``expected_keys`` is enough where that is known. The secret of its hash is drawn anew for each map.
+    """
+
+    def __init__(self, memory_bytes: int, expected_keys: int | None = None) -> None:
+        slots = max(min(memory_bytes // ENTRY_BYTES, _MOST_SLOTS), 2)
+        most = int(slots * LOAD_FACTOR)
+        if expected_keys is not None:
+            slots = min(slots, max(expected_keys * 2, _LEAST_SLOTS))
+        self.secret = memoryview(bytearray(os.urandom(key_hash.SECRET_BYTES))).cast("q")
+        self.state = int64s(4)
+        self.state[key_map.SLOTS], self.state[key_map.MOST] = slots, min(most, slots - 1)
+        self._room = mmap.mmap(-1, slots * ENTRY_BYTES)  # pages that are not touched take no memory
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._room.madvise(mmap.MADV_HUGEPAGE)
+        self.table = memoryview(self._room).cast("q")
+        self.latest_offset = -1
+
+    def __len__(self) -> int:
+        return int(self.state[key_map.COUNT])
+
+    def put(self, hashes: memoryview, offsets: memoryview, count: int) -> int:
+        """Puts keys by their hashes in this order; how many before the map was full."""
+        return int(key_map.put(hashes, offsets, count, self.table, self.state))
+
+    def put_key(self, key: Any, offset: int) -> bool:
+        """Puts one key; False where the map is full."""
+        hashes, offsets = int64s(2), int64s(1)
+        hashes[0], hashes[1] = key_hash.hash_of(key, self.secret)
+        offsets[0] = offset
+        return self.put(hashes, offsets, 1) == 1
+
+    def get(self, key: Any) -> int:
+        """The last offset of a key, -1 where it is not in the map."""
+        return int(key_map.find(self.table, self.state, *key_hash.hash_of(key, self.secret)))
+
+    def close(self) -> None:
+        self.table.release()
+        self._room.close()

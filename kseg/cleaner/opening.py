@@ -1,0 +1,63 @@
+"""Batches that the kernel leaves to Python: those of gzip and snappy, and all that it refuses to expand."""
+
+from typing import NoReturn
+
+from kseg.cleaner.reading import Window
+from kseg.formats import record_batch
+from kseg.formats.libzstd import room
+from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.kernel import opening, records
+from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
+from kseg.limits import MAX_BATCH_BYTES, ROWS_PER_CALL
+from kseg.segment.batches import Message
+
+
+class RecordRooms:
+    """Room for the records of one batch after the other, of one thread: rows, hashes and offsets of keys, marks of what
+    is kept, bytes that come out."""
+
+    def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
+        self.scratch = Scratch(max_batch_bytes)
+        self.room = room(max_batch_bytes)
+        self.out = bytearray(out_bytes)
+        self.widen(2 * ROWS_PER_CALL)
+
+    def widen(self, records: int) -> None:
+        """Makes room for a batch of so many records."""
+        self.rows = int64s(records * ROW_WIDTH)
+        self.hashes, self.offsets = int64s(2 * records), int64s(records)
+        self.keep = bytearray(records)
+
+    def expand(self, window: Window, i: int) -> bool:
+        """Makes more room for what batch i expands to; False where someone else has to open it."""
+        position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
+        return bool(self.room.extend(window.data[position + 22] & 7))
+
+
+def batch_bytes(window: Window, i: int) -> memoryview:
+    at = i * BATCH_WIDTH
+    return window.data[window.rows[at + BATCH_POSITION] :][: window.rows[at + BATCH_SIZE]]
+
+
+def open_records(window: Window, i: int, rooms: RecordRooms) -> bytes | memoryview:
+    """The records of the v2 batch i, laid open. Raises DamagedError."""
+    data = batch_bytes(window, i)
+    try:
+        payload, start = record_batch.open_records(data, record_batch.parse_header(data), rooms.scratch.max_batch_bytes)
+    except UndecodableError as error:
+        raise window.damage(i, str(error)) from error
+    return memoryview(payload)[start:]
+
+
+def open_message(window: Window, i: int, rooms: RecordRooms) -> Message:
+    """The message (v0, v1) i. Raises DamagedError where something inside of it is not intact."""
+    data = batch_bytes(window, i)
+    message = Message(data, 0, len(data), data[16], True, rooms.scratch)
+    if problems := message.check():
+        raise window.damage(i, problems[0].message)
+    return message
+
+
+def refuse(window: Window, i: int, reason: int) -> NoReturn:
+    """Raises DamagedError for records that make no sense (a REASON of the kernel)."""
+    raise window.damage(i, opening.REASONS.get(reason) or records.REASONS.get(reason, "its records make no sense"))

@@ -1,0 +1,94 @@
+"""Reads a segment that is to be cleaned: batch by batch, checksums first. Damage ends it: nothing is cleaned then."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kseg.errors import KsegError
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import headers
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.limits import FRAMES_PER_CALL
+from kseg.segment.buffers import Buffers
+from kseg.segment.reader import BELIEVE_CHECKSUMS, SegmentReader
+from kseg.segment.source import Source, open_source
+from kseg.segment.windows import Windows
+
+
+class DamagedError(KsegError):
+    """A log that is damaged is not cleaned: what is wrong would get a right checksum."""
+
+    exit_status = 1
+
+    def __init__(self, path: str, position: int, what: str = "no intact batch begins there") -> None:
+        super().__init__(f"{path}: damaged at position {position}: {what}; nothing is cleaned, see kseg verify")
+
+
+@dataclass(slots=True)
+class Window:
+    """Whole batches of a segment: ``rows`` (BATCH_*) of ``count``, whose positions count from the start of ``data``,
+    which lies at ``origin`` in the file. Both are written over when the next is asked for."""
+
+    data: memoryview
+    rows: memoryview
+    count: int
+    origin: int
+    path: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of its batches."""
+        last, first = (self.count - 1) * BATCH_WIDTH, self.rows[BATCH_POSITION]
+        return int(self.rows[last + BATCH_POSITION] + self.rows[last + BATCH_SIZE] - first)
+
+    def damage(self, i: int, what: str) -> DamagedError:
+        """That of batch i."""
+        return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], what)
+
+
+def windows(path: str, buffers: Buffers, believes: bool = False) -> Iterator[Window]:
+    """All batches of a segment. ``believes``: checksums are not looked at.
+
+    Raises DamagedError where something is no intact batch, PathError.
+    """
+    with open_source(path) as source:
+        position, last_offset = 0, -1
+        while position < source.size:
+            manner = BELIEVE_CHECKSUMS if believes else 0
+            found = Windows(source.descriptor, position, source.size, manner, buffers=buffers)
+            for data, frames, count, origin in found:
+                rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
+                headers.read(data, frames, count, False, 0, rows)
+                window = Window(data, rows, count, origin, path)
+                last_offset = _last_offset(window, last_offset)
+                yield window
+            position = found.position
+            if position < source.size:
+                window = _large_batch(source, position)
+                last_offset = _last_offset(window, last_offset)
+                yield window
+                position += len(window.data)
+
+
+def _last_offset(window: Window, before: int) -> int:
+    """That of the window, whose offsets have to rise from ``before`` on: to a cleaner the order is what counts."""
+    end = window.count * BATCH_WIDTH
+    firsts = window.rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()
+    lasts = window.rows[BATCH_LAST_OFFSET:end:BATCH_WIDTH].tolist()
+    for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        if not before < (last if first < 0 else first) <= last:  # a compressed message does not tell its first
+            raise window.damage(i, "offsets do not rise")
+        before = last
+    return int(before)
+
+
+def _large_batch(source: Source, position: int) -> Window:
+    """The one intact batch at a position, which is larger than a window may be."""
+    reader = SegmentReader(source, scratch=Scratch())
+    run = reader.frame_at(position)
+    if run is None:
+        raise DamagedError(source.path, position)
+    batch = reader.batch(run, 0)
+    frame, rows = int64s(4), int64s(BATCH_WIDTH)
+    frame[1], frame[2], frame[3] = batch.size, batch.magic, 1
+    headers.read(batch.data, frame, 1, False, 0, rows)
+    return Window(memoryview(batch.data), rows, 1, position, source.path)

@@ -1,0 +1,93 @@
+"""What a cleaning knows of transactions (CleanedTransactionMetadata): whose data is aborted, whose markers may go.
+
+It follows the batches in their order, over all segments of a round; which transactions are aborted it is told by the
+.txnindex files of the sources.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+from kseg.formats.rows import int64s
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_COUNT,
+    BATCH_LAST_OFFSET,
+    BATCH_MARKER,
+    BATCH_PRODUCER_ID,
+    BATCH_WIDTH,
+)
+from kseg.sidefiles.transaction_index import AbortedTxn
+
+TRANSACTIONAL, CONTROL = 16, 32
+_ABORT, _COMMIT = 0, 1
+
+
+class CleanedTransactions:
+    """``kept`` collects the aborted transactions that the new .txnindex has to name; take them away as segments end."""
+
+    def __init__(self) -> None:
+        self.kept: list[AbortedTxn] = []
+        self._queue: list[tuple[int, int, AbortedTxn]] = []
+        self._aborted: dict[int, AbortedTxn] = {}
+        self._observed: set[int] = set()
+        self._committed: set[int] = set()
+        self._added = 0
+
+    def add(self, aborted: Iterable[AbortedTxn]) -> None:
+        """Aborted transactions with data in what comes next."""
+        for transaction in aborted:
+            heapq.heappush(self._queue, (transaction.first_offset, self._added, transaction))
+            self._added += 1
+
+    def discardable(self, rows: memoryview, count: int) -> list[int]:
+        """Of batches that come next, one number each: 1 where its records are aborted, or, of a marker, where nothing
+        is left of its transaction; else 0. An empty list stands for zeros."""
+        attributes = rows[BATCH_ATTRIBUTES : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        if not any(found & (TRANSACTIONAL | CONTROL) for found in attributes):
+            return []
+        return [self._judge(rows, i * BATCH_WIDTH, found) for i, found in enumerate(attributes)]
+
+    def _judge(self, rows: memoryview, at: int, attributes: int) -> int:
+        if not attributes & (TRANSACTIONAL | CONTROL):
+            return 0
+        self._consume(rows[at + BATCH_LAST_OFFSET])
+        producer = rows[at + BATCH_PRODUCER_ID]
+        if attributes & CONTROL:
+            return int(self._end(producer, rows[at + BATCH_MARKER], rows[at + BATCH_COUNT]))
+        if producer in self._aborted:
+            self._observed.add(producer)
+            return 1
+        self._committed.add(producer)
+        return 0
+
+    def _end(self, producer: int, marker: int, count: int) -> bool:
+        if count == 0:
+            return True
+        if marker == _ABORT:
+            transaction = self._aborted.pop(producer, None)
+            if transaction is not None and producer in self._observed:
+                self._observed.discard(producer)
+                self.kept.append(transaction)
+                return False
+            return True
+        if marker == _COMMIT:
+            is_open = producer in self._committed
+            self._committed.discard(producer)
+            return not is_open
+        return False
+
+    def _consume(self, offset: int) -> None:
+        while self._queue and self._queue[0][0] <= offset:
+            transaction = heapq.heappop(self._queue)[2]
+            if transaction.producer_id not in self._aborted:
+                self._aborted[transaction.producer_id] = transaction
+                self._observed.discard(transaction.producer_id)
+
+
+def as_verdicts(numbers: list[int], count: int) -> memoryview:
+    """Numbers as the kernel takes them."""
+    found = int64s(max(count, 1))
+    for i, number in enumerate(numbers):
+        if number:
+            found[i] = number
+    return found

@@ -1,0 +1,255 @@
+"""``kseg compact``: what the broker's log cleaner does, on files at rest."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from kseg.changes.plan import Plan
+from kseg.changes.staging import staging
+from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor
+from kseg.cleaner.memory import default_memory_bytes
+from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.topic_settings import POLICY, is_compacted, settings_for
+from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.eras import IntervalTeller, era_option
+from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
+from kseg.cli.options import ByteCount, Milliseconds, interval_option
+from kseg.cli.times import TimePoint
+from kseg.cli.topics import Topics, topic_option
+from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.kernel.guard import keep_freed_memory
+from kseg.output.compaction import CompactionPrinter
+from kseg.output.notices import Notices
+from kseg.output.paint import shown_bytes
+from kseg.output.plans import PlanPrinter
+from kseg.output.progress import Progress
+from kseg.recovery.intervals import interval_of
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import list_partitions
+from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
+
+CLEANER_OFFSETS, LOG_STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
+_LEAST_MEMORY_BYTES = 64 << 10
+
+
+@click.command("compact")
+@paths_argument
+@click.option("--min-compaction-lag-ms", "min_lag_ms", type=Milliseconds(), help="Younger records stay as they are.")
+@click.option(
+    "--max-compaction-lag-ms",
+    "max_lag_ms",
+    type=Milliseconds(),
+    help="Older dirty records are cleaned whatever the ratio.",
+)
+@click.option(
+    "--delete-retention-ms", type=Milliseconds(), help="How long tombstones and markers stay once they are cleaned."
+)
+@click.option(
+    "--min-cleanable-ratio",
+    "min_ratio",
+    type=click.FloatRange(0, 1),
+    metavar="RATIO",
+    help="Clean only where more than this part of the log is dirty; default 0.5.",
+)
+@click.option("--segment-bytes", type=ByteCount(), help="Segments become one while they are no larger together.")
+@click.option("--max-index-bytes", "index_bytes", type=ByteCount(), help="The same for their indexes.")
+@interval_option
+@click.option("--memory", type=ByteCount(), help="For the map of keys; default: a quarter of what is available.")
+@click.option("--now", type=TimePoint(), help="What counts as now: ms since the epoch, or RFC 3339.")
+@click.option("--until-clean", is_flag=True, help="Go on in rounds where the map is too small for all keys.")
+@click.option("--include-active", is_flag=True, help="Clean the last segment too.")
+@click.option("--keep-format", is_flag=True, help="Let messages v0 and v1 be what they are; default: they become v2.")
+@click.option("--drop-null-keys", is_flag=True, help="Go on where records have no key: they go.")
+@topic_option
+@era_option("3.1")
+@changing_options
+def command(**options: Any) -> int:
+    """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
+
+    Of each key the last record stays; tombstones and the markers of transactions go when their time has come, aborted
+    records at once. Without options the topics' own settings are followed, where __cluster_metadata lies beside the
+    partitions. A log that is damaged is left alone. What goes is kept: kseg undo.
+    """
+    keep_freed_memory()
+    notices = Notices(options["color"], options["quiet"], options["verbose"])
+    work = CompactWork(options, notices)
+    status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
+    work.end()
+    return status
+
+
+class CompactWork:
+    """Makes the plans of one run."""
+
+    command = "compact"
+    root_names: tuple[str, ...] = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
+    damage_remains = False
+
+    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        era = options["era"].release
+        if era < (3, 1):
+            raise click.UsageError("--era: the rules of the cleaner are known from 3.1 on")
+        self._options, self._notices = options, notices
+        self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
+        self._ends: dict[Partition, int] = {}
+        self._printer: CompactionPrinter | None = None
+        memory_bytes = options["memory"] if options["memory"] is not None else default_memory_bytes()
+        self._base = CleanerSettings(
+            now_ms=options["now"] if options["now"] is not None else int(time.time() * 1000),
+            memory_bytes=max(memory_bytes, _LEAST_MEMORY_BYTES),
+            producer_expiration_ms=options["era"].expiration_ms,
+            keeps_log_end=era >= (4, 1) or options["include_active"],
+            keeps_format=options["keep_format"] or era < (4, 0),
+            includes_active=options["include_active"],
+            drops_null_keys=options["drop_null_keys"],
+            until_clean=options["until_clean"],
+        )
+
+    def begin(self, printer: PlanPrinter) -> None:
+        self._printer = CompactionPrinter(printer.sink, self._notices, self._options["form"] == "json")
+
+    def end(self) -> None:
+        if self._printer is not None:
+            self._printer.total()
+
+    def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
+        if not self._topics.is_named(directory):
+            raise KsegError(f"{directory}: is of no topic that --topic names")
+        yield from self._plans(directory, known)
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        self._topics.check(directory)
+        for path in list_partitions(directory):
+            if place_of(path) is None or not self._topics.is_meant(path, directory):
+                self._notices.detail(f"{path}: left alone: no topic whose settings are known or that is asked for")
+                continue
+            policy = self._topics.lookup(path)(POLICY)
+            if self._topics.is_known(path) and not is_compacted(policy):
+                self._notices.detail(f"{path}: left alone: its cleanup.policy is {policy or 'delete'}")
+                continue
+            try:
+                yield from self._plans(path, known)
+            except StoppedHalfwayError:
+                raise
+            except KsegError as error:
+                # One that is not to be cleaned must not stop the others half-way.
+                self._notices.error(error)
+                self.damage_remains = True
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        plan = Plan(directory)
+        entries = {(e.topic, e.partition): e.offset for e in entries_of_checkpoint(directory, CLEANER_OFFSETS, known)}
+        changed = {place: end for place, end in self._ends.items() if entries.get(place) != end}
+        if changed:
+            rows = [OffsetCheckpoint(*place, offset) for place, offset in {**entries, **changed}.items()]
+            plan.write(CLEANER_OFFSETS, [build_offset_checkpoint(rows)], "up to where logs are clean")
+        self._ends = {}
+        return plan
+
+    def _plans(self, directory: str, known: Known) -> Iterator[Plan]:
+        place, root = place_of(directory), os.path.dirname(os.path.abspath(directory))
+        checkpoints = Checkpoints()
+        if place is not None:
+            names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
+            checkpoints = Checkpoints(*(offset_in(root, name, known, place) for name in names))
+        settings, began = self._settings(directory), time.monotonic()
+        with ExitStack() as stack:
+            stage = None
+            if not self._options["dry_run"]:
+                stage = stack.enter_context(staging(directory, self._options["output"]))
+            each = self._options["no_quarantine"] and not self._options["output"]
+            progress = stack.enter_context(Progress(None, self._options["quiet"]))
+            compactor = Compactor(
+                directory, checkpoints, settings, stage, each, progress, lambda peak: self._tell_peak(directory, peak)
+            )
+            self._notices.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
+            has_plan = False
+            try:
+                for plan in compactor.plans():
+                    has_plan = True
+                    progress.erase()
+                    yield plan
+            except OSError as error:
+                left = "what is not in place yet is given up" if has_plan else "nothing was changed"
+                raise KsegError(f"{directory}: {error.strerror or error}; {left}") from error
+            if not has_plan and self._options["output"]:
+                yield Plan(directory)  # a copy is asked for in any case
+        if place is not None and compactor.result.end is not None:
+            self._ends[place] = compactor.result.end
+        self._tell(compactor.result, time.monotonic() - began)
+
+    def _tell_peak(self, directory: str, peak_bytes: int) -> None:
+        """How much room it takes at most, louder where that is not there."""
+        status = os.statvfs(self._options["output"] or directory)
+        free_bytes = status.f_bavail * status.f_frsize
+        line = f"{directory}: new files may take {shown_bytes(peak_bytes)}, {shown_bytes(free_bytes)} are free"
+        if peak_bytes < free_bytes or self._options["dry_run"]:
+            self._notices.detail(line)
+        else:
+            each = "" if self._options["no_quarantine"] else "; --no-quarantine needs room for one segment only"
+            self._notices.warning(line + each)
+
+    def _settings(self, directory: str) -> CleanerSettings:
+        asked = {**self._options, "interval_bytes": self._options["index_interval_bytes"]}
+        lookup = self._topics.lookup(directory)
+        if asked["interval_bytes"] is None and lookup("index.interval.bytes") is None:
+            found = interval_of(Workspace(directory))
+            self._intervals.tell(directory, found)
+            asked["interval_bytes"] = found.size
+        return settings_for(self._base, asked, lookup)
+
+    def _tell(self, result: Compaction, seconds: float) -> None:
+        if self._printer is None or result.found is None:
+            return
+        counts, found = result.counts, result.found
+        stops = list(found.stops)
+        if result.rounds and not result.is_whole:
+            stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
+        if not result.rounds and not stops:
+            stops.append("nothing is dirty")
+        row = {
+            "type": "compaction",
+            "directory": result.directory,
+            "rounds": result.rounds,
+            "dirtyFrom": found.start,
+            "dirtyTo": found.end,
+            "dirtyRatio": round(found.ratio, 4),
+            "checkpoint": result.end if result.end is not None else found.start,
+            "keys": result.keys,
+            "bytesBefore": result.bytes_before,
+            "bytesAfter": result.bytes_after,
+            "records": counts["records"],
+            "kept": counts["kept"],
+            "gone": {
+                "superseded": counts["superseded"],
+                "tombstones": counts["tombstones"],
+                "aborted": counts["discarded_records"],
+                "markers": counts["discarded_markers"],
+                "noKey": counts["no_key"],
+            },
+            "batches": {name: counts[name] for name in ("copied", "rewritten", "emptied", "dropped")},
+            "seconds": round(seconds, 3),
+            "stops": stops,
+        }
+        segments = [
+            {
+                "type": "cleanedSegment",
+                "directory": result.directory,
+                "baseOffset": group.segment.base_offset,
+                "sources": [source.base_offset for source in group.sources],
+                "bytesBefore": group.bytes_before,
+                "bytesAfter": group.segment.size,
+                "records": group.counts["records"],
+                "kept": group.counts["kept"],
+            }
+            for group in result.groups
+        ]
+        self._printer.show(row, segments)
+        if counts["no_key"] and self._options["dry_run"] and not self._options["drop_null_keys"]:
+            self._notices.warning(
+                f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"
+            )

@@ -1,0 +1,264 @@
+"""``kseg retain``: the segments that a broker's retention would delete go, and why the others stay."""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kseg.changes.plan import Plan
+from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.eras import era_option
+from kseg.cli.known_offsets import HIGH_WATERMARKS, entries_of_checkpoint, offset_in, place_of
+from kseg.cli.options import ByteCount, Milliseconds
+from kseg.cli.times import TimePoint
+from kseg.cli.topics import Topics, topic_option
+from kseg.errors import KsegError
+from kseg.output.notices import Notices
+from kseg.output.paint import shown_bytes, shown_time
+from kseg.output.plans import PlanPrinter
+from kseg.output.retention import RetentionPrinter, retention_printer
+from kseg.retention.explanation import Verdict, explain, first_in_future
+from kseg.retention.log_starts import LOG_STARTS, LogStart, Partition, with_log_starts
+from kseg.retention.planning import Known as KnownOffsets
+from kseg.retention.planning import Request, Retention, retain
+from kseg.retention.rules import LOG_START, Rules
+from kseg.retention.settings import POLICY, RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
+from kseg.segment.files import LAST_OFFSET, list_partitions, list_segments
+
+
+class _LimitOfBytes(ByteCount):
+    """A number of bytes, or -1."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return -1 if value == "-1" else super().convert(value, param, ctx)
+
+
+@click.command("retain")
+@paths_argument
+@click.option(
+    "--retention-ms",
+    type=Milliseconds(has_none=True),
+    help="Segments older than this go, ms or as 7d; -1: no limit.",
+)
+@click.option(
+    "--retention-bytes", type=_LimitOfBytes(), help="The oldest segments go while so much is left; -1: no limit."
+)
+@click.option(
+    "--log-start-offset",
+    type=click.IntRange(0, LAST_OFFSET),
+    metavar="N",
+    help="Records below offset N are deleted, as by DeleteRecords.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["delete", "compact", "compact,delete"]),
+    help="cleanup.policy; with compact alone only what lies below the log start goes.",
+)
+@topic_option
+@click.option("--now", type=TimePoint(), help="What counts as now: ms since the epoch, or RFC 3339.")
+@click.option("--keep-active", is_flag=True, help="Never touch the last segment.")
+@click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")
+@era_option()
+@changing_options
+def command(**options: Any) -> int:
+    """Apply retention to a partition directory, or to the partitions of a log directory, as a broker does.
+
+    Without options the topics' own settings are followed, where __cluster_metadata lies beside the partitions. Segments
+    are renamed to .deleted, which a broker removes when it starts; until then, and in the quarantine, they can be had
+    back: kseg undo.
+    """
+    if options["explains"]:
+        options["dry_run"] = True
+    notices = Notices(options["color"], options["quiet"], options["verbose"])
+    work = RetainWork(options, notices)
+    status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
+    work.tell_amounts()
+    return status
+
+
+class RetainWork:
+    """Makes the plans of one run."""
+
+    command = "retain"
+    root_names: tuple[str, ...] = (LOG_STARTS, HIGH_WATERMARKS)
+    damage_remains = False
+
+    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self._options, self._notices = options, notices
+        self._asked = Asked(options["retention_ms"], options["retention_bytes"], options["policy"])
+        self._topics = Topics(options["topic"])
+        self._rules = Rules(options["era"].release)
+        self._now_ms = options["now"] if options["now"] is not None else int(time.time() * 1000)
+        self._printer: RetentionPrinter | None = None
+        self._starts: dict[Partition, LogStart] = {}
+        self._told: set[str] = set()
+        self._changed: list[Retention] = []
+        if options["log_start_offset"] is not None and not self._rules.has_log_start:
+            raise click.UsageError("--log-start-offset: a log has no start offset before 0.11")
+
+    def begin(self, printer: PlanPrinter) -> None:
+        if self._options["explains"]:
+            self._printer = retention_printer(self._options["form"], printer.sink, self._options["color"])
+            printer.is_summary = self._options["form"] == "text"
+
+    def tell_amounts(self) -> None:
+        """How much there was, and how much is left."""
+        for found in self._changed:
+            self._notices.detail(
+                f"{found.log.directory}: {_amounts([found])}, the log starts at offset "
+                f"{found.selection.log_start_offset}, before at {found.state.spans[0].base_offset}"
+            )
+        if self._changed:
+            would = "would be: " if self._options["dry_run"] else ""
+            self._notices.warning(f"{would}{_amounts(self._changed)}, in partitions: {len(self._changed)}")
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        if not self._topics.is_named(directory):
+            raise KsegError(f"{directory}: is of no topic that --topic names")
+        settings = self._settings(directory)
+        if settings.refusal:
+            raise KsegError(f"{directory}: {settings.refusal}")
+        return self._plan(directory, known, settings)
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        if self._options["log_start_offset"] is not None:
+            raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
+        self._topics.check(directory)
+        meant = [path for path in list_partitions(directory) if self._is_meant(path, directory)]
+        if not meant:
+            self._notices.warning(f"{directory}: holds no partition whose retention is known or asked for")
+        # All of them before the first is carried out: one that cannot be read is not to stop the others half-way.
+        plans = []
+        for path in meant:
+            try:
+                settings = self._settings(path)
+                if settings.refusal:
+                    self._notices.warning(f"{path}: left alone: {settings.refusal}")
+                else:
+                    plans.append(self._plan(path, known, settings))
+            except KsegError as error:
+                self._notices.error(error)
+                self.damage_remains = True
+        yield from plans
+
+    def _is_meant(self, path: str, directory: str) -> bool:
+        if not self._topics.is_meant(path, directory):
+            self._notices.detail(f"{path}: left alone: no topic whose retention is known or asked for")
+            return False
+        if not list_segments(path):
+            self._notices.detail(f"{path}: left alone: holds no segment")
+            return False
+        return True
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        plan = Plan(directory)
+        if self._rules.has_log_start and self._starts:
+            content = with_log_starts(entries_of_checkpoint(directory, LOG_STARTS, known), self._starts)
+            if content is not None:
+                plan.write(LOG_STARTS, [content], "where logs begin in the middle of a segment")
+        self._starts = {}
+        return plan
+
+    def _settings(self, directory: str) -> Settings:
+        topic = (place_of(directory) or (None, 0))[0]
+        try:
+            found = settings_of(topic, self._topics.lookup(directory), self._asked)
+        except KsegError as error:
+            raise KsegError(f"{directory}: {error}") from error
+        self._tell_settings(directory, found)
+        return found
+
+    def _tell_settings(self, directory: str, found: Settings) -> None:
+        """What may not be meant: each once in a run."""
+        unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
+        is_asked = self._options["log_start_offset"] is not None or self._asked != Asked()
+        if not found.limits.deletes and self._asked[:2] != (None, None):
+            self._tell(f"where cleanup.policy is {found.policy or 'empty'}, nothing goes by age or size", directory)
+        elif len(unknown) == 2 and found.limits.deletes and not is_asked:
+            self._tell(
+                "neither options nor a topic's own settings name a limit, and a broker's own (log.retention...) are "
+                "not known here: only what lies below the log start goes"
+            )
+
+    def _tell(self, line: str, place: str = "") -> None:
+        """``place``: where it is so first."""
+        if line not in self._told:
+            self._notices.warning(f"{line}: {place}" if place else line)
+            self._told.add(line)
+
+    def _plan(self, directory: str, known: Known, settings: Settings) -> Plan:
+        place, root = place_of(directory), os.path.dirname(os.path.abspath(directory))
+        offsets = KnownOffsets()
+        if place is not None and self._rules.has_log_start:
+            both = (offset_in(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
+            offsets = KnownOffsets(*both)
+        request = Request(
+            settings.limits,
+            self._rules,
+            self._now_ms,
+            self._options["log_start_offset"],
+            self._options["keep_active"],
+            frees=self._options["no_quarantine"],
+        )
+        found = retain(directory, offsets, request)
+        if found.selection.why:
+            self._changed.append(found)
+        if place is not None:
+            self._starts[place] = LogStart(found.selection.log_start_offset, found.first_base)
+        if self._printer is not None:
+            rows = [_segment_row(verdict) for verdict in explain(found, request)]
+            self._printer.show(_partition_row(found, settings, self._now_ms), rows)
+        elif (segment := first_in_future(found, request)) is not None:
+            self._notices.warning(
+                f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
+                "it and all later segments stay whatever their age (--explain tells more)"
+            )
+        return found.plan
+
+
+def _amounts(changed: list[Retention]) -> str:
+    before = [span.size for found in changed for span in found.state.spans]
+    after = [span.size for found in changed for span in found.left]
+    sizes = f"{shown_bytes(sum(before))} -> {shown_bytes(sum(after))}"
+    return f"segments: {len(before)} -> {len(after)}, their size: {sizes}"
+
+
+def _partition_row(found: Retention, settings: Settings, now_ms: int) -> dict[str, Any]:
+    return {
+        "type": "retention",
+        "directory": found.log.directory,
+        "segments": len(found.log.segments),
+        "bytes": found.log.size,
+        "logStartOffset": found.state.log_start_offset,
+        "highWatermark": found.state.high_watermark,
+        "logEndOffset": found.state.end_offset,
+        "cleanupPolicy": settings.policy,
+        "retentionMs": settings.limits.retention_ms,
+        "retentionBytes": settings.limits.retention_bytes,
+        "sources": {name: settings.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
+        "now": now_ms,
+        "goes": len(found.selection.why),
+        "rolls": found.selection.rolls,
+    }
+
+
+def _segment_row(verdict: Verdict) -> dict[str, Any]:
+    segment = verdict.segment
+    return {
+        "type": "segmentRetention",
+        "file": segment.file.name,
+        "size": segment.size,
+        "baseOffset": segment.base_offset,
+        "lastOffset": verdict.last_offset,
+        "rule": ("logStart" if verdict.rule == LOG_START else verdict.rule) or None,
+        "largestTimestamp": segment.largest.timestamp,
+        "largestTimestampSource": "fileTime" if segment.largest.offset is None else "timeIndex",
+        "recordOffset": verdict.record_offset,
+        "isFuture": verdict.is_future,
+        "goesAt": verdict.goes_at_ms,
+        "goesAfterBytes": verdict.goes_after_bytes,
+        "blockedBy": verdict.blocked_by or None,
+        "held": verdict.held or None,
+    }

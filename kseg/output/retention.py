@@ -1,0 +1,147 @@
+"""Why segments go or stay: a few lines each for people, or a JSON object each.
+
+A row of a partition or segment is what the JSON form writes; ``directory`` is a path, ``file`` a name in it.
+"""
+
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kseg.output.jsonl import encode, name_value
+from kseg.output.notices import on_one_line
+from kseg.output.paint import Paint, shown_bytes, shown_span, shown_time
+from kseg.output.sink import Sink
+
+COLUMNS = 80
+_WHENCE = {"option": "by option", "topic": "the topic's", "default": "Kafka's default", "unknown": "not known"}
+_RULES = {"logStart": "below the log start", "size": "too much", "time": "too old"}
+_HELD = {
+    "high watermark": "holds offsets at or above the high watermark",
+    "empty": "empty, and the last: it would only be made again",
+    "keep-active": "the last, which --keep-active keeps",
+}
+
+
+class RetentionPrinter:
+    """Base of the forms: `show` for each partition."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
+        raise NotImplementedError
+
+
+class JsonRetention(RetentionPrinter):
+    def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
+        directory = partition["directory"]
+        self._put({**partition, "directory": name_value(directory)})
+        for row in segments:
+            self._put({**row, "file": name_value(os.path.join(directory, row["file"]))})
+
+    def _put(self, row: dict[str, Any]) -> None:
+        self._sink.write(encode(row) + b"\n")
+
+
+class TextRetention(RetentionPrinter):
+    """The partition's settings, then for each segment what becomes of it, and below it why."""
+
+    def __init__(self, sink: Sink, color: str) -> None:
+        super().__init__(sink)
+        self._paint = Paint(color, sink.is_terminal)
+
+    def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
+        self._put(on_one_line(partition["directory"]))
+        for line in _of_partition(partition):
+            self._wrapped(line, "  ", "    ")
+        if partition["rolls"]:
+            self._wrapped(f"all go: an empty one is begun at offset {partition['logEndOffset']} first", "  ", "    ")
+        for row in segments:
+            self._segment(partition, row)
+
+    def _segment(self, partition: dict[str, Any], row: dict[str, Any]) -> None:
+        what, color = _verdict(row)
+        self._put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(what, color)}")
+        for line in _reasons(partition, row):
+            self._wrapped(line, " " * 6, " " * 8)
+
+    def _wrapped(self, text: str, first: str, later: str) -> None:
+        for line in textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=later):
+            self._put(line)
+
+    def _put(self, line: str) -> None:
+        self._sink.write((line + "\n").encode("utf-8", "surrogateescape"))
+
+
+def _of_partition(row: dict[str, Any]) -> list[str]:
+    sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
+    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms}, which is {shown_span(ms)}")
+    return [
+        f"{_plural(row['segments'])}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
+        f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_WHENCE[sources['cleanup.policy']]})",
+        f"retention.ms {age}",
+        f"retention.bytes {_limit(row['retentionBytes'], sources['retention.bytes'], str)}",
+        "log start offset {}, high watermark {}, log end {}".format(*offsets),
+    ]
+
+
+def _limit(value: int, source: str, shown: Callable[[int], str]) -> str:
+    if source == "unknown":
+        return "not known here (a broker's own settings may name it): taken for unlimited"
+    return f"{shown(value) if value >= 0 else 'unlimited'} ({_WHENCE[source]})"
+
+
+def _plural(count: int) -> str:
+    return f"{count} segment" + ("" if count == 1 else "s")
+
+
+def _verdict(row: dict[str, Any]) -> tuple[str, str]:
+    """What becomes of a segment, and its colour."""
+    if row["rule"]:
+        return f"goes: {_RULES[row['rule']]}", "red"
+    if not row["held"] and row["goesAt"] is not None:
+        return f"stays until {shown_time(row['goesAt'])}", "yellow" if row["isFuture"] else "green"
+    return "stays", "green"
+
+
+def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
+    yield _age(partition, row)
+    if row["rule"]:
+        if row["rule"] != "time":
+            yield _why_it_goes(partition, row)
+        return
+    if row["held"]:
+        yield _HELD[row["held"]]
+        return
+    if row["blockedBy"]:
+        yield f"held back by {row['blockedBy']}, which is older and has a later time"
+    if row["isFuture"]:
+        yield "that lies in the future: it and all later segments are kept from going by age"
+    if row["goesAfterBytes"] is not None:
+        earlier = "or " if row["goesAt"] is not None else ""
+        yield f"{earlier}until the log has grown by {shown_bytes(row['goesAfterBytes'])}"
+    elif row["goesAt"] is None:
+        is_kept = "delete" not in partition["cleanupPolicy"]
+        yield "its cleanup.policy lets nothing go by age or size" if is_kept else "nothing limits how long it stays"
+
+
+def _why_it_goes(partition: dict[str, Any], row: dict[str, Any]) -> str:
+    if row["rule"] == "size":
+        return f"without it the log still holds no less than retention.bytes, {partition['retentionBytes']}"
+    return f"its last offset, {row['lastOffset']}, lies below the log start offset"
+
+
+def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
+    time, now = row["largestTimestamp"], partition["now"]
+    ago = f"{shown_span(now - time)} {'ahead' if time > now else 'ago'}"
+    if row["largestTimestampSource"] == "fileTime":
+        return f"no record has a time in its time index; file written {shown_time(time)}, {ago}"
+    if row["recordOffset"] is None:
+        return f"newest time in its time index {shown_time(time)}, {ago}; no record there has it"
+    return f"newest record: offset {row['recordOffset']}, {shown_time(time)}, {ago}"
+
+
+def retention_printer(form: str, sink: Sink, color: str) -> RetentionPrinter:
+    """The printer of a form of the command line."""
+    return JsonRetention(sink) if form == "json" else TextRetention(sink, color)

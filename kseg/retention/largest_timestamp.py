@@ -1,0 +1,58 @@
+"""What stands for the age of a segment: LogSegment.largestTimestamp.
+
+A broker does not look for the newest record. Once it has loaded a segment it believes the last entry of the time index,
+and where there is none, or an older release that knows no time index, the time at which the .log was last written.
+"""
+
+import os
+import stat
+from typing import NamedTuple
+
+from kseg.errors import KsegError, PathError
+from kseg.segment.source import open_source
+from kseg.sidefiles.time_index import TimeIndex
+
+TIME_INDEX = "time index"
+FILE_TIME = "file time"
+LARGEST_BYTES = (1 << 31) - 1
+"""Of an index: brokers map it, with an int for its size."""
+
+
+class Largest(NamedTuple):
+    """``timestamp`` in ms. ``offset``: of the time index's entry, that of the last record of its batch or before;
+    None where the file's time stands for it."""
+
+    timestamp: int
+    offset: int | None
+
+    @property
+    def source(self) -> str:
+        return FILE_TIME if self.offset is None else TIME_INDEX
+
+
+def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:
+    """Of a segment by the path of its .log. Raises KsegError where a file cannot be read."""
+    entry = _last_entry(log_path.removesuffix(".log") + ".timeindex", base_offset) if has_time_index else None
+    if entry is not None and entry.timestamp >= 0:
+        return entry
+    try:
+        return Largest(os.stat(log_path).st_mtime_ns // 1_000_000, None)
+    except OSError as error:
+        raise PathError(f"{log_path}: {error.strerror}") from error
+
+
+def _last_entry(path: str, base_offset: int) -> Largest | None:
+    """The last entry, room that was set aside left out; None without one."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise PathError(f"{path}: is no regular file")
+    if status.st_size > LARGEST_BYTES:
+        raise KsegError(f"{path}: has {status.st_size} bytes, which no time index has; kseg reindex rebuilds it")
+    with open_source(path) as source:
+        index = TimeIndex(source.buffer, base_offset)
+        return Largest(*index[len(index) - 1]) if len(index) else None

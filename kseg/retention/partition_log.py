@@ -1,0 +1,85 @@
+"""The log in a partition directory as far as retention has to know it."""
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Scratch
+from kseg.retention.largest_timestamp import Largest, largest_timestamp
+from kseg.retention.rules import Rules
+from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.seek import offset_extent, seek_offset
+from kseg.segment.source import open_source
+
+
+class Segment(NamedTuple):
+    """``stem``: the name without suffix; ``size`` of the .log or .kafka file in bytes."""
+
+    file: SegmentFile
+    base_offset: int
+    size: int
+    largest: Largest
+
+    @property
+    def stem(self) -> str:
+        return self.file.name.removesuffix(self.file.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """``names``: of all files. ``damaged_at``: where in the last segment bytes begin that are not intact; None if there
+    are none behind the last entry of its index."""
+
+    directory: str
+    names: frozenset[str]
+    segments: tuple[Segment, ...]
+    end_offset: int
+    damaged_at: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+
+def read_log(directory: str, rules: Rules) -> PartitionLog:
+    """Raises KsegError where it holds no segments of the release, or such as no broker starts on."""
+    kind = ".kafka" if rules.is_07 else ".log"
+    names = frozenset(file_names(directory))
+    if swaps := sorted(name for name in names if name.endswith(".swap")):
+        raise KsegError(f"{directory}/{swaps[0]}: a cleaning is not finished, as a start would do: kseg recover first")
+    files = [file for file in list_segments(directory) if file.kind == kind]
+    if not files:
+        other = ".log" if rules.is_07 else ".kafka"
+        hint = "; --era 0.7 is for these" if any(name.endswith(".kafka") for name in names) else ""
+        there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
+        raise PathError(f"{directory}: holds no {kind} files{there}")
+    found = [_segment(file, rules) for file in files]
+    last = found[-1]
+    end, damaged_at = _end(last, rules)
+    return PartitionLog(directory, names, tuple(found), end, damaged_at)
+
+
+def _segment(file: SegmentFile, rules: Rules) -> Segment:
+    base = file.base_offset
+    if base is None or file.name != f"{base:020d}{file.kind}":
+        raise KsegError(f"{file.path}: no broker names a segment so; rename it")
+    try:
+        size = os.stat(file.path).st_size
+    except OSError as error:
+        raise PathError(f"{file.path}: {error.strerror}") from error
+    return Segment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
+
+
+def _end(last: Segment, rules: Rules) -> tuple[int, int | None]:
+    """The offset behind the last intact batch, and where damage begins behind the last entry of the index."""
+    if rules.is_07:
+        return last.base_offset + last.size, None
+    with open_source(last.file.path) as source:
+        reader = SegmentReader(source, base_offset=last.base_offset, scratch=Scratch())
+        extent = offset_extent(reader, last.file)
+        reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
+        bad = next((item.position for item in reader if isinstance(item, Damage) or not item.is_valid), None)
+    return last.base_offset if extent is None else extent[1] + 1, bad

@@ -1,0 +1,193 @@
+"""From a partition directory to the plan that retention makes of it, as UnifiedLog.deleteSegments leaves it.
+
+If all segments go, an empty one is begun at the log end. Then the log start moves, which cuts the leader epochs. Then
+the files of each segment get .deleted at the end of their names, oldest first: stopped anywhere, what is left is a log.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.changes.plan import Plan, Removed
+from kseg.errors import KsegError, PathError
+from kseg.retention.partition_log import PartitionLog, Segment, read_log
+from kseg.retention.rules import LOG_START, SIZE, Rules
+from kseg.retention.selection import Limits, LogState, Selection, Span, select
+from kseg.segment.files import segment_file
+from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs, starting_at
+from kseg.sidefiles.problems import entries_of, problems_of
+
+EPOCH_FILE = "leader-epoch-checkpoint"
+DELETED = ".deleted"
+SNAPSHOT = ".snapshot"
+_SIDE_FILES = (".index", ".timeindex", ".txnindex")
+_LARGEST_EPOCH_FILE_BYTES = 1 << 28
+
+
+class Known(NamedTuple):
+    """What the checkpoints of the log directory say of the partition, None where they say nothing."""
+
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What retention is to follow. ``log_start_offset``: where records are to be deleted up to, as DeleteRecords does.
+    ``frees``: files are removed and not renamed."""
+
+    limits: Limits
+    rules: Rules
+    now_ms: int
+    log_start_offset: int | None = None
+    keeps_active: bool = False
+    frees: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """A plan for one partition and what it was made from."""
+
+    log: PartitionLog
+    state: LogState
+    selection: Selection
+    plan: Plan
+
+    @property
+    def left(self) -> tuple[Span, ...]:
+        """The segments afterwards."""
+        return self.state.spans[len(self.selection.why) :] or (Span(self.log.end_offset, 0, 0),)
+
+    @property
+    def first_base(self) -> int:
+        """The base offset of the first segment afterwards."""
+        return self.left[0].base_offset
+
+
+def retain(directory: str, known: Known, request: Request) -> Retention:
+    """Raises KsegError where the directory cannot be read, or has to be recovered first."""
+    log = read_log(directory, request.rules)
+    state = _state(log, known, request)
+    selection = select(state, request.limits, request.rules, request.now_ms, request.keeps_active)
+    plan = Plan(directory)
+    if selection.rolls:
+        _check_end(log, request.rules)
+        _begin_segment(plan, log, request.rules)
+    is_moved = request.rules.has_log_start and selection.log_start_offset > _loaded_start(log, known)
+    if is_moved:
+        _cut_epochs(plan, log, selection.log_start_offset)
+    for i, rule in enumerate(selection.why):
+        _delete(plan, log, i, _reason(rule, log.segments[i], state, request), request)
+    if is_moved and not request.rules.has_snapshot_of_each:
+        _delete_snapshots(plan, log, selection.log_start_offset)
+    return Retention(log, state, selection, plan)
+
+
+def _loaded_start(log: PartitionLog, known: Known) -> int:
+    return max(log.segments[0].base_offset, known.log_start_offset or 0)
+
+
+def _state(log: PartitionLog, known: Known, request: Request) -> LogState:
+    start, end = log.segments[0].base_offset, log.end_offset
+    watermark = end
+    if request.rules.has_log_start:
+        start = _loaded_start(log, known)
+        if start > end:
+            raise KsegError(
+                f"{log.directory}: starts at offset {start} by the checkpoint beside it, but ends at {end}: a broker "
+                "would begin it anew; kseg recover first"
+            )
+        if known.high_watermark is not None:
+            watermark = min(end, max(known.high_watermark, start))
+        if (wanted := request.log_start_offset) is not None:
+            if wanted > watermark:
+                what = "high watermark" if watermark < end else "log end"
+                raise KsegError(f"{log.directory}: --log-start-offset {wanted} lies above the {what}, {watermark}")
+            start = max(start, wanted)
+    spans = tuple(Span(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
+    return LogState(spans, start, watermark, end)
+
+
+def _check_end(log: PartitionLog, rules: Rules) -> None:
+    """Raises KsegError where a broker would recover the log before it looked at retention, and find another end."""
+    if log.damaged_at is not None:
+        raise KsegError(
+            f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so that the log end is not known: "
+            "kseg recover first (or --keep-active)"
+        )
+    snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
+    if rules.has_log_start and snapshots and f"{log.end_offset:020d}{SNAPSHOT}" not in snapshots:
+        raise KsegError(
+            f"{log.directory}: the last segment would go too, but no snapshot of the producers at the log end "
+            f"({log.end_offset}) is there, as after an unclean stop: kseg recover first (or --keep-active)"
+        )
+
+
+def _begin_segment(plan: Plan, log: PartitionLog, rules: Rules) -> None:
+    kinds = [".kafka"] if rules.is_07 else [".log", ".index", *[".timeindex"] * rules.has_time_index]
+    for kind in kinds:
+        plan.write(f"{log.end_offset:020d}{kind}", [], "all segments go: an empty one is begun at the log end")
+
+
+def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+    if EPOCH_FILE not in log.names:
+        return
+    path = os.path.join(log.directory, EPOCH_FILE)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LARGEST_EPOCH_FILE_BYTES)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    items = list(read_leader_epochs(content))
+    if problems := problems_of(items):
+        raise KsegError(f"{path}: {problems[0].message}: kseg recover first")
+    entries = entries_of(items)
+    if (cut := starting_at(entries, start_offset)) != entries:
+        plan.write(EPOCH_FILE, [build_leader_epochs(cut)], f"the log begins at offset {start_offset} now")
+
+
+def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request) -> None:
+    segment, rules = log.segments[i], request.rules
+    renames = rules.renames and not request.frees
+    removed = Removed(0, segment.size, "", *_offsets(log, i))
+    _take_away(plan, segment.file.name, reason, renames, [removed])
+    if not rules.is_07:
+        for kind in (*_SIDE_FILES, *[SNAPSHOT] * rules.has_snapshot_of_each):
+            if (name := segment.stem + kind) in log.names:
+                is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
+                _take_away(plan, name, "goes with its .log", is_renamed)
+
+
+def _offsets(log: PartitionLog, i: int) -> tuple[int, int] | tuple[None, None]:
+    """First and last offset that segment i may hold."""
+    base = log.segments[i].base_offset
+    end = log.segments[i + 1].base_offset if i + 1 < len(log.segments) else log.end_offset
+    return (base, end - 1) if end > base else (None, None)
+
+
+def _delete_snapshots(plan: Plan, log: PartitionLog, start_offset: int) -> None:
+    """Before 2.8: at once, all that lie below the log start."""
+    for name in sorted(log.names):
+        file = segment_file(name)
+        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
+            if file.base_offset < start_offset:
+                _take_away(plan, name, f"lies below the log start offset {start_offset}", False)
+
+
+def _take_away(plan: Plan, name: str, reason: str, renames: bool, removed: list[Removed] | None = None) -> None:
+    if not renames:
+        plan.delete(name, reason, removed or ())
+        return
+    if plan.seen(name + DELETED) is not None:
+        plan.delete(name + DELETED, "is left over from an earlier deletion")
+    plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
+
+
+def _reason(rule: str, segment: Segment, state: LogState, request: Request) -> str:
+    if rule == LOG_START:
+        return f"lies below the log start offset {state.log_start_offset}"
+    if rule == SIZE:
+        return f"the log holds retention.bytes {request.limits.retention_bytes} without it"
+    by = f"its newest record (offset {segment.largest.offset})" if segment.largest.offset is not None else "its file"
+    age = request.now_ms - segment.largest.timestamp
+    return f"{by} is {age} ms old, retention.ms is {request.limits.retention_ms}"

@@ -1,0 +1,109 @@
+"""Which segments go: the walk of UnifiedLog.deletableSegments from the oldest on, once for each rule.
+
+A segment goes if the rule holds for it and all older ones go: a young one shields all that are younger still. Nothing
+at or above the high watermark goes, and no last segment that is empty. If all go, an empty one is begun first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.retention.rules import LOG_START, SIZE, Rules
+
+Predicate = Callable[["Span", "Span | None"], bool]
+
+
+class Span(NamedTuple):
+    """A segment as retention sees it: ``size`` of its .log in bytes, ``largest_ms`` what stands for its age."""
+
+    base_offset: int
+    size: int
+    largest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """``spans`` by base offset; what a broker knows of the log when it looks which segments may go."""
+
+    spans: tuple[Span, ...]
+    log_start_offset: int
+    high_watermark: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``deletes``: whether cleanup.policy names delete; a negative limit is none."""
+
+    retention_ms: int = -1
+    retention_bytes: int = -1
+    deletes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``why``: the rule for each segment that goes, oldest first. ``rolls``: all go, so an empty segment is begun."""
+
+    why: tuple[str, ...]
+    rolls: bool
+    log_start_offset: int
+
+
+def select(state: LogState, limits: Limits, rules: Rules, now_ms: int, keeps_active: bool = False) -> Selection:
+    """``keeps_active``: the last segment stays in any case."""
+    left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
+    for rule in rules.order:
+        if not _applies(rule, limits, rules):
+            continue
+        predicate = _predicate(rule, left, limits, log_start, now_ms)
+        count = _deletable(left, predicate, state, rules)
+        if keeps_active and count == len(left):
+            count = max(0, count - 1)
+        if not count:
+            continue
+        if count == len(left):
+            rolls = True
+            left.append(Span(state.end_offset, 0, now_ms))
+        why += [rule] * count
+        left = left[count:]
+        log_start = max(log_start, left[0].base_offset)
+    return Selection(tuple(why), rolls, log_start)
+
+
+def _applies(rule: str, limits: Limits, rules: Rules) -> bool:
+    if rule == LOG_START:
+        return limits.deletes or rules.starts_compacted_logs
+    return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
+
+
+def _predicate(rule: str, left: list[Span], limits: Limits, log_start: int, now_ms: int) -> Predicate:
+    if rule == LOG_START:
+        return lambda _, following: following is not None and following.base_offset <= log_start
+    if rule == SIZE:
+        return _TooMuch(sum(span.size for span in left) - limits.retention_bytes)
+    return lambda span, _: now_ms - span.largest_ms > limits.retention_ms
+
+
+class _TooMuch:
+    """Holds as long as without the segment no less than the limit is left."""
+
+    def __init__(self, excess_bytes: int) -> None:
+        self._excess_bytes = excess_bytes
+
+    def __call__(self, span: Span, _following: Span | None) -> bool:
+        if self._excess_bytes < 0 or self._excess_bytes < span.size:
+            return False
+        self._excess_bytes -= span.size
+        return True
+
+
+def _deletable(left: list[Span], holds: Predicate, state: LogState, rules: Rules) -> int:
+    """How many of the oldest segments go."""
+    for i, span in enumerate(left):
+        following = left[i + 1] if i + 1 < len(left) else None
+        upper = following.base_offset if following else state.end_offset
+        if rules.has_log_start and state.high_watermark < upper:
+            return i
+        if not holds(span, following) or (following is None and not span.size):
+            return i
+    return len(left)

@@ -1,0 +1,67 @@
+"""What limits the retention of a partition: what is asked for, else its topic's settings; and who says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kseg.errors import KsegError
+from kseg.retention.selection import Limits
+from kseg.segment.files import METADATA_TOPIC
+
+POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
+TIERED = "remote.storage.enable"
+OPTION, TOPIC, DEFAULT, UNKNOWN = "option", "topic", "default", "unknown"
+_LARGEST = (1 << 63) - 1
+
+Lookup = Callable[[str], str | None]
+"""What the cluster's metadata say of a topic's setting; None where they say nothing."""
+
+
+class Asked(NamedTuple):
+    """Options; None where one is not given."""
+
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``sources``: where each setting comes from: OPTION, TOPIC (or the cluster's default), DEFAULT (Kafka's), UNKNOWN,
+    which is no limit: a broker's own file may name one. ``refusal``: why the partition is left alone, "" if it isn't.
+    """
+
+    limits: Limits
+    policy: str = "delete"
+    sources: dict[str, str] = field(default_factory=dict)
+    refusal: str = ""
+
+
+def settings_of(topic: str | None, lookup: Lookup, asked: Asked) -> Settings:
+    """Raises KsegError for a setting that is none."""
+    sources: dict[str, str] = {}
+    policy = asked.policy if asked.policy is not None else lookup(POLICY)
+    sources[POLICY] = DEFAULT if policy is None else TOPIC if asked.policy is None else OPTION
+    policy = "delete" if policy is None else policy
+    found = []
+    for name, given in ((RETENTION_MS, asked.retention_ms), (RETENTION_BYTES, asked.retention_bytes)):
+        told = lookup(name) if given is None else str(given)
+        sources[name] = UNKNOWN if told is None else TOPIC if given is None else OPTION
+        found.append(-1 if told is None else _number(name, told))
+    limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
+    return Settings(limits, policy, sources, _refusal(topic, lookup))
+
+
+def _number(name: str, text: str) -> int:
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+        raise KsegError(f"the topic's {name} is {text!r}, which is no number")
+    return int(text)
+
+
+def _refusal(topic: str | None, lookup: Lookup) -> str:
+    if topic == METADATA_TOPIC:
+        return "the log of the cluster's metadata is cut by snapshots, not by retention"
+    if (lookup(TIERED) or "").lower() == "true":
+        return "its topic is tiered: which segments remote storage holds is not known here"
+    return ""

@@ -1,0 +1,147 @@
+"""Builds batches from records: v2 batches, and messages v0 and v1, plain or with a compressed set inside.
+
+Record by record in Python, and so apart from `kseg.formats.areas`, which it is held against.
+What Kafka's MemoryRecordsBuilder writes; the layouts are told in `record_batch` and `message_set`. Compressed bytes are
+those of this machine's libraries (`compressing`).
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from kseg.formats.compressing import Target, compress, target_of
+from kseg.kernel.rewriting import seal
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_INT32 = Struct(">i")
+_ENTRY = Struct(">qi")
+_V1 = Struct(">bbq")
+_LZ4, _LOG_APPEND = 3, 8
+_WRAP = 1 << 64
+
+
+class NewRecord(NamedTuple):
+    """One record; ``timestamp`` in ms. Headers are pairs of a key and a value, which may be None."""
+
+    offset: int
+    timestamp: int
+    key: Any | None
+    value: Any | None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
+
+
+class BatchFields(NamedTuple):
+    """What the header of a v2 batch says besides offsets, times and counts; -1: unset. ``attributes`` as in the file,
+    codec and all; with the bit of a delete horizon, ``delete_horizon_ms`` is that."""
+
+    attributes: int = 0
+    partition_leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    delete_horizon_ms: int = -1
+
+
+def build_record_batch(
+    records: Sequence[NewRecord],
+    fields: BatchFields,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    append_time_ms: int = -1,
+    target: Target | None = None,
+) -> bytes:
+    """A v2 batch of at least one record.
+
+    The offsets of the batch are those of its first and last record where they are not given. ``append_time_ms``: that
+    of all records where the attributes tell LogAppendTime. ``target``: the level of the codec, else Kafka's default.
+    """
+    attributes = fields.attributes
+    if attributes & _LOG_APPEND:
+        records = [record._replace(timestamp=append_time_ms) for record in records]
+    base_offset = records[0].offset if base_offset is None else base_offset
+    last_offset = records[-1].offset if last_offset is None else last_offset
+    base_timestamp = fields.delete_horizon_ms if attributes & 64 else records[0].timestamp
+    largest = max(record.timestamp for record in records)
+    area = b"".join(_record(record, base_offset, base_timestamp) for record in records)
+    if codec := attributes & 7:
+        area = compress(target or target_of(codec), area)
+    model = _HEADER.pack(
+        base_offset, 0, fields.partition_leader_epoch, 2, 0, 0, last_offset - base_offset, 0, 0, fields.producer_id,
+        fields.producer_epoch, fields.base_sequence, 0,
+    )  # fmt: skip
+    batch = bytearray(len(model) + len(area))
+    batch[len(model) :] = area
+    seal(batch, 0, len(batch), model, attributes, base_timestamp, largest, len(records))
+    return bytes(batch)
+
+
+def build_empty_batch(base_offset: int, last_offset: int, fields: BatchFields, max_timestamp: int) -> bytes:
+    """The header alone of a v2 batch that has lost its records (DefaultRecordBatch.writeEmptyHeader)."""
+    model = _HEADER.pack(
+        base_offset, 0, fields.partition_leader_epoch, 2, 0, 0, last_offset - base_offset, 0, 0, fields.producer_id,
+        fields.producer_epoch, fields.base_sequence, 0,
+    )  # fmt: skip
+    batch = bytearray(len(model))
+    seal(batch, 0, len(batch), model, fields.attributes & 0x38, -1, max_timestamp, 0)
+    return bytes(batch)
+
+
+def _record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
+    delta = (record.timestamp - base_timestamp + _WRAP // 2) % _WRAP - _WRAP // 2
+    parts = [b"\0", _varint(delta), _varint(record.offset - base_offset), *_sized(record.key), *_sized(record.value)]
+    parts.append(_varint(len(record.headers)))
+    for key, value in record.headers:
+        parts += [*_sized(key), *_sized(value)]
+    body = b"".join(parts)
+    return _varint(len(body)) + body
+
+
+def _sized(data: Any | None) -> tuple[bytes, ...]:
+    return (_varint(-1),) if data is None else (_varint(len(data)), bytes(data))
+
+
+def _varint(value: int) -> bytes:
+    rest, found = (value << 1 ^ value >> 63) % _WRAP, bytearray()
+    while rest >= 128:
+        found.append(rest & 127 | 128)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
+def build_message(record: NewRecord, magic: int, attributes: int = 0, offset: int | None = None) -> bytes:
+    """A message v0 or v1; ``offset`` is what stands in front of it, where that is not the record's own."""
+    fixed = bytes([0, attributes]) if magic == 0 else _V1.pack(1, attributes, record.timestamp)
+    body = b"".join([fixed, *_legacy(record.key), *_legacy(record.value)])
+    at = record.offset if offset is None else offset
+    return _ENTRY.pack(at, len(body) + 4) + crc32(body).to_bytes(4, "big") + body
+
+
+def _legacy(data: Any | None) -> tuple[bytes, ...]:
+    return (_INT32.pack(-1),) if data is None else (_INT32.pack(len(data)), bytes(data))
+
+
+def build_message_set(records: Sequence[NewRecord], magic: int, attributes: int, timestamp: int = -1) -> bytes:
+    """A compressed message v0 or v1 with a set of messages inside; ``attributes`` hold the codec.
+
+    Inside v1 offsets count from that of the first message; the timestamp of the whole is ``timestamp`` where the
+    attributes tell LogAppendTime, else the largest.
+    """
+    first, last = records[0].offset, records[-1].offset
+    inner: Iterable[bytes] = (
+        build_message(record, magic, 0, record.offset - first if magic else record.offset) for record in records
+    )
+    codec = attributes & 7
+    value = bytearray(compress(target_of(codec), b"".join(inner)))
+    if codec == _LZ4 and magic == 0:
+        value[6] = _broken_checksum(value)
+    if not attributes & _LOG_APPEND:
+        timestamp = max(record.timestamp for record in records)
+    return build_message(NewRecord(last, timestamp, None, value), magic, attributes)
+
+
+def _broken_checksum(frame: bytearray) -> int:
+    """The checksum of the frame's header as v0 has it: over the four bytes of lz4's own magic too (KAFKA-3160)."""
+    known = {(0x60, 0x40): 0x1A}
+    return known[frame[4], frame[5]]

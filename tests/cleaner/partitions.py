@@ -1,0 +1,116 @@
+"""Partitions that a real broker's cleaner went through, and logs made for a test."""
+
+import shutil
+import struct
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kseg.segment.log import open_path
+from kseg.segment.writer import LogWriter, RollLimits
+
+from .building import NewRecord
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+COMPACTION = TESTDATA / "compaction"
+KINDS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+
+class Pair(NamedTuple):
+    """One round of a real cleaner: when, with which retention of tombstones, from where to where."""
+
+    release: str
+    name: str
+    retention_ms: int
+    now_ms: int
+    checkpoint: int | None
+    checkpoint_after: int
+
+    @property
+    def before(self) -> Path:
+        return COMPACTION / self.release / "before" / self.name
+
+    @property
+    def after(self) -> Path:
+        return COMPACTION / self.release / "after" / self.name
+
+    @property
+    def options(self) -> list[str]:
+        return [
+            "--min-cleanable-ratio", "0", "--segment-bytes", "32768", "--index-interval-bytes", "1024",
+            "--delete-retention-ms", str(self.retention_ms), "--now", str(self.now_ms), "--memory", "1M",
+        ]  # fmt: skip
+
+    def copy(self, target: Path) -> Path:
+        """The partition as it was before, in a log directory that may be changed."""
+        shutil.copytree(self.before, target / self.name)
+        if self.checkpoint is not None:
+            write_checkpoint(target, self.name, self.checkpoint)
+        return target / self.name
+
+
+PAIRS = [
+    Pair("4.3.1", "e-idem-0", 86400000, 1795253276000, None, 210),
+    Pair("4.3.1", "e-lz4-0", 86400000, 1795253276000, None, 210),
+    Pair("4.3.1", "e-txn-0", 86400000, 1795253296701, 231, 232),
+    Pair("4.3.1", "c-txn-long-0", 86400000000, 1795252754367, 2909, 2912),
+    Pair("4.3.1", "c-tomb-short-0", 0, 1795252258000, 2702, 2704),
+    Pair("3.9.1", "c-zstd-0", 86400000000, 1795252617975, None, 900),
+]
+
+
+def write_checkpoint(root: Path, name: str, offset: int) -> None:
+    topic, number = name.rsplit("-", 1)
+    (root / "cleaner-offset-checkpoint").write_text(f"0\n1\n{topic} {number} {offset}\n")
+
+
+def checkpoint(root: Path, name: str) -> int | None:
+    topic, number = name.rsplit("-", 1)
+    path = root / "cleaner-offset-checkpoint"
+    lines = [line.split() for line in path.read_text().splitlines()[2:]] if path.exists() else []
+    return next((int(line[2]) for line in lines if line[:2] == [topic, number]), None)
+
+
+def files(partition: Path, *kinds: str) -> dict[str, bytes]:
+    """Those that hold anything, but for an index all of which is room set aside."""
+    found = {path.name: path.read_bytes() for path in sorted(partition.iterdir()) if path.suffix in (kinds or KINDS)}
+    return {
+        name: data.rstrip(b"\0") if not data.strip(b"\0") else data
+        for name, data in found.items()
+        if data or not name.endswith(".txnindex")
+    }
+
+
+def is_compressed(partition: Path) -> bool:
+    return any(data[22] & 7 for data in files(partition, ".log").values() if data)
+
+
+def headers(partition: Path) -> dict[str, list[tuple[int, ...]]]:
+    """Of each .log the headers of its batches, without sizes and checksums."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for name, data in files(partition, ".log").items():
+        at, rows = 0, found.setdefault(name, [])
+        while at < len(data):
+            row = _HEADER.unpack_from(data, at)
+            rows.append((row[0], *row[2:4], *row[5:]))
+            at += 12 + row[1]
+    return found
+
+
+def records(partition: Path) -> list[tuple[object, ...]]:
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in open_path(partition).records()]
+
+
+def write_log(partition: Path, batches: Iterable[bytes], segment_bytes: int = 1 << 20) -> None:
+    """A log of these batches, the last segment being the active one."""
+    partition.mkdir(parents=True)
+    writer = LogWriter(str(partition), 0, RollLimits(segment_bytes=segment_bytes, interval_bytes=64))
+    for batch in batches:
+        writer.append(batch)
+    writer.finish()
+
+
+def new_records(rows: Sequence[tuple[bytes | None, bytes | None]], first: int = 0) -> list[NewRecord]:
+    """Records with these keys and values, a millisecond apart."""
+    return [NewRecord(first + i, 1_000_000 + first + i, key, value) for i, (key, value) in enumerate(rows)]

@@ -1,0 +1,159 @@
+"""The cleaner against a few lines that say what it is to do, on logs of any shape."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.staging import staging
+from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor
+from kseg.cleaner.settings import CleanerSettings
+from kseg.segment.log import open_path
+
+from .building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
+from .partitions import new_records, records, write_log
+
+NOW, RETENTION = 2_000_000_000, 1000
+KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
+ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
+BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([0, 0, 1, 2, 3, 4]), st.integers(0, 3)), min_size=1, max_size=12)
+QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+
+
+def clean(partition: Path, checkpoint: int | None = None, **changed: object) -> Compaction:
+    chosen: dict[str, object] = {
+        "min_ratio": 0.0,
+        "includes_active": True,
+        "delete_retention_ms": RETENTION,
+        "segment_bytes": 1 << 20,
+    }
+    chosen |= {"now_ms": NOW, "memory_bytes": 1 << 16, **changed}
+    given_settings = CleanerSettings(**chosen)  # type: ignore[arg-type]
+    with staging(str(partition)) as stage:
+        compactor = Compactor(str(partition), Checkpoints(checkpoint), given_settings, stage)
+        for plan in compactor.plans():
+            apply(plan, "compact", Keeping(keeps=False))
+    return compactor.result
+
+
+def shape(found: list[tuple[list[tuple[bytes, bytes | None]], int, int]]) -> tuple[list[NewRecord], list[bytes]]:
+    """Records and batches; a batch begins a few offsets behind the one before."""
+    everything, batches, offset = [], [], 0
+    for rows, codec, gap in found:
+        some = new_records(rows, offset + gap)
+        batches.append(build_record_batch(some, BatchFields(codec)))
+        everything += some
+        offset = some[-1].offset + 1
+    return everything, batches
+
+
+def expected(everything: list[NewRecord], keeps_tombstones: bool) -> list[tuple[object, ...]]:
+    last = {record.key: record.offset for record in everything}
+    return [
+        (record.offset, record.timestamp, record.key, record.value, ())
+        for record in everything
+        if record.offset == last[record.key] and (keeps_tombstones or record.value is not None)
+    ]
+
+
+@QUICK
+@given(BATCHES, st.sampled_from([200, 400, 1 << 20]))
+def test_of_each_key_the_last_record_stays(found: list, segment_bytes: int) -> None:  # type: ignore[type-arg]
+    everything, batches = shape(found)
+    with TemporaryDirectory() as folder:
+        partition = Path(folder) / "t-0"
+        write_log(partition, batches, segment_bytes)
+        result = clean(partition)
+        assert records(partition) == expected(everything, keeps_tombstones=True)
+        assert result.end == everything[-1].offset + 1
+        # The second time tombstones have a horizon, and it has passed.
+        clean(partition, 0, now_ms=NOW + RETENTION)
+        assert records(partition) == expected(everything, keeps_tombstones=False)
+        ends = [item.last_offset for item in open_path(partition)]  # type: ignore[union-attr]
+        assert ends[-1] == everything[-1].offset
+
+
+@QUICK
+@given(BATCHES, st.integers(2, 5))
+def test_a_map_that_is_too_small_is_filled_again(found: list, most: int) -> None:  # type: ignore[type-arg]
+    everything, batches = shape(found)
+    with TemporaryDirectory() as folder:
+        partition = Path(folder) / "t-0"
+        write_log(partition, batches, 300)
+        result = clean(partition, memory_bytes=24 * (most + 1), until_clean=True)
+        assert records(partition) == expected(everything, keeps_tombstones=True)
+        assert result.end == everything[-1].offset + 1
+        assert result.is_whole
+        assert result.keys <= most
+
+
+@pytest.mark.parametrize("keeps_format", [False, True])
+@QUICK
+@given(found=BATCHES, magic=st.sampled_from([0, 1]))
+def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: bool) -> None:  # type: ignore[type-arg]
+    everything, batches, offset = [], [], 0
+    for rows, codec, gap in found:
+        some = new_records(rows, offset + gap)
+        everything += some
+        if codec in (1, 2, 3):
+            batches.append(build_message_set(some, magic, codec))
+        else:
+            batches += [build_message(record, magic) for record in some]
+        offset = some[-1].offset + 1
+    with TemporaryDirectory() as folder:
+        partition = Path(folder) / "t-0"
+        write_log(partition, batches, 300)
+        clean(partition, keeps_format=keeps_format, keeps_log_end=not keeps_format)
+        wanted = expected(everything, keeps_tombstones=True)
+        if magic == 0:
+            wanted = [(row[0], None if keeps_format else -1, *row[2:]) for row in wanted]
+        assert records(partition) == wanted
+        magics = {item.magic for item in open_path(partition)}  # type: ignore[union-attr]
+        assert magics <= ({magic} if keeps_format else {2})
+        for item in open_path(partition):
+            assert item.check() == []  # type: ignore[union-attr]
+
+
+def test_records_without_a_key_go_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    from kseg.errors import UnsupportedError
+
+    partition = tmp_path / "t-0"
+    write_log(partition, [build_record_batch(new_records([(None, b"1"), (b"a", b"2")]), BatchFields())])
+    before = (partition / f"{0:020d}.log").read_bytes()
+    with pytest.raises(UnsupportedError, match="no key"):
+        clean(partition)
+    assert (partition / f"{0:020d}.log").read_bytes() == before
+    assert not (partition / ".kseg-quarantine").exists()
+    assert clean(partition, drops_null_keys=True).counts["no_key"] == 1
+    assert [row[0] for row in records(partition)] == [1]
+
+
+@pytest.mark.parametrize("keeps_format", [False, True])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_the_log_ends_where_it_ended_whatever_its_last_message_loses(
+    tmp_path: Path, keeps_format: bool, codec: int
+) -> None:
+    some = new_records([(b"a", b"1"), (b"b", b"2"), (None, b"3")])
+    batches = [build_message_set(some, 1, codec)] if codec else [build_message(record, 1) for record in some]
+    partition = tmp_path / "t-0"
+    write_log(partition, batches)
+    clean(partition, keeps_format=keeps_format, drops_null_keys=True)
+    items = list(open_path(partition))
+    assert items[-1].last_offset == 2  # type: ignore[union-attr]
+    assert [row[0] for row in records(partition)] == ([0, 1, 2] if keeps_format else [0, 1])
+    assert all(item.check() == [] for item in items)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("order", [[1, 0], [0, 0]])
+def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: list[int]) -> None:
+    from kseg.cleaner.reading import DamagedError
+
+    batches = [build_record_batch(new_records([(b"a", b"1")], i), BatchFields()) for i in range(2)]
+    partition = tmp_path / "t-0"
+    write_log(partition, batches)
+    (partition / f"{0:020d}.log").write_bytes(b"".join(batches[i] for i in order))
+    with pytest.raises(DamagedError, match="do not rise"):
+        clean(partition)

@@ -1,0 +1,334 @@
+"""``kseg compact`` from the command line, on copies of real partitions that a real broker's cleaner went through."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from cleaner.building import BatchFields, build_record_batch
+from cleaner.partitions import (
+    PAIRS,
+    Pair,
+    checkpoint,
+    files,
+    headers,
+    is_compressed,
+    new_records,
+    records,
+    write_checkpoint,
+    write_log,
+)
+
+from .command import TESTDATA, Kseg
+
+IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS
+FIRST = f"{0:020d}.log"
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def each(pair: Pair) -> str:
+    return f"{pair.release}-{pair.name}"
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=each)
+def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, pair: Pair) -> None:
+    partition = pair.copy(tmp_path)
+    stamps = {path.name: path.stat().st_mtime_ns for path in partition.iterdir()}
+    assert kseg("compact", *pair.options, "--era", pair.release, partition).status == 0
+    assert checkpoint(tmp_path, pair.name) == pair.checkpoint_after
+    assert records(partition) == records(pair.after)
+    if is_compressed(pair.before):
+        assert headers(partition) == headers(pair.after)
+    else:
+        assert files(partition, ".log", ".index", ".timeindex", ".txnindex") == files(
+            pair.after, ".log", ".index", ".timeindex", ".txnindex"
+        )
+    ours, theirs = (set(files(folder, ".snapshot")) for folder in (partition, pair.after))
+    assert ours == theirs & set(files(pair.before, ".snapshot"))
+    assert (partition / FIRST).stat().st_mtime_ns in stamps.values()
+    now = everything(tmp_path)
+    assert kseg("compact", *pair.options, partition).status == 0
+    assert everything(tmp_path) == now
+    assert kseg("verify", partition).status == 0
+
+
+@pytest.mark.parametrize("pair", [ABORTED, COMPRESSED], ids=each)
+def test_undo_brings_all_of_it_back(kseg: Kseg, tmp_path: Path, pair: Pair) -> None:
+    partition = pair.copy(tmp_path)
+    before = everything(tmp_path)
+    assert kseg("compact", *pair.options, partition).status == 0
+    assert everything(tmp_path) != before
+    assert kseg("undo", partition).status == 0
+    assert everything(tmp_path) == before
+
+
+def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    partition = TOMBSTONES.copy(tmp_path)
+    before = everything(tmp_path)
+    done = kseg("compact", "-n", *TOMBSTONES.options, "--format", "json", "-v", partition)
+    assert done.status == 1
+    assert everything(tmp_path) == before
+    [row] = done.of_type("compaction")
+    assert (row["rounds"], row["dirtyFrom"], row["checkpoint"]) == (1, 2702, 2704)
+    assert row["gone"]["tombstones"] > 0
+    assert row["records"] - row["kept"] == sum(row["gone"].values())
+    assert sum(found["bytesAfter"] for found in done.of_type("cleanedSegment")) + 93 <= row["bytesAfter"] + 93
+    text = kseg("compact", "-n", *TOMBSTONES.options, partition).err
+    assert "tombstones" in text
+    really = kseg("compact", *TOMBSTONES.options, "--format", "json", partition).of_type("compaction")[0]
+    assert {**really, "seconds": 0} == {**row, "seconds": 0}
+    assert row["bytesAfter"] == sum(len(data) for data in files(partition, ".log").values())
+
+
+def test_output_leaves_the_partition_alone(kseg: Kseg, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs.mkdir()
+    partition = ABORTED.copy(logs)
+    before = everything(logs)
+    assert kseg("compact", *ABORTED.options, "--output", out, partition).status == 0
+    assert everything(logs) == before
+    assert files(out / ABORTED.name, ".log", ".index", ".txnindex") == files(
+        ABORTED.after, ".log", ".index", ".txnindex"
+    )
+    assert checkpoint(out, ABORTED.name) == ABORTED.checkpoint_after
+    assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".lock")) == sorted(
+        [ABORTED.name, "cleaner-offset-checkpoint"]
+    )
+
+
+def test_without_a_quarantine_each_segment_is_put_in_place_by_itself(kseg: Kseg, tmp_path: Path) -> None:
+    partition = ABORTED.copy(tmp_path)
+    done = kseg(
+        "compact", *ABORTED.options, "--segment-bytes", "16384", "--no-quarantine", "--format", "json", partition
+    )
+    assert done.status == 0
+    assert done.of_type("summary")[0]["directories"] > 2
+    assert records(partition) == records(ABORTED.after)
+    assert not (partition / ".kseg-quarantine").exists()
+    assert checkpoint(tmp_path, ABORTED.name) == ABORTED.checkpoint_after
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("pair", [ABORTED, OLDER], ids=each)
+def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, place: str) -> None:
+    partition = pair.copy(tmp_path)
+    logs = sorted(partition.glob("*.log"))
+    path = logs[0] if place == "first" else logs[-1]
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    before = everything(tmp_path)
+    done = kseg("compact", *pair.options, partition)
+    assert done.status == 1
+    assert "damaged at position 0" in done.err
+    assert everything(tmp_path) == before
+
+
+def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg, tmp_path: Path) -> None:
+    from kseg.kernel.rewriting import seal
+
+    batch = bytearray(build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields()))
+    batch[61] = 0x7E
+    seal(batch, 0, len(batch), bytes(batch), 0, 0, 0, 2)
+    write_log(tmp_path / "t-0", [bytes(batch)])
+    done = kseg("compact", "--include-active", tmp_path / "t-0")
+    assert done.status == 1
+    assert "does not fit the batch" in done.err
+
+
+def test_what_stops_the_cleaner_is_told(kseg: Kseg, tmp_path: Path) -> None:
+    partition = COMPRESSED.copy(tmp_path)
+    before = everything(tmp_path)
+    lagging = kseg("compact", *COMPRESSED.options, "--min-compaction-lag-ms", "1000000000000", partition)
+    assert "younger than the lag" in lagging.err
+    write_checkpoint(tmp_path, COMPRESSED.name, 200)
+    not_dirty = kseg("compact", *COMPRESSED.options, "--min-cleanable-ratio", "1", partition)
+    assert "not above 100%" in not_dirty.err
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\ne-lz4 0 5\n")
+    (tmp_path / "cleaner-offset-checkpoint").unlink()
+    assert "above the high watermark" in kseg("compact", *COMPRESSED.options, partition).err
+    (tmp_path / "replication-offset-checkpoint").unlink()
+    assert everything(tmp_path) == before
+
+
+def test_the_active_segment_is_cleaned_where_that_is_asked_for(kseg: Kseg, tmp_path: Path) -> None:
+    partition = tmp_path / "t-0"
+    write_log(partition, [build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields())])
+    assert "--include-active" in kseg("compact", partition).err
+    assert len(records(partition)) == 2
+    assert kseg("compact", "--include-active", partition).status == 0
+    assert [row[0] for row in records(partition)] == [1]
+    assert checkpoint(tmp_path, "t-0") == 2
+
+
+def test_a_map_that_is_too_small_leaves_the_rest_dirty_unless_told(kseg: Kseg, tmp_path: Path) -> None:
+    rows = [(b"key-%d" % (i % 4000), b"%d" % i) for i in range(8000)]
+    batches = [build_record_batch(new_records(rows[i : i + 500], i), BatchFields()) for i in range(0, 8000, 500)]
+    write_log(tmp_path / "t-0", batches, 50_000)
+    write_log(tmp_path / "u-0", batches, 50_000)
+    few = ("--memory", "64K", "--include-active", "--segment-bytes", "100K")
+    done = kseg("compact", *few, tmp_path / "t-0")
+    assert "the map was full" in done.err
+    assert 2000 < (checkpoint(tmp_path, "t-0") or 0) < 8000
+    assert kseg("compact", *few, "--until-clean", tmp_path / "u-0").status == 0
+    assert checkpoint(tmp_path, "u-0") == 8000
+    assert len(records(tmp_path / "u-0")) == 4000
+    assert kseg("verify", tmp_path / "u-0").status == 0
+    assert kseg("undo", tmp_path / "u-0").status == 0
+    assert len(records(tmp_path / "u-0")) == 8000
+
+
+def test_of_a_log_directory_only_compacted_topics_are_cleaned(kseg: Kseg, tmp_path: Path) -> None:
+    """__consumer_offsets and others have cleanup.policy=compact in the metadata beside them."""
+    logs = Path(shutil.copytree(TESTDATA / "kafka-4.3.1/internal", tmp_path / "logs"))
+    (logs / "meta.properties").write_text("version=1\n")
+    shutil.rmtree(logs / "truth")
+    metadata = everything(logs / "__cluster_metadata-0")
+    options = ("--include-active", "--min-cleanable-ratio", "0", "--min-compaction-lag-ms", "0", "--format", "json")
+    done = kseg("compact", *options, logs)
+    assert done.status == 0
+    cleaned = {os.path.basename(row["directory"]) for row in done.of_type("compaction") if row["rounds"]}
+    assert "__consumer_offsets-0" in cleaned
+    assert "__cluster_metadata-0" not in cleaned
+    assert everything(logs / "__cluster_metadata-0") == metadata
+    assert checkpoint(logs, "__consumer_offsets-0") is not None
+    for name in cleaned:
+        assert kseg("verify", "-q", logs / name).status == 0
+    assert kseg("compact", logs / "__cluster_metadata-0").status == 3
+
+
+def test_a_log_directory_whose_topics_are_not_known_needs_their_names(kseg: Kseg, tmp_path: Path) -> None:
+    ABORTED.copy(tmp_path)
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    before = everything(tmp_path)
+    assert kseg("compact", *ABORTED.options, tmp_path).status == 3
+    assert kseg("compact", *ABORTED.options, "--topic", "other*", tmp_path).status == 0
+    assert everything(tmp_path) == before
+    assert kseg("compact", *ABORTED.options, "--topic", "c-*", tmp_path).status == 0
+    assert records(tmp_path / ABORTED.name) == records(ABORTED.after)
+    assert kseg("undo", tmp_path).status == 0
+    assert everything(tmp_path) == before
+
+
+def test_one_damaged_partition_does_not_keep_others_from_being_cleaned(kseg: Kseg, tmp_path: Path) -> None:
+    ABORTED.copy(tmp_path)
+    write_checkpoint(tmp_path, ABORTED.name, 2909)
+    shutil.copytree(ABORTED.before, tmp_path / "a-0")
+    path = tmp_path / "a-0" / FIRST
+    path.write_bytes(path.read_bytes()[:-1])
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    done = kseg("compact", *ABORTED.options, "--topic", "*", tmp_path)
+    assert done.status == 1
+    assert records(tmp_path / ABORTED.name) == records(ABORTED.after)
+
+
+def test_records_without_a_key_are_counted_and_refused(kseg: Kseg, tmp_path: Path) -> None:
+    batch = build_record_batch(new_records([(None, b"1"), (b"a", b"2")]), BatchFields())
+    write_log(tmp_path / "t-0", [batch])
+    assert "1 records have no key" in kseg("compact", "-n", "--include-active", tmp_path / "t-0").err
+    assert kseg("compact", "--include-active", tmp_path / "t-0").status == 3
+    assert len(records(tmp_path / "t-0")) == 2
+    assert kseg("compact", "--include-active", "--drop-null-keys", tmp_path / "t-0").status == 0
+    assert len(records(tmp_path / "t-0")) == 1
+
+
+def test_releases_whose_rules_are_not_known_are_refused(kseg: Kseg, tmp_path: Path) -> None:
+    done = kseg("compact", "--era", "2.8", ABORTED.copy(tmp_path))
+    assert done.status == 2
+    assert "3.1" in done.err
+
+
+def test_something_left_half_done_is_for_recover(kseg: Kseg, tmp_path: Path) -> None:
+    partition = ABORTED.copy(tmp_path)
+    (partition / f"{FIRST}.swap").write_bytes(b"")
+    done = kseg("compact", *ABORTED.options, partition)
+    assert done.status == 3
+    assert "kseg recover" in done.err
+
+
+def test_old_dirty_records_are_cleaned_whatever_the_ratio(kseg: Kseg, tmp_path: Path) -> None:
+    partition = COMPRESSED.copy(tmp_path)
+    few = [*COMPRESSED.options, "--min-cleanable-ratio", "1"]
+    day = str(24 * 3600 * 1000)
+    before = everything(tmp_path)
+    assert kseg("compact", *few, "--max-compaction-lag-ms", day, partition).status == 0
+    assert everything(tmp_path) == before
+    assert kseg("compact", *few, "--max-compaction-lag-ms", "1s", partition).status == 0
+    assert checkpoint(tmp_path, COMPRESSED.name) == COMPRESSED.checkpoint_after
+
+
+def test_tombstones_go_when_their_time_has_come(kseg: Kseg, tmp_path: Path) -> None:
+    rows = [(b"a", b"1"), (b"b", b"1"), (b"a", None)]
+    write_log(tmp_path / "t-0", [build_record_batch(new_records(rows), BatchFields())])
+    once = ("compact", "--include-active", "--min-cleanable-ratio", "0", "--delete-retention-ms", "1000")
+    for now, offsets in [("5000", [1, 2]), ("5999", [1, 2]), ("6000", [1])]:
+        assert kseg(*once, "--now", now, tmp_path / "t-0").status == 0
+        assert [row[0] for row in records(tmp_path / "t-0")] == offsets
+        write_checkpoint(tmp_path, "t-0", 0)
+
+
+def test_a_retention_without_end_keeps_tombstones_for_good(kseg: Kseg, tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", [build_record_batch(new_records([(b"a", b"1"), (b"a", None)]), BatchFields())])
+    once = ("compact", "--include-active", "--min-cleanable-ratio", "0", "--delete-retention-ms", str((1 << 63) - 1))
+    for _ in range(2):
+        assert kseg(*once, tmp_path / "t-0").status == 0
+        assert [row[0] for row in records(tmp_path / "t-0")] == [1]
+        write_checkpoint(tmp_path, "t-0", 0)
+
+
+def test_segments_become_one_while_their_indexes_fit(kseg: Kseg, tmp_path: Path) -> None:
+    batches = [build_record_batch(new_records([(b"%d" % i, b"x" * 200)], i), BatchFields()) for i in range(40)]
+    write_log(tmp_path / "t-0", batches, 1000)
+    options = ("compact", "-n", "-v", "--include-active", "--format", "json", tmp_path / "t-0")
+    assert len(kseg(*options).of_type("cleanedSegment")) == 1
+    sizes = kseg(*options, "--max-index-bytes", "60").of_type("cleanedSegment")
+    assert len(sizes) > 2
+    assert len(kseg(*options, "--segment-bytes", "2000").of_type("cleanedSegment")) > 2
+
+
+@pytest.mark.parametrize(("options", "magics"), [((), {2}), (("--keep-format",), {0}), (("--era", "3.9"), {0})])
+def test_old_messages_become_batches_unless_their_format_is_kept(
+    kseg: Kseg, tmp_path: Path, options: tuple[str, ...], magics: set[int]
+) -> None:
+    """Real messages of 0.8.2.2."""
+    source = TESTDATA / "kafka-0.8.2.2/codecs/compact-0"
+    partition = Path(shutil.copytree(source, tmp_path / "compact-0"))
+    last = {row[2]: row[0] for row in records(source) if row[2] is not None}
+    done = kseg("compact", "--include-active", "--min-cleanable-ratio", "0", "--drop-null-keys", *options, partition)
+    assert done.status == 0
+    found = records(partition)
+    assert [row[0] for row in found] == sorted(last.values())
+    assert [row[3] for row in found] == [row[3] for row in records(source) if last.get(row[2]) == row[0]]
+    assert {data[16] for data in files(partition, ".log").values() if data} == magics
+    assert kseg("verify", "-q", partition).status == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--no-quarantine",)])
+def test_a_full_disk_changes_nothing(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    partition = ABORTED.copy(tmp_path)
+    before = everything(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("kseg.segment.writer.os.write", full)
+        done = kseg("compact", *ABORTED.options, *options, partition)
+    assert done.status == 3
+    assert "No space left" in done.err
+    assert everything(tmp_path) == before
+    assert not (partition / ".kseg-quarantine").exists()
+
+
+def test_the_room_that_it_takes_is_told_before(kseg: Kseg, tmp_path: Path) -> None:
+    partition = ABORTED.copy(tmp_path)
+    size = sum(len(data) for data in files(partition, ".log").values())
+    assert f"may take {size / 1024:.1f} KiB" in kseg("compact", "-n", "-v", *ABORTED.options, partition).err
+    each = kseg("compact", "-n", "-v", *ABORTED.options, "--segment-bytes", "16K", "--no-quarantine", partition).err
+    assert "may take 16.0 KiB" in each

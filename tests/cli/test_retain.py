@@ -1,0 +1,430 @@
+"""``kseg retain`` from the command line, on copies of real partitions that a real broker's retention went through."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from retention.partitions import ARGUMENTS, NOW_MS, RETENTION, digests, epochs, left_by_broker, log_directory
+
+from kseg.changes.log_directory import LogDirectoryChange
+from kseg.errors import StoppedHalfwayError
+
+from .command import TESTDATA, Kseg
+
+HOUR = ("--retention-ms", "3600000")
+NOW = ("--now", str(NOW_MS))
+FIRST = "00000000000000000000"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return log_directory(tmp_path)
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def starts(directory: Path) -> str:
+    return (directory / "log-start-offset-checkpoint").read_text()
+
+
+def reasons(kseg: Kseg, *arguments: object) -> list[dict[str, object]]:
+    done = kseg("retain", "--explain", "--format", "json", *arguments)
+    return done.of_type("segmentRetention")
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_it_leaves_what_the_broker_left(kseg: Kseg, logs: Path, name: str) -> None:
+    for _ in range(2):
+        assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
+        assert digests(logs / name) == left_by_broker(name)
+        ours, theirs = (folder / name / "leader-epoch-checkpoint" for folder in (logs, RETENTION / "after"))
+        assert epochs(ours) == epochs(theirs)
+    assert ("r-delrec 0 123" in starts(logs)) == (name == "r-delrec-0")
+    assert "r-delrec 0 123" in starts(RETENTION / "after")
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_undo_brings_all_of_it_back(kseg: Kseg, logs: Path, name: str) -> None:
+    before = everything(logs)
+    assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
+    assert kseg("undo", logs / name).status == 0
+    assert everything(logs) == before
+
+
+def test_undo_brings_segments_back_that_a_broker_has_removed(kseg: Kseg, logs: Path) -> None:
+    partition, before = logs / "r-time-half-0", everything(logs)
+    assert kseg("retain", *HOUR, *NOW, partition).status == 0
+    for path in partition.glob("*.deleted"):
+        path.unlink()
+    assert kseg("undo", partition).status == 0
+    assert everything(logs) == before
+
+
+def test_undo_of_one_partition_leaves_the_log_start_of_another(kseg: Kseg, logs: Path) -> None:
+    for name in ("r-delrec-0", "r-time-half-0"):
+        assert kseg("retain", "--log-start-offset", "123", logs / name).status == 0
+    assert kseg("undo", logs / "r-delrec-0").status == 0
+    assert starts(logs) == "0\n1\nr-time-half 0 123\n"
+    assert kseg("undo", logs / "r-time-half-0").status == 0
+    assert starts(logs) == "0\n0\n"
+
+
+@pytest.mark.parametrize("flag", ["--dry-run", "--explain"])
+def test_looking_changes_nothing(kseg: Kseg, logs: Path, flag: str) -> None:
+    before = everything(logs)
+    done = kseg("retain", flag, *HOUR, *NOW, "--format", "json", logs / "r-time-half-0")
+    assert (done.status, done.objects[-1]["changed"], done.objects[-1]["actions"]["rename"]) == (1, False, 15)
+    assert everything(logs) == before
+    assert not (logs / ".lock").exists()
+
+
+def test_all_of_a_log_can_go(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-time-half-0"
+    assert kseg("retain", "--retention-ms", "0", "--now", NOW_MS * 2, partition).status == 0
+    left = [path.name for path in partition.iterdir() if path.suffix in (".log", ".index", ".timeindex", ".snapshot")]
+    assert sorted(left) == [f"{500:020d}{suffix}" for suffix in (".index", ".log", ".snapshot", ".timeindex")]
+    assert (partition / f"{500:020d}.log").stat().st_size == 0
+    assert (partition / "leader-epoch-checkpoint").read_text() == "0\n1\n2 500\n"
+    assert starts(logs) == "0\n0\n"
+    assert kseg("verify", logs / "r-time-half-0").status == 0
+    again = kseg("retain", "--retention-ms", "0", "--now", NOW_MS * 2, partition)
+    assert (again.status, "nothing is to be changed" in again.err) == (0, True)
+
+
+def test_the_active_segment_is_kept(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-time-half-0"
+    assert kseg("retain", "--keep-active", "--retention-ms", "0", "--now", NOW_MS * 2, partition).status == 0
+    assert [path.name for path in partition.glob("*.log")] == [f"{459:020d}.log"]
+
+
+def test_records_go_up_to_the_log_end_but_not_the_last_segment(kseg: Kseg, logs: Path) -> None:
+    assert kseg("retain", "--log-start-offset", "500", logs / "r-delrec-0").status == 0
+    assert [path.name for path in (logs / "r-delrec-0").glob("*.log")] == [f"{488:020d}.log"]
+    assert starts(logs) == "0\n1\nr-delrec 0 500\n"
+    done = kseg("retain", "--log-start-offset", "501", logs / "r-delrec-0")
+    assert (done.status, "lies above the log end, 500" in done.err) == (3, True)
+
+
+def test_a_log_start_that_retention_has_passed_is_forgotten(kseg: Kseg, logs: Path) -> None:
+    (logs / "log-start-offset-checkpoint").write_text("0\n2\nr-time-half 0 100\nother 1 7\n")
+    assert kseg("retain", *HOUR, *NOW, logs / "r-time-half-0").status == 0
+    assert starts(logs) == "0\n1\nother 1 7\n"
+
+
+def test_nothing_goes_above_the_high_watermark(kseg: Kseg, logs: Path) -> None:
+    (logs / "replication-offset-checkpoint").write_text("0\n1\nr-time-half 0 123\n")
+    assert kseg("retain", *HOUR, *NOW, logs / "r-time-half-0").status == 0
+    assert (logs / "r-time-half-0" / f"{85:020d}.log").exists()
+    found = reasons(kseg, *HOUR, *NOW, logs / "r-time-half-0")
+    assert {row["held"] for row in found} == {"high watermark"}
+
+
+def test_size_and_policy(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-delrec-0"
+    for limit in ("--retention-bytes", "--retention-ms"):
+        assert "nothing goes by age or size" in kseg("retain", "--policy", "compact", limit, "0", partition).err
+    done = kseg("retain", "--policy", "compact", "--retention-bytes", "0", partition)
+    assert (done.status, "nothing goes by age or size" in done.err) == (0, True)
+    assert kseg("retain", "--policy", "compact,delete", "--retention-bytes", "100K", partition).status == 0
+    sizes = [path.stat().st_size for path in partition.glob("*.log")]
+    assert sum(sizes) >= 100 << 10
+    assert sum(sizes) - (partition / min(path.name for path in partition.glob("*.log"))).stat().st_size < 100 << 10
+
+
+def test_a_log_directory_follows_the_settings_of_its_topics(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", *NOW, logs)
+    assert (done.status, "nothing is to be changed" in done.err) == (0, True)  # their retention.ms is -1
+    done = kseg("retain", "--topic", "r-time-*", *HOUR, *NOW, logs)
+    assert done.status == 0
+    assert digests(logs / "r-time-half-0") == left_by_broker("r-time-half-0")
+    assert not list((logs / "r-delrec-0").glob("*.deleted"))
+    assert not list((logs / "__cluster_metadata-0").glob("*.deleted"))
+    assert kseg("undo", logs).status == 0
+    assert not list((logs / "r-time-half-0").glob("*.deleted"))
+
+
+def test_without_metadata_topics_have_to_be_named(kseg: Kseg, logs: Path) -> None:
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    before = everything(logs)
+    done = kseg("retain", *HOUR, logs)
+    assert (done.status, "name them with --topic" in done.err) == (3, True)
+    assert everything(logs) == before
+    assert kseg("retain", "--log-start-offset", "7", "--topic", "*", logs).status == 3
+    assert kseg("retain", "--topic", "audit", *HOUR, logs / "r-delrec-0").status == 3
+    assert kseg("retain", *HOUR, *NOW, "--topic", "r-time-half", logs).status == 0
+    assert digests(logs / "r-time-half-0") == left_by_broker("r-time-half-0")
+
+
+def test_the_log_of_the_metadata_is_left_alone(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "--retention-ms", "0", logs / "__cluster_metadata-0")
+    assert (done.status, "cut by snapshots" in done.err) == (3, True)
+
+
+def test_nothing_is_deleted_that_nobody_asked_for(kseg: Kseg, logs: Path) -> None:
+    shutil.rmtree(logs / "__cluster_metadata-0")
+    done = kseg("retain", logs / "r-time-half-0")
+    assert (done.status, "neither options nor a topic's own settings" in done.err) == (0, True)
+    assert not list((logs / "r-time-half-0").glob("*.deleted"))
+
+
+def test_explain_names_the_record_and_the_time(kseg: Kseg, logs: Path) -> None:
+    found = reasons(kseg, *HOUR, *NOW, logs / "r-time-half-0")
+    assert [row["rule"] for row in found] == ["time"] * 4 + [None] * 4
+    last = found[-1]
+    records = kseg("dump", "--format", "json", "--deep-iteration", logs / "r-time-half-0").of_type("record")
+    newest = max(record["timestamp"] for record in records)
+    assert (last["largestTimestamp"], last["goesAt"]) == (newest, newest + 3600001)
+    assert last["recordOffset"] == next(record["offset"] for record in records if record["timestamp"] == newest)
+    late = ("--now", str(newest + 3600001))
+    assert [row["rule"] for row in reasons(kseg, *HOUR, *late, logs / "r-time-half-0")] == ["time"] * 8
+    early = ("--now", str(newest + 3600000))
+    assert reasons(kseg, *HOUR, *early, logs / "r-time-half-0")[-1]["rule"] is None
+
+
+def test_explain_says_by_how_much_the_log_has_to_grow(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-delrec-0"
+    found = reasons(kseg, "--retention-bytes", "100K", partition)
+    first = next(row for row in found if row["rule"] is None)
+    grown = (100 << 10) - int(first["goesAfterBytes"])  # type: ignore[call-overload]
+    gone = [row["rule"] for row in reasons(kseg, "--retention-bytes", str(grown), partition)]
+    assert gone == ["size"] * (found.index(first) + 1) + [None] * (len(found) - found.index(first) - 1)
+    assert reasons(kseg, "--retention-bytes", str(grown + 1), partition)[found.index(first)]["rule"] is None
+
+
+def test_a_time_in_the_future_is_named(kseg: Kseg, logs: Path) -> None:
+    early = str(NOW_MS - 7_000_000)
+    done = kseg("retain", *HOUR, "--now", early, logs / "r-time-half-0")
+    assert f"{124:020d}.log: its newest time, 2026-11-21 07:22:40.803Z, lies in the future" in done.err
+    done = kseg("retain", *HOUR, "--now", early, "--explain", "--color", "never", logs / "r-time-half-0")
+    assert max(map(len, done.lines[1:])) <= 80
+    assert "that lies in the future" in done.out.decode()
+    assert [row["isFuture"] for row in reasons(kseg, *HOUR, "--now", early, logs / "r-time-half-0")].index(True) == 2
+
+
+def test_a_time_index_that_is_gone_leaves_the_time_of_the_file(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-time-half-0"
+    (partition / f"{FIRST}.timeindex").unlink()
+    os.utime(partition / f"{FIRST}.log", ns=(NOW_MS * 10**6, NOW_MS * 10**6))
+    found = reasons(kseg, *HOUR, *NOW, partition)
+    assert (found[0]["largestTimestampSource"], found[0]["largestTimestamp"]) == ("fileTime", NOW_MS)
+    assert [row["rule"] for row in found] == [None] * 8
+    assert {row["blockedBy"] for row in found[1:]} == {str(f"{FIRST}.log")}
+    assert kseg("retain", *HOUR, *NOW, partition).status == 0
+    assert not list(partition.glob("*.deleted"))
+
+
+@pytest.mark.parametrize("era", ["0.8.2", "0.10.0"])
+def test_old_releases_go_by_the_time_of_the_file(kseg: Kseg, tmp_path: Path, era: str) -> None:
+    source = next((TESTDATA / "recovery" / "0.8.2.2-flip-body" / "before").glob("*-*"))
+    partition = Path(shutil.copytree(source, tmp_path / source.name))
+    bases = sorted(path.name for path in partition.glob("*.log"))
+    for name in bases[1:]:
+        os.utime(partition / name, ns=(NOW_MS * 10**6, NOW_MS * 10**6))
+    os.utime(partition / bases[0], (1, 1))
+    assert kseg("retain", "--era", era, *HOUR, *NOW, partition).status == 0
+    assert sorted(path.name for path in partition.glob("*.deleted")) == [
+        bases[0].replace(".log", ".index.deleted"), bases[0] + ".deleted",
+    ]  # fmt: skip
+    assert kseg("retain", "--era", era, "--log-start-offset", "1", partition).status == 2
+
+
+def test_0_7_removes_segments_at_once(kseg: Kseg, tmp_path: Path) -> None:
+    source = next((TESTDATA / "recovery" / "0.7.2-flip-payload" / "before").glob("*-*"))
+    partition = Path(shutil.copytree(source, tmp_path / source.name))
+    names = sorted(path.name for path in partition.glob("*.kafka"))
+    for name in names:
+        os.utime(partition / name, (1, 1))
+    before = everything(partition)
+    assert kseg("retain", *HOUR, partition).status == 3  # it holds no .log
+    assert kseg("retain", "--era", "0.7", *HOUR, *NOW, partition).status == 0
+    left = [path for path in partition.iterdir() if path.is_file()]
+    size = int(names[-1][:20]) + len(before[names[-1]])
+    assert [(path.name, path.stat().st_size) for path in left] == [(f"{size:020d}.kafka", 0)]
+    assert kseg("undo", partition).status == 0
+    assert everything(partition) == before
+
+
+def test_output_writes_a_copy(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    before, copies = everything(logs), tmp_path / "copies"
+    assert kseg("retain", *ARGUMENTS["r-delrec-0"], *NOW, "--output", copies, logs / "r-delrec-0").status == 0
+    assert digests(copies / "r-delrec-0") == left_by_broker("r-delrec-0")
+    assert starts(copies) == "0\n1\nr-delrec 0 123\n"
+    assert everything(logs) == before
+
+
+def test_output_of_a_log_directory(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    (logs / "log-start-offset-checkpoint").write_text("0\n2\nr-time-half 0 100\nother 1 7\n")
+    before, copies = everything(logs), tmp_path / "copies"
+    assert kseg("retain", "--topic", "r-time-half", *HOUR, *NOW, "--output", copies, logs).status == 0
+    assert digests(copies / "r-time-half-0") == left_by_broker("r-time-half-0")
+    assert starts(copies) == "0\n1\nother 1 7\n"
+    assert everything(logs) == before
+
+
+def test_what_is_kept_nowhere_is_gone(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
+    assert kseg("retain", "--no-quarantine", *HOUR, *NOW, logs / "r-time-half-0").status == 0
+    assert not list((logs / "r-time-half-0").glob("*.deleted"))
+    assert sorted(path.name for path in (logs / "r-time-half-0").glob("*.log"))[0] == f"{267:020d}.log"
+    elsewhere = tmp_path / "elsewhere"
+    done = kseg("retain", "--quarantine", elsewhere, "--no-lock", "-q", *ARGUMENTS["r-delrec-0"], logs / "r-delrec-0")
+    assert (done.status, done.err) == (0, "")
+    assert list(elsewhere.rglob("*manifest*")) or list(elsewhere.iterdir())
+
+
+def test_a_leftover_of_that_name_makes_way(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-time-half-0"
+    (partition / f"{FIRST}.log.deleted").write_bytes(b"of an earlier life")
+    before = everything(logs)
+    assert kseg("retain", *HOUR, *NOW, partition).status == 0
+    assert digests(partition) == left_by_broker("r-time-half-0")
+    assert kseg("undo", partition).status == 0
+    assert everything(logs) == before
+
+
+def test_verbose_and_help(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "--verbose", *NOW, logs)
+    assert "__cluster_metadata-0: left alone" in done.err
+    assert "--explain" in kseg("retain", "--help").out.decode()
+    assert kseg("retain", "-h").status == 0
+
+
+def test_the_json_of_a_partition(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
+    (row,) = done.of_type("retention")
+    assert row["sources"] == {"cleanup.policy": "default", "retention.ms": "option", "retention.bytes": "unknown"}
+    assert (row["segments"], row["goes"], row["rolls"], row["logEndOffset"]) == (8, 4, False, 500)
+    assert json.loads(done.out.splitlines()[-1])["type"] == "summary"
+
+
+def test_a_run_that_stopped_between_partition_and_checkpoint_goes_on(
+    kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, arguments = everything(logs), (*ARGUMENTS["r-delrec-0"], logs / "r-delrec-0")
+
+    def stop(*_: object) -> None:
+        raise StoppedHalfwayError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDirectoryChange, "finish", stop)
+        assert kseg("retain", *arguments).status == 4
+    assert digests(logs / "r-delrec-0") == left_by_broker("r-delrec-0")
+    assert starts(logs) == "0\n0\n"
+    assert kseg("reindex", logs).status == 3  # the directory waits for the end of retain
+    assert kseg("retain", *arguments).status == 0
+    assert starts(logs) == "0\n1\nr-delrec 0 123\n"
+    assert kseg("undo", logs / "r-delrec-0").status == 0
+    assert everything(logs) == before
+
+
+def test_a_stopped_run_is_taken_back(kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = everything(logs)
+
+    def stop(*_: object) -> None:
+        raise StoppedHalfwayError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDirectoryChange, "finish", stop)
+        assert kseg("retain", *ARGUMENTS["r-delrec-0"], logs / "r-delrec-0").status == 4
+    assert kseg("undo", logs / "r-delrec-0").status == 0
+    assert everything(logs) == before
+
+
+def test_before_2_8_snapshots_below_the_log_start_are_removed(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-delrec-0"
+    assert kseg("retain", "--era", "1.1", "--log-start-offset", "123", partition).status == 0
+    assert not (partition / f"{56:020d}.snapshot").exists()
+    assert not list(partition.glob("*.snapshot.deleted"))
+    assert (partition / f"{56:020d}.log").exists()
+    assert (partition / f"{135:020d}.snapshot").exists()
+    assert (partition / f"{FIRST}.log.deleted").exists()
+
+
+def test_in_2_8_the_snapshot_of_a_segment_is_removed(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-time-half-0"
+    assert kseg("retain", "--era", "2.8", *HOUR, *NOW, partition).status == 0
+    assert not list(partition.glob("*.snapshot.deleted"))
+    left = [path.name for path in partition.glob("*.snapshot")]
+    assert sorted(left) == [f"{base:020d}.snapshot" for base in (267, 347, 413, 459, 500)]
+
+
+def test_a_log_that_a_broker_is_moving_is_retained_too_and_a_deleted_one_not(kseg: Kseg, logs: Path) -> None:
+    moved = logs / f"r-time-half.{'0' * 32}-future", logs / f"r-time-half.{'1' * 32}-delete"
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\nr-time-half 0 459\n")
+    for path in moved:
+        shutil.copytree(logs / "r-time-half-0", logs / path.name.replace("half.", "half-0."))
+    assert kseg("retain", "--topic", "r-time-half", *HOUR, *NOW, logs).status == 0
+    assert len(list(logs.glob("*-future/*.log"))) == 4
+    assert len(list(logs.glob("*-delete/*.log"))) == 8
+    assert len(list((logs / "r-time-half-0").glob("*.log"))) == 1
+
+
+@pytest.mark.parametrize(
+    "text, ms",
+    [
+        ("3600000", 3600000),
+        ("90s", 90000),
+        ("5min", 300000),
+        ("12h", 43200000),
+        ("7d", 604800000),
+        ("-1", -1),
+        ("0ms", 0),
+        ("999999999999999999d", (1 << 63) - 1),
+    ],
+)
+def test_lengths_of_time(kseg: Kseg, logs: Path, text: str, ms: int) -> None:
+    done = kseg("retain", "--explain", "--format", "json", "--retention-ms", text, logs / "r-delrec-0")
+    assert [row["retentionMs"] for row in done.of_type("retention")] == [ms]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-2", "7w", "1.5h", "\u0661", "d"])
+def test_what_is_no_length_of_time(kseg: Kseg, logs: Path, text: str) -> None:
+    assert kseg("retain", "--retention-ms", text, logs / "r-delrec-0").status == 2
+
+
+def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "-v", "--topic", "r-time-half", *HOUR, *NOW, logs)
+    assert "segments: 8 -> 4, their size: 183.9 KiB -> 84.7 KiB, in partitions: 1" in done.err
+    assert "the log starts at offset 267, before at 0" in done.err
+
+
+def test_one_that_cannot_be_read_does_not_keep_the_others(kseg: Kseg, logs: Path) -> None:
+    (logs / "empty-0").mkdir()
+    (logs / "r-delrec-0" / "leader-epoch-checkpoint").write_text("0\n1\nzero zero\n")
+    done = kseg("retain", "-v", "--topic", "*", "--retention-bytes", "100K", *HOUR, *NOW, logs)
+    assert (done.status, "r-delrec-0/leader-epoch-checkpoint" in done.err) == (1, True)
+    assert "empty-0: left alone: holds no segment" in done.err
+    assert digests(logs / "r-time-half-0") == left_by_broker("r-time-half-0")
+    done = kseg("retain", "--topic", "zzz*", *HOUR, logs)
+    assert (done.status, "holds no partition whose retention" in done.err) == (0, True)
+
+
+def test_undo_after_a_broker_has_gone_on(kseg: Kseg, logs: Path) -> None:
+    """It removes what is .deleted, begins a leader epoch, and writes its checkpoints anew."""
+    partition, epoch_file = logs / "r-delrec-0", logs / "r-delrec-0" / "leader-epoch-checkpoint"
+    before = everything(logs)
+    assert kseg("retain", *ARGUMENTS["r-delrec-0"], partition).status == 0
+    for path in partition.glob("*.deleted"):
+        path.unlink()
+    assert epoch_file.read_text() == "0\n2\n0 123\n2 500\n"
+    epoch_file.write_text("0\n2\n0 123\n4 500\n")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\nr-delrec 0 123\n")
+    assert kseg("undo", partition).status == 0
+    assert epoch_file.read_text() == "0\n2\n0 0\n4 500\n"
+    after = everything(logs)
+    assert {name for name in before if after[name] != before[name]} == {"r-delrec-0/leader-epoch-checkpoint"}
+    assert after.keys() == before.keys()
+    assert starts(logs) == "0\n0\n"
+
+
+def test_undo_is_refused_where_epochs_were_not_only_added(kseg: Kseg, logs: Path) -> None:
+    partition = logs / "r-delrec-0"
+    assert kseg("retain", *ARGUMENTS["r-delrec-0"], partition).status == 0
+    for content in ("0\n1\n9 123\n", "0\n2\n0 0\n4 500\n", "", "zero"):
+        (partition / "leader-epoch-checkpoint").write_text(content)
+        done = kseg("undo", partition)
+        assert (done.status, "has changed since" in done.err) == (3, True), content

@@ -1,0 +1,177 @@
+"""Plans of retention: damaged and hostile partitions, and what has to be recovered first."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.errors import KsegError
+from kseg.retention.explanation import explain
+from kseg.retention.log_starts import LogStart, with_log_starts
+from kseg.retention.planning import Known, Request, Retention, retain
+from kseg.retention.rules import Rules
+from kseg.retention.selection import Limits
+from kseg.retention.settings import Asked, settings_of
+from kseg.sidefiles.checkpoints import OffsetCheckpoint
+
+from .partitions import NOW_MS, RETENTION
+
+TIME_HALF = RETENTION / "before" / "r-time-half-0"
+LAST = f"{459:020d}"
+HOUR = Limits(retention_ms=3_600_000)
+ALL = Limits(retention_ms=0)
+LATE_MS = 2 * NOW_MS
+UNKNOWN = Known()
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(TIME_HALF, tmp_path / TIME_HALF.name))
+
+
+def planned(
+    directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: Known = UNKNOWN, **more: object
+) -> Retention:
+    request = Request(limits, Rules(), now_ms, **more)  # type: ignore[arg-type]
+    found = retain(str(directory), known, request)
+    assert len(list(explain(found, request))) == len(found.log.segments)
+    return found
+
+
+def test_a_damaged_end_has_to_be_recovered_before_the_last_segment_goes(partition: Path) -> None:
+    with (partition / f"{LAST}.log").open("ab") as file:
+        file.write(b"\x17" * 100)
+    assert planned(partition).plan
+    with pytest.raises(KsegError, match=r"not intact at position 15269.*kseg recover first"):
+        planned(partition, ALL, LATE_MS)
+    assert planned(partition, ALL, LATE_MS, keeps_active=True).plan
+
+
+def test_a_log_that_was_not_stopped_has_to_be_recovered_before_the_last_segment_goes(partition: Path) -> None:
+    (partition / f"{500:020d}.snapshot").unlink()
+    with pytest.raises(KsegError, match="no snapshot of the producers at the log end"):
+        planned(partition, ALL, LATE_MS)
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    assert planned(partition, ALL, LATE_MS).selection.rolls  # nobody has ever kept any
+
+
+def test_a_log_start_behind_the_end_has_to_be_recovered(partition: Path) -> None:
+    with pytest.raises(KsegError, match=r"starts at offset 501.*ends at 500"):
+        planned(partition, known=Known(501))
+
+
+def test_room_at_the_end_of_a_time_index_is_no_entry(partition: Path) -> None:
+    before = planned(partition).selection
+    for path in partition.glob("*.timeindex"):
+        with path.open("ab") as file:
+            file.write(bytes(12 * 500))
+    assert planned(partition).selection == before
+
+
+@pytest.mark.parametrize("name", ["0.log", "000000000000000000001.log"])
+def test_a_segment_that_no_broker_has_named_is_refused(partition: Path, name: str) -> None:
+    (partition / name).write_bytes(b"")
+    with pytest.raises(KsegError, match="no broker names a segment so"):
+        planned(partition)
+
+
+def test_a_cleaning_that_is_not_finished_has_to_be_recovered(partition: Path) -> None:
+    (partition / f"{0:020d}.log.swap").write_bytes(b"")
+    with pytest.raises(KsegError, match="kseg recover first"):
+        planned(partition)
+
+
+def test_an_index_that_is_larger_than_any_is_not_read(partition: Path) -> None:
+    os.truncate(partition / f"{0:020d}.timeindex", 1 << 40)
+    with pytest.raises(KsegError, match="which no time index has"):
+        planned(partition)
+
+
+def test_a_directory_without_segments_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KsegError, match=r"holds no \.log files"):
+        planned(tmp_path)
+
+
+def test_leader_epochs_that_cannot_be_read_are_left_to_be_repaired(partition: Path) -> None:
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\nzero zero\n")
+    with pytest.raises(KsegError, match="kseg recover first"):
+        planned(partition)
+    assert not planned(partition, Limits()).plan
+
+
+def test_links_are_refused(partition: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    os.rename(partition / f"{0:020d}.log", target)
+    os.symlink(target, partition / f"{0:020d}.log")
+    with pytest.raises(KsegError, match="is no regular file"):
+        planned(partition)
+
+
+def test_a_fifo_for_an_index_holds_nobody_up(partition: Path) -> None:
+    (partition / f"{0:020d}.timeindex").unlink()
+    os.mkfifo(partition / f"{0:020d}.timeindex")
+    with pytest.raises(KsegError, match="is no regular file"):
+        planned(partition)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    partition = Path(shutil.copytree(TIME_HALF, tmp_path_factory.mktemp("hostile") / "orders-0"))
+    names = sorted(path.name for path in partition.iterdir())
+    for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)):
+        content = bytearray((partition / name).read_bytes())
+        kind = data.draw(st.sampled_from(["cut", "flip", "replace", "remove"]))
+        if kind == "remove":
+            (partition / name).unlink()
+            continue
+        at = data.draw(st.integers(0, len(content)))
+        noise = data.draw(st.binary(max_size=40))
+        if kind == "cut":
+            content = content[:at]
+        elif kind == "flip":
+            content[at : at + len(noise)] = noise
+        else:
+            content = bytearray(noise)
+        (partition / name).write_bytes(content)
+    offsets = st.none() | st.integers(-2, 600) | st.sampled_from([-(1 << 63), (1 << 63) - 1])
+    known = Known(data.draw(offsets), data.draw(offsets))
+    limits = Limits(
+        data.draw(st.sampled_from([-1, 0, 3_600_000, (1 << 63) - 1])), data.draw(st.sampled_from([-1, 0, 70_000]))
+    )
+    try:
+        found = planned(partition, limits, data.draw(st.sampled_from([0, NOW_MS, LATE_MS])), known)
+    except KsegError:
+        return
+    apply(found.plan, "retain", Keeping(keeps=False))
+    logs = sorted(path.name for path in partition.glob("*.log"))
+    kept = [segment.file.name for segment in found.log.segments[len(found.selection.why) :]]
+    assert logs == (kept or [f"{found.log.end_offset:020d}.log"])
+    assert not {path.stem for path in partition.glob("*.index")} - {Path(name).stem for name in (*logs, *names)}
+
+
+def test_log_starts_of_other_partitions_stay_as_they_are() -> None:
+    entries = [OffsetCheckpoint("b", 1, 5), OffsetCheckpoint("a", 0, 7)]
+    assert with_log_starts(entries, {("a", 0): LogStart(9, 8)}) == b"0\n2\nb 1 5\na 0 9\n"
+    assert with_log_starts(entries, {("a", 0): LogStart(8, 8)}) == b"0\n1\nb 1 5\n"
+    assert with_log_starts(entries, {("c", 0): LogStart(8, 8)}) is None
+    assert with_log_starts([], {("c", 0): LogStart(9, 8)}) == b"0\n1\nc 0 9\n"
+
+
+def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
+    told = {"retention.ms": "1000", "cleanup.policy": " compact , delete "}
+    found = settings_of("orders", told.get, Asked(retention_bytes=7))
+    assert found.limits == Limits(1000, 7, True)
+    assert found.sources == {"cleanup.policy": "topic", "retention.ms": "topic", "retention.bytes": "option"}
+    assert settings_of("orders", told.get, Asked(policy="compact")).limits.deletes is False
+    assert settings_of("orders", {"cleanup.policy": ""}.get, Asked()).limits == Limits(-1, -1, False)
+    assert settings_of("orders", {"remote.storage.enable": "true"}.get, Asked()).refusal
+    with pytest.raises(KsegError, match="no number"):
+        settings_of("orders", {"retention.ms": "soon"}.get, Asked())

@@ -1,0 +1,115 @@
+"""Which segments go, against a model that takes one segment after the other from a list."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.retention.rules import LOG_START, SIZE, TIME, Rules
+from kseg.retention.selection import Limits, LogState, Selection, Span, select
+
+NOW = 1000
+RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> LogState:
+    counts = draw(st.lists(st.integers(1, 5), min_size=1, max_size=6))
+    first, spans = draw(st.integers(0, 3)), []
+    base = first
+    for i, count in enumerate(counts):
+        is_empty = i + 1 == len(counts) and draw(st.booleans())
+        spans.append(Span(base, 0 if is_empty else draw(st.integers(1, 9)), draw(st.integers(0, NOW + 20))))
+        base += 0 if is_empty else count
+    end = base
+    start = draw(st.integers(first, end))
+    return LogState(tuple(spans), start, draw(st.integers(start, end)), end)
+
+
+limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.booleans())
+
+
+def model(state: LogState, limit: Limits, rules: Rules) -> tuple[list[str], int]:
+    """The rules of each release as its sources have them, a segment at a time."""
+    left, why, start = list(state.spans), list[str](), state.log_start_offset
+    orders = {(0, 7): (TIME, SIZE), (0, 11): (TIME, SIZE, LOG_START), (3, 0): (LOG_START, SIZE, TIME)}
+    order = orders[max(since for since in orders if since <= rules.release)]
+    for rule in order:
+        total = sum(span.size for span in left)
+        gone = 0
+        while gone < len(left):
+            span, rest = left[gone], left[gone + 1 :]
+            upper = rest[0].base_offset if rest else state.end_offset
+            if rules.release >= (0, 11) and upper > state.high_watermark:
+                break
+            if not rest and span.size == 0:
+                break
+            if rule == LOG_START:
+                goes = bool(rest) and rest[0].base_offset <= start and (limit.deletes or rules.release >= (2, 1))
+            elif rule == SIZE:
+                remaining = total - sum(one.size for one in left[: gone + 1])
+                goes = limit.deletes and limit.retention_bytes >= 0 and remaining >= limit.retention_bytes
+            else:
+                goes = limit.deletes and limit.retention_ms >= 0 and NOW - span.largest_ms > limit.retention_ms
+            if not goes:
+                break
+            gone += 1
+        why += [rule] * gone
+        left = left[gone:] or [Span(state.end_offset, 0, NOW)]
+        start = max(start, left[0].base_offset) if gone else start
+    return why, start
+
+
+@given(logs(), limits, st.sampled_from(RELEASES))
+def test_it_is_what_a_walk_over_the_segments_finds(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
+    rules = Rules(release)
+    found = select(state, limit, rules, NOW)
+    assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
+    assert found.rolls == (len(found.why) == len(state.spans))
+
+
+@given(logs(), limits)
+def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, limit: Limits) -> None:
+    free = select(state, limit, Rules(), NOW)
+    kept = select(state, limit, Rules(), NOW, keeps_active=True)
+    assert kept.why == free.why[: len(state.spans) - 1]
+    assert not kept.rolls
+
+
+@given(logs(), limits)
+def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
+    found = select(state, limit, Rules(), NOW)
+    left = state.spans[len(found.why) :] or (Span(state.end_offset, 0, NOW),)
+    assert not select(
+        LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, Rules(), NOW
+    ).why
+
+
+def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2, 3), start: int = 0) -> LogState:
+    spans = tuple(Span(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True)))
+    return LogState(spans, start, 300, 300)
+
+
+def test_what_is_left_is_never_less_than_the_limit() -> None:
+    assert select(three(), Limits(retention_bytes=20), Rules(), NOW).why == (SIZE,)
+    assert select(three(), Limits(retention_bytes=21), Rules(), NOW).why == ()
+    assert select(three(), Limits(retention_bytes=0), Rules(), NOW) == Selection((SIZE,) * 3, True, 300)
+
+
+def test_a_segment_goes_when_it_is_older_than_the_limit_and_not_before() -> None:
+    assert select(three(), Limits(retention_ms=NOW - 2), Rules(), NOW).why == (TIME,)
+    assert select(three(), Limits(retention_ms=NOW - 1), Rules(), NOW).why == ()
+
+
+def test_a_time_in_the_future_shields_all_that_is_later() -> None:
+    assert select(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), Rules(), NOW).why == (TIME,)
+
+
+def test_a_compacted_log_loses_only_what_lies_below_its_start() -> None:
+    limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
+    assert select(three(start=150), limit, Rules(), NOW) == Selection((LOG_START,), False, 150)
+    assert select(three(start=150), limit, Rules((2, 0)), NOW).why == ()
+
+
+def test_the_order_of_the_rules_is_that_of_the_release() -> None:
+    limit = Limits(retention_ms=NOW - 2, retention_bytes=5)
+    assert select(three(start=100), limit, Rules(), NOW).why == (LOG_START, SIZE)
+    assert select(three(start=100), limit, Rules((2, 8)), NOW).why == (TIME, SIZE)

@@ -1,0 +1,121 @@
+"""``kseg convert --to jsonl|csv|parquet|arrow``: the records of segments as a stream in another form."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kseg.cli.convert_options import target_of
+from kseg.columns.chunk import NAMES, Chunk, Chunks
+from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.convert.request import DamagedError
+from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.output.notices import Notices
+from kseg.output.sink import Sink, open_sink
+from kseg.segment.files import SegmentFile, expand_path, segments_at
+from kseg.segment.isolation import Transactions
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+_GO_ON = "--skip-damage goes on without these bytes"
+
+
+def export(options: dict[str, Any], notices: Notices) -> int:
+    """Writes the records of all paths to a file, whole or not at all, or to standard output; the exit status."""
+    form = options["to"]
+    if form == "jsonl":
+        return _as_json_lines(options)
+    if form != "csv":
+        from kseg.columns.tables import check_codec, need_pyarrow
+
+        check_codec(form, None if options["codec"] is None else target_of(options["codec"]).name)
+        need_pyarrow()
+    with open_sink(options["output"]) as sink:
+        reading = _Reading(options, notices)
+        if form == "csv":
+            _as_csv(reading, sink)
+        else:
+            _as_table(reading, sink, form, options["codec"])
+        reading.summarize()
+    return 0
+
+
+def _as_json_lines(options: dict[str, Any]) -> int:
+    """What ``kseg dump`` writes: it has all there is to tell."""
+    from kseg.cli.dump import Dump
+    from kseg.cli.dump import command as dump
+
+    asked = ["--format", "json", "--print-data-log", "--isolation", options["isolation"], "--color", options["color"]]
+    asked += ["--max-batch-bytes", str(options["max_batch_bytes"]), *["--quiet"] * options["quiet"]]
+    asked += ["--jobs", str(options["jobs"])] if options["jobs"] else []
+    with dump.make_context("dump", [*asked, "--", *options["paths"]]) as context, open_sink(options["output"]) as sink:
+        run = Dump(sink, {**context.params, "output": options["output"]})
+        status = run.run()
+        if run.status:
+            raise PathError("not every path could be read")
+        if status and not options["skip_damage"]:
+            raise DamagedError(f"damage was met: kseg verify tells where; {_GO_ON}")
+    return 0
+
+
+class _Reading:
+    """Chunks of all segments of a run. Damage is refused, or counted and told."""
+
+    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self._options, self._notices = options, notices
+        self._left_out = 0
+        self._path = ""
+
+    def chunks(self, timestamp_scale: int) -> Iterator[tuple[SegmentFile, Chunk]]:
+        """With the segment that each comes from. Raises DamagedError."""
+        scratch = Scratch(self._options["max_batch_bytes"])
+        for path in self._options["paths"]:
+            for part in expand_path(path):
+                files = segments_at(part)
+                transactions = None
+                if self._options["isolation"] == "read_committed":
+                    transactions = Transactions.of_segments(files, scratch)
+                for file in files:
+                    yield from self._of(file, scratch, Wanted(transactions=transactions), timestamp_scale)
+
+    def _of(
+        self, file: SegmentFile, scratch: Scratch, wanted: Wanted, timestamp_scale: int
+    ) -> Iterator[tuple[SegmentFile, Chunk]]:
+        self._path = file.path
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            for chunk in RecordColumns(reader, file, Chunks(NAMES, timestamp_scale), self._tell, wanted):
+                yield file, chunk
+
+    def _tell(self, left_out: LeftOut) -> None:
+        place = f"{self._path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
+        if not self._options["skip_damage"]:
+            raise DamagedError(f"{place}: {left_out.message}; {_GO_ON}")
+        self._left_out += 1
+        if self._left_out <= 20:
+            self._notices.warning(f"{place} left out: {left_out.message}")
+
+    def summarize(self) -> None:
+        if self._left_out > 20:
+            self._notices.warning(f"{self._left_out - 20} more damaged ranges are left out")
+
+
+def _as_csv(reading: _Reading, sink: Sink) -> None:
+    from kseg.output.csv_lines import FIRST_LINE, csv_lines
+
+    sink.write(FIRST_LINE)
+    for file, chunk in reading.chunks(1):
+        sink.write(csv_lines(chunk, file.topic, file.partition))
+
+
+def _as_table(reading: _Reading, sink: Sink, form: str, codec: str | None) -> None:
+    from kseg.columns.arrow import record_batch, schema
+    from kseg.columns.tables import TableWriter
+
+    names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    wanted, target = schema(names), None if codec is None else target_of(codec)
+    level = target.level if target is not None and codec is not None and ":" in codec else None
+    writer = TableWriter(sink, form, wanted, None if target is None else target.name, level)
+    for file, chunk in reading.chunks(1000):
+        topic = None if file.topic is None else file.topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))
+    writer.finish()

@@ -1,0 +1,61 @@
+"""``kseg convert --from jsonl``: partitions built from lines of JSON."""
+
+import os
+import sys
+from contextlib import ExitStack
+from typing import Any, BinaryIO
+
+from kseg.changes.new_directories import new_directories
+from kseg.changes.plan import CREATE, Plan, Step
+from kseg.cli.convert_options import asked
+from kseg.convert.importing import Import
+from kseg.convert.json_lines import JsonLines
+from kseg.errors import PathError
+from kseg.output.notices import Notices
+from kseg.output.plans import plan_printer
+from kseg.output.sink import open_sink
+
+
+def import_lines(options: dict[str, Any], notices: Notices) -> int:
+    """Writes all partitions that the lines tell of below ``--output``, or none; the exit status."""
+    request, is_dry, output = asked(options), options["dry_run"], options["output"]
+    with open_sink(None) as sink:
+        printer = plan_printer(options["form"], sink, options["color"], keeps=False)
+        with new_directories(output, not options["no_lock"], is_dry) as made:
+
+            def folder(name: str) -> str | None:
+                path = made.add(name, is_dry)
+                return None if is_dry else path
+
+            work = Import(request, folder)
+            try:
+                for path in options["paths"]:
+                    with ExitStack() as opened:
+                        stream = _open(path, opened)
+                        for line in JsonLines(stream, path, 4 * request.max_batch_bytes):
+                            work.add(line)
+                work.finish()
+            except BaseException:
+                work.discard()
+                raise
+        for skipped in work.skipped:
+            notices.warning(f"left out: {skipped}")
+        for name, partition in work.partitions.items():
+            notices.detail(f"{name}: {partition.records} records")
+            plan = Plan(os.path.join(output, name))
+            plan.steps = [Step(CREATE, file, "", None, size) for file, size in sorted(partition.files.items())]
+            printer.show(plan)
+        printer.totals.has_changed = not is_dry and bool(work.partitions)
+        printer.finish(notices, is_dry)
+    return int(is_dry and bool(work.partitions))
+
+
+def _open(path: str, opened: ExitStack) -> BinaryIO:
+    if path == "-":
+        if sys.stdin is None:
+            raise PathError("standard input is closed")
+        return sys.stdin.buffer
+    try:
+        return opened.enter_context(open(path, "rb"))
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,113 @@
+"""Chunks of columns as Arrow record batches, without a copy; the only module here that needs pyarrow."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Constants = dict[str, Any]
+"""What all records of a chunk share: values for columns that it does not have."""
+
+
+def schema(names: Sequence[str]) -> "pyarrow.Schema":
+    """These columns in the names and types of Spark's Kafka source, timestamps in microseconds."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    types = {
+        KEY: pa.binary(),
+        VALUE: pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        OFFSET: pa.int64(),
+        TIMESTAMP: pa.timestamp("us", tz="UTC"),
+        TIMESTAMP_TYPE: pa.int32(),
+        HEADERS: pa.list_(pa.field("element", header)),
+    }
+    return pa.schema([pa.field(name, types[name]) for name in names])
+
+
+def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -> "pyarrow.RecordBatch":
+    """The chunk in the columns and types of a schema, which are `schema`'s or differ from them in field names alone.
+
+    Timestamps are those that `Chunks` has scaled to the unit of the schema.
+    """
+    import pyarrow as pa
+
+    arrays = []
+    for field in wanted:
+        if field.name in constants:
+            arrays.append(_repeated(constants[field.name], chunk.count, field.type))
+        else:
+            arrays.append(_MAKERS[field.name](chunk, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _repeated(value: Any, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+    import pyarrow as pa
+
+    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def _numbers(name: str) -> Callable[[Chunk, Any], Any]:
+    def make(chunk: Chunk, kind: Any) -> Any:
+        import pyarrow as pa
+
+        valid = None if name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
+        return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name])])
+
+    return make
+
+
+def _bytes(name: str) -> Callable[[Chunk, Any], Any]:
+    return lambda chunk, kind: _binary(chunk.bytes[name], chunk.count, kind)
+
+
+def _binary(column: Bytes, count: int, kind: Any) -> Any:
+    import pyarrow as pa
+
+    buffers = [
+        pa.py_buffer(column.valid), pa.py_buffer(column.ends), pa.py_buffer(column.data[: column.ends[count]]),
+    ]  # fmt: skip
+    return pa.Array.from_buffers(kind, count, buffers)
+
+
+def _headers(chunk: Chunk, kind: Any) -> Any:
+    import pyarrow as pa
+
+    keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
+    if keys is None or values is None or ends is None:
+        raise KeyError(HEADERS)
+    pair = kind.value_type
+    key_kind, value_kind = pair.field(0).type, pair.field(1).type
+    count = chunk.header_count
+    found = pa.StructArray.from_arrays(
+        [_texts(_binary(keys, count, pa.binary()), key_kind), _binary(values, count, value_kind)],
+        fields=[pair.field(0), pair.field(1)],
+    )
+    return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(ends)], children=[found])
+
+
+def _texts(keys: Any, kind: Any) -> Any:
+    """Header keys as text. Kafka's clients write UTF-8; what is none is shown as Java shows it, with U+FFFD."""
+    import pyarrow as pa
+
+    if kind == pa.binary():
+        return keys
+    try:
+        return keys.cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], kind)
+
+
+_MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {
+    OFFSET: _numbers(OFFSET),
+    TIMESTAMP: _numbers(TIMESTAMP),
+    TIMESTAMP_TYPE: _numbers(TIMESTAMP_TYPE),
+    KEY: _bytes(KEY),
+    VALUE: _bytes(VALUE),
+    HEADERS: _headers,
+}

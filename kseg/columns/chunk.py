@@ -1,0 +1,171 @@
+"""Columns that are being filled: one chunk after the other, each with buffers of its own.
+
+The layout is Apache Arrow's (int32 ends of bytes, validity bits from the lowest on), made without pyarrow.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.formats.rows import Rows, int64s
+from kseg.kernel import columns as kernel
+from kseg.kernel.native import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
+from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
+
+OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
+KEY, VALUE, HEADERS = "key", "value", "headers"
+NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
+"""The columns that records have. ``timestamp`` is in ms, or whatever `Chunks` is told to scale it to."""
+
+_PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
+
+
+class Bytes:
+    """A column of bytes: ``data`` up to the last of ``ends``; bit i of ``valid`` is 0 where entry i is null."""
+
+    __slots__ = ("capacity", "data", "ends", "valid")
+
+    def __init__(self, capacity: int, expected_bytes: int) -> None:
+        self.capacity = capacity
+        self.data: Any = memoryview(bytearray(expected_bytes))
+        self.ends = memoryview(bytearray(4 * (capacity + 1))).cast("i")
+        self.valid = memoryview(bytearray(capacity // 8 + 1))
+
+    def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
+        """Entries ``at`` and on, from the rows first to stop (`kseg.kernel.columns.gather`)."""
+        while kernel.gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
+            wider = memoryview(bytearray(2 * len(self.data) + CHUNK_BYTES // 8))
+            wider[: self.ends[at]] = self.data[: self.ends[at]]
+            self.data = wider
+
+    def widen(self, capacity: int, filled: int) -> None:
+        """Room for so many entries, of which ``filled`` are there."""
+        if capacity > self.capacity:
+            wider = Bytes(max(capacity, 2 * self.capacity), 0)
+            wider.ends[: filled + 1] = self.ends[: filled + 1]
+            wider.valid[: len(self.valid)] = self.valid
+            self.capacity, self.ends, self.valid = wider.capacity, wider.ends, wider.valid
+
+
+@dataclass(slots=True)
+class Chunk:
+    """``count`` records. Only the columns asked for are there, by their names.
+
+    ``numbers``: int64, of ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
+    and value. Headers of record i are entries ends[i] to ends[i + 1] of ``header_keys`` and ``header_values``.
+    ``valid``: of ``timestamp``, null where the format has none.
+    """
+
+    count: int = 0
+    numbers: dict[str, memoryview] = field(default_factory=dict)
+    bytes: dict[str, Bytes] = field(default_factory=dict)
+    valid: memoryview | None = None
+    header_ends: memoryview | None = None
+    header_keys: Bytes | None = None
+    header_values: Bytes | None = None
+
+    @property
+    def header_count(self) -> int:
+        return 0 if self.header_ends is None else self.header_ends[self.count]
+
+
+class Chunks:
+    """Makes chunks of at most ``rows`` records and, but for single records that are larger, ``room`` bytes."""
+
+    def __init__(
+        self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, room: int = CHUNK_BYTES
+    ) -> None:
+        self._names = frozenset(names)
+        self._scale = timestamp_scale
+        self._rows = rows
+        self._room_bytes = room
+        self._left = int64s(1)
+        self._parts = (
+            kernel.KEYS * (KEY in names) | kernel.VALUES * (VALUE in names) | kernel.HEADERS * (HEADERS in names)
+        )
+        self._expected = dict.fromkeys((KEY, VALUE, "header keys", "header values"), 4096)
+        self._headers = int64s(HEADER_WIDTH)
+        self._begin()
+
+    def _begin(self) -> None:
+        """An empty chunk, with room for as many bytes as the one before had."""
+        names, rows, expected = self._names, self._rows, self._expected
+        chunk = self._chunk = Chunk()
+        self._left[0] = self._room_bytes
+        for name in (OFFSET, TIMESTAMP):
+            if name in names:
+                chunk.numbers[name] = int64s(rows)
+        if TIMESTAMP in names:
+            chunk.valid = memoryview(bytearray(rows // 8 + 1))
+        if TIMESTAMP_TYPE in names:
+            chunk.numbers[TIMESTAMP_TYPE] = memoryview(bytearray(4 * rows)).cast("i")
+        for name in (KEY, VALUE):
+            if name in names:
+                chunk.bytes[name] = Bytes(rows, expected[name])
+        if HEADERS in names:
+            chunk.header_ends = memoryview(bytearray(4 * (rows + 1))).cast("i")
+            chunk.header_keys = Bytes(1, expected["header keys"])
+            chunk.header_values = Bytes(1, expected["header values"])
+
+    def add(self, rows: Rows) -> Iterator[Chunk]:
+        """Appends rows that have the ROW_CHECK of `kseg.kernel.columns`; yields the chunks that they fill."""
+        first = 0
+        while first < rows.count:
+            free = self._rows - self._chunk.count
+            end = min(rows.count, first + free)
+            stop = kernel.fitting(rows.rows, rows.headers, first, end, self._parts, self._left)
+            if stop == first:
+                if self._chunk.count:
+                    yield self._end()
+                    continue
+                stop = first + 1
+                self._left[0] = 0
+            self._take(rows, first, stop)
+            first = stop
+
+    def rest(self) -> Iterator[Chunk]:
+        """The chunk that is not full; none where it is empty."""
+        if self._chunk.count:
+            yield self._end()
+
+    def _end(self) -> Chunk:
+        chunk = self._chunk
+        for name, column in chunk.bytes.items():
+            self._expected[name] = column.ends[chunk.count] + 64
+        if chunk.header_keys is not None and chunk.header_values is not None:
+            self._expected["header keys"] = chunk.header_keys.ends[chunk.header_count] + 64
+            self._expected["header values"] = chunk.header_values.ends[chunk.header_count] + 64
+        self._begin()
+        return chunk
+
+    def _take(self, rows: Rows, first: int, stop: int) -> None:
+        chunk, columns = self._chunk, rows.rows
+        at = chunk.count
+        if OFFSET in chunk.numbers:
+            kernel.numbers(columns, first, stop, ROW_OFFSET, chunk.numbers[OFFSET], at)
+        if chunk.valid is not None:
+            kernel.times(columns, first, stop, self._scale, chunk.numbers[TIMESTAMP], chunk.valid, at)
+        if TIMESTAMP_TYPE in chunk.numbers:
+            kernel.kinds(columns, first, stop, chunk.numbers[TIMESTAMP_TYPE], at)
+        for name, column in ((KEY, ROW_KEY), (VALUE, ROW_VALUE)):
+            if name in chunk.bytes:
+                chunk.bytes[name].add(rows.payload, columns, first, stop, ROW_WIDTH, column, at)
+        if chunk.header_ends is not None:
+            self._take_headers(rows, first, stop, at)
+        chunk.count = at + stop - first
+
+    def _take_headers(self, rows: Rows, first: int, stop: int, at: int) -> None:
+        chunk = self._chunk
+        keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
+        if keys is None or values is None or ends is None:
+            return
+        before = ends[at]
+        total = kernel.header_ends(rows.rows, first, stop, ends, at)
+        if total == before:
+            return
+        if len(self._headers) < (total - before) * HEADER_WIDTH:
+            self._headers = int64s(2 * (total - before) * HEADER_WIDTH)
+        count = kernel.headers_of(rows.rows, first, stop, rows.headers, self._headers)
+        for column, header_field in ((keys, HEADER_KEY), (values, HEADER_VALUE)):
+            column.widen(total, before)
+            column.add(rows.payload, self._headers, 0, count, HEADER_WIDTH, header_field, before)

@@ -1,0 +1,1 @@
+"""Logs in another format, codec or layout: what is read batch by batch is written as new segments."""

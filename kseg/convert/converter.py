@@ -1,0 +1,213 @@
+"""One batch after the other in the format, codec and size that was asked for.
+
+As Kafka's cleaner and down-conversion do it: a compressed message becomes one batch and the other way round, plain
+messages become batches of one record. Only where plain messages are to be compressed, several of them are put together.
+A v2 batch of which nothing but the codec changes keeps every other field.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from kseg.convert.grouping import Build, Grouper, Manner
+from kseg.convert.losses import Losses
+from kseg.convert.recoding import Refused, checked, recompressed
+from kseg.convert.request import Request
+from kseg.errors import UnsupportedError
+from kseg.formats.compressing import LEVELS, Target
+from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.rows import Rows, UndecodableError, int64s
+from kseg.kernel.native import (
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_OFFSET,
+    ROW_WIDTH,
+)
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
+from kseg.segment.items import Problem
+
+GROUP_BYTES = 16 << 10
+"""How many bytes of plain messages are put together to be compressed: batch.size of Kafka's producer."""
+
+_GZIP, _ZSTD = 1, 4
+
+
+class Converter:
+    """``add`` and ``flush`` give what makes the new batches, in order. ``losses`` counts what they cannot hold.
+
+    Raises Refused for a batch that is damaged, also when what ``add`` gave is called.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._magic = request.magic
+        self.losses = Losses(request.magic, request.committed_only, request.target is not None)
+        self._groupers: dict[int, Grouper] = {}
+        self._last: Grouper | None = None
+        self._next_offset = request.base_offset
+        self.has_changed = False
+        """Whether any batch did not stay as it was."""
+
+    def add(self, batch: Batch, next_offset: int) -> Iterator[Build]:
+        """What becomes of one valid batch, whose offsets must not be below ``next_offset``."""
+        if isinstance(batch, Message07):
+            yield from self._add_07(batch)
+        elif isinstance(batch, RecordBatch):
+            yield from self._add_v2(batch)
+        else:
+            yield from self._add_legacy(batch, next_offset)
+
+    @property
+    def only_recodes(self) -> bool:
+        """Whether nothing is asked for but a codec, and no batch is held back."""
+        request = self._request
+        return request.magic in (None, 2) and request.batch_bytes is None and self._last is None
+
+    def drops(self, batch: Batch) -> bool:
+        """Whether a batch is one that the format asked for has none like."""
+        return self._magic in (0, 1) and (
+            batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
+        )
+
+    def flush(self) -> Iterator[Build]:
+        """What has been kept back to be joined with what comes behind it."""
+        if self._last is not None:
+            yield from self._last.flush()
+            self._last = None
+
+    def _target(self, codec: int, magic: int) -> Target:
+        """The codec of a new batch in place of one of ``codec``."""
+        target = self._request.target
+        if target is not None:
+            if target.codec == _ZSTD and magic < 2:
+                raise UnsupportedError(f"message format v{magic} has no zstd: --to v2")
+            return target
+        if codec == _ZSTD and magic < 2:
+            codec = _GZIP
+        return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
+
+    def _is_kept(self, codec: int) -> bool:
+        """Whether the codec stays, and so the compressed bytes."""
+        target = self._request.target
+        return target is None or (target.codec == codec and not (self._request.has_level and codec))
+
+    # v2
+
+    def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
+        self.losses.add(batch)
+        header, magic = batch.header, 2 if self._magic is None else self._magic
+        if header.codec > _ZSTD:
+            raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
+        is_bare = header.is_control or header.record_count == 0
+        if magic < 2:
+            if not is_bare:
+                append_time = header.max_timestamp if header.is_log_append_time else None
+                self._check(batch)
+                manner = Manner(self._target(header.codec, magic), append_time=append_time if magic else None)
+                yield from self._group(magic, manner, batch)
+            return
+        if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
+            yield from self.flush()
+            if is_bare or self._is_kept(header.codec):
+                yield partial(checked, batch.data, header, self._request.max_batch_bytes), batch.size
+            else:
+                target, self.has_changed = self._target(header.codec, magic), True
+                yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
+            return
+        self._check(batch)
+        manner = Manner(
+            self._target(header.codec, magic), header.base_offset, header.last_offset,
+            header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
+            header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
+        )  # fmt: skip
+        yield from self._group(magic, manner, batch)
+
+    # v0, v1
+
+    def _add_legacy(self, batch: Any, next_offset: int) -> Iterator[Build]:
+        _check_offsets(batch, next_offset)
+        self.losses.add(batch)
+        codec, magic = batch.header.codec, batch.magic if self._magic is None else self._magic
+        if batch.magic == magic and self._is_kept(codec) and self._request.batch_bytes is None:
+            yield from self.flush()
+            yield partial(bytes, batch.data), batch.size
+            return
+        append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
+        yield from self._group(magic, Manner(self._target(codec, magic), append_time=append_time), batch, not codec)
+
+    # 0.7
+
+    def _add_07(self, batch: Message07) -> Iterator[Build]:
+        magic, codec = 2 if self._magic is None else self._magic, batch.header.codec
+        self._check(batch)
+        yield from self._group_rows(magic, Manner(self._target(codec, magic)), self._numbered(batch), not codec)
+
+    def _numbered(self, batch: Message07) -> Iterator[Rows]:
+        for rows in batch.rows():
+            found = rows
+            if self._request.position_header is not None:
+                found = _with_header(rows, self._request.position_header, b"%d" % batch.base_offset)
+            for at in range(ROW_OFFSET, rows.count * ROW_WIDTH, ROW_WIDTH):
+                found.rows[at] = self._next_offset
+                self._next_offset += 1
+            yield found
+
+    # All
+
+    def _group(self, magic: int, manner: Manner, batch: Batch, is_plain: bool = False) -> Iterator[Build]:
+        yield from self._group_rows(magic, manner, self._counted(batch), is_plain)
+
+    def _group_rows(self, magic: int, manner: Manner, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
+        limit, self.has_changed = self._request.batch_bytes, True
+        is_joined = limit is not None
+        if limit is None and is_plain and manner.target.codec:
+            limit, is_joined = GROUP_BYTES, True
+        grouper = self._groupers.setdefault(magic, Grouper(magic))
+        if self._last is not grouper or not is_joined:
+            yield from self.flush()
+        self._last = grouper
+        yield from grouper.add(manner, batches, limit)
+        if not is_joined:
+            yield from self.flush()
+
+    def _counted(self, batch: Batch) -> Iterator[Rows]:
+        for rows in batch.rows():
+            self.losses.add_rows(rows)
+            yield rows
+
+    @staticmethod
+    def _check(batch: Batch) -> None:
+        if problems := batch.check():
+            raise Refused(problems[0])
+
+
+def _check_offsets(batch: Message, next_offset: int) -> None:
+    """Raises Refused for a message that is wrong, or holds others of offsets that it should not."""
+    survey = Survey()
+    try:
+        for rows in batch.rows():
+            survey.add(rows)
+    except UndecodableError as error:
+        raise Refused(Problem(error.problem, str(error))) from error
+    if problems := survey.problems(bool(batch.header.codec)):
+        raise Refused(problems[0])
+    first, last = survey.first_offset, survey.last_offset
+    if first is not None and first < next_offset:
+        raise Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
+    if last != batch.last_offset and batch.last_offset:  # early librdkafka left 0 there
+        raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
+
+
+def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
+    """The same records, each with one header."""
+    size, headers = len(rows.payload), int64s(HEADER_WIDTH)
+    headers[HEADER_KEY], headers[HEADER_KEY_SIZE] = size, len(key)
+    headers[HEADER_VALUE], headers[HEADER_VALUE_SIZE] = size + len(key), len(value)
+    for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+        rows.rows[at + ROW_HEADERS], rows.rows[at + ROW_HEADER_COUNT] = 0, 1
+    return Rows(b"".join((rows.payload, key, value)), rows.rows, headers, rows.count)

@@ -1,0 +1,212 @@
+"""Lines of JSON read as batches and records: those that ``kseg dump --format json --print-data-log`` writes, or bare
+objects with key, value, timestamp and headers.
+
+In bare ones everything may be left out, and a key or value that is neither a string nor null nor ``{"base64": …}`` is
+taken as the JSON text that it is. A 0.7 record has no offset of its own, only a byte position.
+"""
+
+import json
+import os
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from kseg.errors import KsegError
+from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.record_batch import RecordBatchHeader
+
+_NUMBERS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
+_SEGMENT = re.compile(r"([0-9]{20})\.log$")
+
+
+class BadLineError(KsegError):
+    """A line that is not what is read here."""
+
+
+@dataclass(slots=True)
+class RecordLine:
+    """One record. ``offset`` None: the next free one; ``partition``: the name of its directory, None: not told."""
+
+    offset: int | None
+    timestamp: int
+    is_append_time: bool
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[bytes, bytes | None]]
+    partition: str | None
+    position: int | None = None
+
+
+@dataclass(slots=True)
+class BatchLine:
+    """What a batch says of itself, with the ``records`` that follow it. ``header``: of v2; of an older message only its
+    codec, type of timestamps and largest timestamp are meant. ``segment``: base offset in the name of its file."""
+
+    magic: int
+    header: RecordBatchHeader
+    segment: int | None
+    position: int
+    partition: str | None
+    problem: str | None
+    records: list[RecordLine] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DamageLine:
+    """Where a dump met damage."""
+
+    text: str
+
+
+Line = BatchLine | RecordLine | DamageLine
+
+
+class JsonLines:
+    """Reads a stream of lines. Iterating gives batches with their records, and the records that belong to none.
+
+    Raises BadLineError, which names the line.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, max_line_bytes: int) -> None:
+        self._stream, self._name, self._max = stream, name, max_line_bytes
+        self._number = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        batch: BatchLine | None = None
+        while line := self._stream.readline(self._max + 1):
+            self._number += 1
+            if len(line) > self._max:
+                raise self._bad(f"has more than {self._max} bytes")
+            if not line.strip():
+                continue
+            found = self._line(line)
+            if isinstance(found, RecordLine) and batch is not None and found.position == batch.position:
+                batch.records.append(found)
+                continue
+            if batch is not None:
+                yield batch
+            batch = found if isinstance(found, BatchLine) else None
+            if found is not None and batch is None:
+                yield found
+        if batch is not None:
+            yield batch
+
+    def _bad(self, why: str) -> BadLineError:
+        return BadLineError(f"{self._name}: line {self._number} {why}; nothing was written")
+
+    def _line(self, line: bytes) -> Line | None:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._bad(f"is no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise self._bad("is no JSON object")
+        kind = row.get("type")
+        if kind is None or kind == "record":
+            return self._record(row, is_bare=kind is None)
+        if kind == "batch":
+            return None if "nextOffset" in row else self._batch(row)
+        if kind == "damage":
+            return DamageLine(f"{row.get('code')} at position {row.get('position')} of {self._text(row, 'file')}")
+        raise self._bad(f"is of the type {kind!r}: only batches and records make a log")
+
+    def _record(self, row: dict[str, Any], is_bare: bool) -> RecordLine:
+        if not is_bare and "value" not in row:
+            raise self._bad("has no value: kseg dump writes it with --print-data-log")
+        is_07 = "nextOffset" in row
+        position = None if is_07 or "position" not in row else self._number_of(row, "position", "int64")
+        return RecordLine(
+            None if is_07 or row.get("offset") is None else self._number_of(row, "offset", "int64", least=0),
+            -1 if row.get("timestamp") is None else self._number_of(row, "timestamp", "int64"),
+            row.get("timestampType") == "LogAppendTime",
+            self._bytes(row.get("key"), "key", is_bare),
+            self._bytes(row.get("value"), "value", is_bare),
+            self._headers(row.get("headers"), is_bare),
+            self._partition(row),
+            None if is_bare else position,
+        )
+
+    def _headers(self, found: Any, is_bare: bool) -> list[tuple[bytes, bytes | None]]:
+        if isinstance(found, dict) and is_bare:
+            found = [{"key": key, "value": value} for key, value in found.items()]
+        if not isinstance(found or [], list):
+            raise self._bad("has headers that are no list")
+        headers = []
+        for pair in found or []:
+            key = self._bytes(pair.get("key"), "header key", False) if isinstance(pair, dict) else None
+            if key is None:
+                raise self._bad('has a header that is not {"key": …, "value": …}')
+            headers.append((key, self._bytes(pair.get("value"), "header", is_bare)))
+        return headers
+
+    def _bytes(self, value: Any, what: str, is_bare: bool) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            if isinstance(value, str):
+                return value.encode()
+            if isinstance(value, dict) and list(value) == ["base64"] and isinstance(value["base64"], str):
+                return b64decode(value["base64"], validate=True)
+            if is_bare:
+                return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        except (Base64Error, ValueError) as error:
+            raise self._bad(f"has a {what} that stands for no bytes: {error}") from error
+        raise self._bad(f'has a {what} that is no string, null or {{"base64": …}}: it was decoded')
+
+    def _number_of(self, row: dict[str, Any], name: str, kind: str, least: int | None = None) -> int:
+        value, end = row.get(name), _NUMBERS[kind]
+        if type(value) is not int or not (-end if least is None else least) <= value < end:
+            raise self._bad(f"has {json.dumps(value)[:40]} for {name}")
+        return value
+
+    def _unset(self, row: dict[str, Any], name: str, kind: str) -> int:
+        return -1 if row.get(name) is None else self._number_of(row, name, kind)
+
+    def _text(self, row: dict[str, Any], name: str) -> str:
+        """A name of a file or topic: bytes on a disk."""
+        return os.fsdecode(self._bytes(row.get(name), name, False) or b"")
+
+    def _partition(self, row: dict[str, Any]) -> str | None:
+        if row.get("topic") is None or row.get("partition") is None:
+            return None
+        name = f"{self._text(row, 'topic')}-{self._number_of(row, 'partition', 'int32', least=0)}"
+        if "/" in name or "\0" in name or name.startswith("."):
+            raise self._bad("has a topic that no directory can be called after")
+        return name
+
+    def _batch(self, row: dict[str, Any]) -> BatchLine:
+        magic = self._number_of(row, "magic", "int16")
+        if magic not in (0, 1, 2):
+            raise self._bad(f"has the magic {magic}, which names no format")
+        if row.get("compression") not in CODEC_NAMES:
+            raise self._bad(f"has {json.dumps(row.get('compression'))[:40]} for compression")
+        base = -1 if magic < 2 else self._number_of(row, "baseOffset", "int64", least=0)
+        last = self._number_of(row, "lastOffset", "int64", least=0)
+        horizon = row.get("deleteHorizonMs") if magic == 2 else None
+        attributes = CODEC_NAMES.index(row["compression"]) | 8 * (row.get("timestampType") == "LogAppendTime")
+        attributes |= (
+            16 * bool(row.get("isTransactional")) | 32 * bool(row.get("isControl")) | 64 * (horizon is not None)
+        )
+        if magic == 2 and not 0 <= last - base < 1 << 31:
+            raise self._bad("has a last offset that is not in reach of its base offset")
+        started = "deleteHorizonMs" if horizon is not None else "baseTimestamp"
+        header = RecordBatchHeader(
+            base, 0, self._unset(row, "partitionLeaderEpoch", "int32"), magic, 0, attributes,
+            last - base if magic == 2 else 0, self._unset(row, started, "int64"),
+            self._unset(row, "maxTimestamp", "int64"), self._unset(row, "producerId", "int64"),
+            self._unset(row, "producerEpoch", "int16"), self._unset(row, "baseSequence", "int32"), 0,
+        )  # fmt: skip
+        name = self._text(row, "file")
+        segment, problems = _SEGMENT.search(name), row.get("problems") or []
+        bad = None if row.get("isValid", True) and not problems else f"{problems} at position {row.get('position')}"
+        return BatchLine(
+            magic,
+            header,
+            None if segment is None else int(segment[1]),
+            self._number_of(row, "position", "int64"),
+            None,
+            None if bad is None else f"{bad} of {name}",
+        )

@@ -1,0 +1,290 @@
+"""The segments of one partition, read in order and written anew."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from kseg.convert.converter import Converter
+from kseg.convert.grouping import Build
+from kseg.convert.losses import Losses
+from kseg.convert.pipeline import TASK_BYTES, Pipeline
+from kseg.convert.recoding import Place, Refusal, Refused, recode, refused_at
+from kseg.convert.request import DamagedError, LossError, Request
+from kseg.errors import KsegError, UnsupportedError
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.native import FRAME_WIDTH
+from kseg.kernel.recoding import choose
+from kseg.segment.batches import Batch, Message
+from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+
+
+@dataclass(slots=True)
+class Converted:
+    """What came out. ``skipped``: damage that was passed over, by file; ``left_out``: batches that no read_committed
+    consumer sees; ``gaps``: offsets that were there, or may have been, and are not any more. ``has_same_segments``:
+    whether all batches lie in segments of the same base offsets; ``is_same_log``: and each stayed as it was.
+    """
+
+    losses: Losses
+    segments: list[WrittenSegment] = field(default_factory=list)
+    skipped: list[tuple[str, Damage]] = field(default_factory=list)
+    left_out: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    batches: int = 0
+    old_bytes: int = 0
+    is_same_log: bool = False
+    has_same_segments: bool = False
+
+    @property
+    def new_bytes(self) -> int:
+        return sum(segment.sizes[".log"] for segment in self.segments)
+
+
+def convert_segments(name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
+    """Writes the segments ``files`` of one partition, called ``name``, to ``folder``; without one all is only counted.
+
+    Raises DamagedError, LossError; the caller removes the folder then.
+    """
+    if len({file.kind for file in files}) > 1:
+        raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
+    with Pipeline(request.jobs) as pipeline:
+        return _Conversion(name, files, request, folder, pipeline).run()
+
+
+class _Conversion:
+    def __init__(
+        self, name: str, files: list[SegmentFile], request: Request, folder: str | None, pipeline: Pipeline
+    ) -> None:
+        self._name, self._files, self._request, self._folder = name, files, request, folder
+        self._pipeline = pipeline
+        self._scratch = Scratch(request.max_batch_bytes)
+        self._converter = Converter(request)
+        self._found = Converted(self._converter.losses)
+        self._writer: LogWriter | None = None
+        self._next_offset = 0
+        self._file = ""
+        self._is_after_damage = False
+        self._state = int64s(2)
+        self._transactions: Transactions | None = None
+        if request.committed_only:
+            self._transactions = Transactions.of_segments(files, self._scratch)
+
+    def run(self) -> Converted:
+        try:
+            for file in self._files:
+                self._convert_file(file)
+            self._end_segments()
+        except BaseException:
+            if self._writer is not None:
+                self._writer.discard()
+            raise
+        found, request = self._found, self._request
+        found.gaps.sort()
+        if self._is_refused:
+            raise LossError(
+                f"{self._name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
+                "--lossy leaves that out; nothing was written"
+            )
+        found.has_same_segments = (
+            not found.skipped
+            and not found.left_out
+            and self._bases() == [segment.base_offset for segment in found.segments]
+        )
+        found.is_same_log = found.has_same_segments and not self._converter.has_changed
+        return found
+
+    def _bases(self) -> list[int | None]:
+        return [file.base_offset if file.kind == ".log" else None for file in self._files]
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether it is known that nothing will be written; what else would be lost is still counted."""
+        return bool(self._converter.losses) and not self._request.is_lossy
+
+    def _convert_file(self, file: SegmentFile) -> None:
+        self._file = file.path
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch)
+            self._found.old_bytes += source.size
+            if file.kind != ".kafka" and file.base_offset is not None:
+                self._begin_segment(file.base_offset)
+            elif file.kind == ".kafka" and self._writer is None:
+                self._begin_segment(self._request.base_offset)
+            for item in reader.runs():
+                if isinstance(item, Damage):
+                    self._skip(item)
+                    continue
+                self._convert_run(reader, item)
+            if self._request.segment_bytes is None:
+                self._submit(self._converter.flush())
+            self._drain()
+            if source.has_lost_pages:
+                raise KsegError(f"{file.path}: became shorter while it was read, or cannot be read")
+            mtime_ns = os.fstat(source.descriptor).st_mtime_ns if source.descriptor >= 0 else None
+        if self._request.segment_bytes is None:
+            self._end_segments(mtime_ns)
+
+    def _convert_run(self, reader: SegmentReader, run: Run) -> None:
+        """A run of frames; those of which only the codec changes many at a time."""
+        first = 0
+        while first < run.count:
+            stop = self._recode(reader, run, first) if self._converter.only_recodes else first
+            if stop == first:
+                self._convert(reader.batch(run, first, keep=False))
+                stop += 1
+            first = stop
+
+    def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
+        """How far the frames from ``first`` on go that were taken."""
+        target = self._request.target
+        if self._next_offset > LAST_OFFSET:
+            return first
+        if target is None or self._transactions is not None or self._is_after_damage or self._writer is None:
+            return first
+        buffer, rows, origin, stop = reader.window(run, first)
+        self._state[0] = self._next_offset
+        kept = -1 if self._request.has_level and target.codec else target.codec
+        end = choose(buffer, rows, first, stop, kept, TASK_BYTES, self._state)
+        if end > first:
+            self._found.batches += end - first
+            self._next_offset = self._state[0]
+            self._converter.has_changed = True
+            places = rows[first * FRAME_WIDTH : end * FRAME_WIDTH].tolist()
+            task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
+            for results in self._pipeline.submit(task, 4 * self._state[1]):
+                self._write(results)
+        return end
+
+    def _convert(self, batch: Batch) -> None:
+        self._found.batches += 1
+        if not batch.is_valid:
+            self._refuse(batch, Refused(batch.problems[0]))
+            return
+        if self._is_left_out(batch):
+            self._found.left_out += 1
+            self._leave_gap(batch)
+            return
+        base = batch.last_offset if batch.base_offset is None else batch.base_offset
+        if self._writer is None:
+            self._begin_segment(base)
+        if base < self._next_offset and not self._is_07:
+            message = f"offset {base} comes behind offset {self._next_offset - 1}"
+            self._skip(Damage("offsets-not-rising", batch.position, batch.size, message))
+            return
+        try:
+            self._submit(self._converter.add(batch, self._next_offset), batch)
+        except Refused as refused:
+            self._refuse(batch, refused)
+            return
+        if self._is_after_damage:
+            self._end_gap(batch)
+        if self._converter.drops(batch):
+            self._leave_gap(batch)
+        self._next_offset = max(self._next_offset, batch.next_offset)
+
+    def _leave_gap(self, batch: Batch) -> None:
+        base, gaps = batch.base_offset, self._found.gaps
+        if base is None or base < self._next_offset:
+            return
+        if gaps and gaps[-1][1] + 1 == base:
+            base = gaps.pop()[0]
+        gaps.append((base, batch.last_offset))
+        self._next_offset = batch.next_offset
+
+    def _end_gap(self, batch: Batch) -> None:
+        """Behind damage: what is missing up to this batch may have been in there."""
+        base = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
+        if base is not None and base > self._next_offset and not self._is_07:
+            self._found.gaps.append((self._next_offset, base - 1))
+        self._is_after_damage = False
+
+    def _is_left_out(self, batch: Batch) -> bool:
+        transactions = self._transactions
+        if transactions is None:
+            return False
+        end = transactions.last_stable_offset
+        return transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end)
+
+    def _refuse(self, batch: Batch, refused: Refused) -> None:
+        self._skip(Damage(refused.problem.code, batch.position, batch.size, refused.problem.message))
+
+    def _skip(self, damage: Damage) -> None:
+        if not self._request.skips_damage:
+            raise DamagedError(
+                f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
+                "kseg recover repairs it, --skip-damage goes on without these bytes; nothing was written"
+            )
+        self._found.skipped.append((self._file, damage))
+        self._is_after_damage = True
+
+    def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
+        place = (
+            Place(0, 0) if batch is None else Place(batch.position, batch.size, batch.base_offset, batch.last_offset)
+        )
+        for build, weight in builds:
+            if not self._is_refused:
+                for results in self._pipeline.submit(partial(_attempt, build, place), weight):
+                    self._write(results)
+
+    def _drain(self) -> None:
+        for results in self._pipeline.drain():
+            self._write(results)
+
+    def _write(self, results: list[list[bytes | Refusal]]) -> None:
+        pieces: list[bytes] = []
+        for result in (result for some in results for result in some):
+            if isinstance(result, Refusal):
+                is_after_damage = self._is_after_damage
+                self._skip(result.damage)
+                self._is_after_damage = is_after_damage  # which is about what is read now
+                self._found.gaps += result.gaps
+            else:
+                pieces.append(result)
+        if not pieces or self._writer is None:
+            return
+        try:
+            self._writer.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        except ValueError as error:
+            raise DamagedError(f"{self._file}: {error}; nothing was written") from error
+
+    def _begin_segment(self, base_offset: int) -> None:
+        """The first of all, or with it the segments of one old segment."""
+        if self._writer is not None:
+            return
+        request = self._request
+        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.interval_bytes)
+        if not self._is_07:
+            self._next_offset = max(self._next_offset, base_offset)
+        if self._is_07 and self._found.segments:
+            base_offset = self._found.segments[-1].next_offset
+        self._writer = LogWriter(self._folder, base_offset, limits)
+
+    @property
+    def _is_07(self) -> bool:
+        return self._files[0].kind == ".kafka"
+
+    def _end_segments(self, mtime_ns: int | None = None) -> None:
+        if self._writer is None:
+            return
+        self._drain()
+        self._submit(self._converter.flush())
+        self._drain()
+        written = self._writer.finish()
+        self._writer = None
+        if mtime_ns is not None:
+            for path in (path for segment in written for path in segment.paths.values()):
+                os.utime(path, ns=(mtime_ns, mtime_ns))
+        self._found.segments += written
+
+
+def _attempt(build: Callable[[], bytes], place: Place) -> list[bytes | Refusal]:
+    try:
+        return [build()]
+    except Refused as refused:
+        return [refused_at(place, refused)]

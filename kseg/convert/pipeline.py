@@ -1,0 +1,60 @@
+"""Work that is done on threads and comes back in its order: codecs and checksums run without the GIL."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+TASK_BYTES = 256 << 10
+"""Bytes that a thread is given at a time, or one task that has more."""
+TASKS_AHEAD = 3
+
+Task = Callable[[], Any]
+
+
+class Pipeline:
+    """Takes tasks by `submit`; each call gives the lists of results that are ready, and `drain` all that are left.
+
+    With one job the work is done when it is asked for. To be used as a context manager.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._pool = ThreadPoolExecutor(jobs) if jobs > 1 else None
+        self._ahead = jobs * TASKS_AHEAD
+        self._pending: deque[Future[list[Any]]] = deque()
+        self._tasks: list[Task] = []
+        self._weight = 0
+
+    def __enter__(self) -> "Pipeline":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, task: Task, weight: int) -> Iterator[list[Any]]:
+        """``weight``: bytes that the task works on."""
+        self._tasks.append(task)
+        self._weight += weight
+        if self._weight >= TASK_BYTES:
+            yield from self._begin()
+
+    def drain(self) -> Iterator[list[Any]]:
+        """Everything that is not done yet."""
+        if self._tasks:
+            yield from self._begin()
+        while self._pending:
+            yield self._pending.popleft().result()
+
+    def _begin(self) -> Iterator[list[Any]]:
+        tasks, self._tasks, self._weight = self._tasks, [], 0
+        if self._pool is None:
+            yield _done(tasks)
+            return
+        self._pending.append(self._pool.submit(_done, tasks))
+        while len(self._pending) > self._ahead:
+            yield self._pending.popleft().result()
+
+
+def _done(tasks: list[Task]) -> list[Any]:
+    return [task() for task in tasks]

@@ -1,0 +1,139 @@
+"""A partition converted to a folder, with all that belongs beside its segments; in place, as a plan."""
+
+import os
+from dataclasses import dataclass, field
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk import Disk
+from kseg.changes.plan import Plan, Removed
+from kseg.convert.partition import Converted, convert_segments
+from kseg.convert.request import Request
+from kseg.convert.side_files import DERIVED, EPOCH_FILE, PARTITION_FILE, carried_files, make_side_files
+from kseg.errors import PathError, UnsupportedError
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
+from kseg.segment.items import Damage
+
+MOST_GAPS = 10_000
+_UNFINISHED = (".cleaned", ".swap")
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """``files``: names and sizes of what was written; ``carried``: names of side files whose content stays."""
+
+    converted: Converted
+    files: dict[str, int] = field(default_factory=dict)
+    carried: list[str] = field(default_factory=list)
+
+
+def segments_of(directory: str) -> list[SegmentFile]:
+    """The segments of a partition that can be converted. Raises PathError, UnsupportedError."""
+    if os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-"):
+        raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
+    found = list_segments(directory)
+    if not found:
+        raise PathError(f"{directory}: holds no segments")
+    if unfinished := [name for name in sorted(os.listdir(directory)) if name.endswith(_UNFINISHED)]:
+        raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
+    return found
+
+
+def rewrite(
+    name: str, files: list[SegmentFile], directory: str | None, request: Request, folder: str | None
+) -> Rewritten:
+    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do.
+
+    Raises DamagedError, LossError.
+    """
+    found = convert_segments(name, files, request, folder)
+    made = Rewritten(found)
+    for segment in found.segments:
+        made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
+    if request.magic in (0, 1):
+        return made
+    if directory is not None:
+        made.carried = [EPOCH_FILE] if os.path.exists(os.path.join(directory, EPOCH_FILE)) else []
+        made.carried += carried_files(directory) if found.has_same_segments else []
+    is_all_carried = directory is not None and found.has_same_segments
+    if folder is not None and not (is_all_carried and EPOCH_FILE in made.carried):
+        for each, content in make_side_files(found.segments, _seed(directory, found)):
+            if each not in made.carried and not (is_all_carried and each.endswith(DERIVED)):
+                Disk().write_file(os.path.join(folder, each), content, folder)
+                made.files[each] = len(content)
+    return made
+
+
+def _seed(directory: str | None, found: Converted) -> bytes | None:
+    """The producer snapshot at the first segment."""
+    if directory is None or not found.segments:
+        return None
+    path = os.path.join(directory, f"{found.segments[0].base_offset:020d}.snapshot")
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def complete(folder: str, directory: str, carried: list[str]) -> None:
+    """Adds to a new partition what stays, and gives its files the owner and mode of the old ones."""
+    disk = Disk()
+    for name in [*carried, PARTITION_FILE]:
+        if os.path.exists(os.path.join(directory, name)):
+            disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
+    take_after(folder, directory)
+
+
+def take_after(folder: str, directory: str) -> None:
+    """Owner and mode of new files, as far as this user may give them."""
+    disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
+    for name in sorted(os.listdir(folder)):
+        disk.take_after(os.path.join(folder, name), model)
+
+
+def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: str) -> Plan:
+    """The steps that put what ``rewrite`` has written in the place of what is there; without a folder they can only be
+    shown. No steps where every batch stayed as it was."""
+    plan = Plan(directory)
+    found = made.converted
+    if found.is_same_log:
+        return plan
+    plan.gaps = known_gaps(found)
+    removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
+    for name in sorted(os.listdir(directory), reverse=True):
+        is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
+        if (
+            is_old
+            and name not in made.files
+            and name not in made.carried
+            and os.path.isfile(os.path.join(directory, name))
+        ):
+            plan.delete(name, f"{reason}: replaced by others", _gone(removed, name))
+    for name, size in sorted(made.files.items()):
+        if folder is None:
+            plan.outline(name, size, reason)
+        elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
+            plan.write(name, (), reason, _gone(removed, name) if plan.seen(name) else [], source=path)
+    return plan
+
+
+def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
+    return [Removed(damage.position, damage.length, damage.message) for file, damage in removed if file == name]
+
+
+def known_gaps(found: Converted) -> list[tuple[int, int]]:
+    """The gaps that kseg keeps in mind as its own: none where they are too many."""
+    return found.gaps if len(found.gaps) <= MOST_GAPS else []
+
+
+def note_gaps(folder: str, found: Converted) -> None:
+    """Lets a new partition tell which of its gaps the conversion has made."""
+    plan = Plan(folder, gaps=known_gaps(found))
+    apply(plan, "convert", Keeping())
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Whether two files have the same content; told of side files only, others differ."""
+    if path.endswith(".log") or not os.path.exists(other) or os.path.getsize(path) != os.path.getsize(other):
+        return False
+    with open(path, "rb") as mine, open(other, "rb") as theirs:
+        return mine.read() == theirs.read()

@@ -1,0 +1,60 @@
+"""Records as CSV (RFC 4180): a line of names, then a record a line.
+
+Every text is quoted, so that an empty field is null and ``""`` an empty value. Bytes that are no UTF-8 stand as in JSON
+Lines, as ``{"base64": …}``; headers are a list in JSON.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.output.jsonl import bytes_value, encode
+
+COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
+FIRST_LINE = ",".join(COLUMNS).encode() + b"\r\n"
+_TYPES = {-1: b"", 0: b'"CreateTime"', 1: b'"LogAppendTime"'}
+
+
+def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
+    """The records of a chunk that has all columns; timestamps in ms."""
+    place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape")) + b","
+    place += b"" if partition is None else b"%d" % partition
+    lines = []
+    kinds = chunk.numbers[TIMESTAMP_TYPE][: chunk.count].tolist()
+    for i, (offset, time) in enumerate(
+        zip(chunk.numbers[OFFSET][: chunk.count], chunk.numbers[TIMESTAMP][: chunk.count], strict=True)
+    ):
+        is_timed = chunk.valid is not None and chunk.valid[i >> 3] >> (i & 7) & 1
+        lines.append(
+            b"%b,%d,%b,%b,%b,%b,%b\r\n"
+            % (
+                place, offset, b"%d" % time if is_timed else b"", _TYPES[kinds[i]], _text(_entry(chunk.bytes[KEY], i)),
+                _text(_entry(chunk.bytes[VALUE], i)), _quoted(encode(list(_headers(chunk, i)))),
+            )
+        )  # fmt: skip
+    return b"".join(lines)
+
+
+def _entry(column: Bytes, i: int) -> bytes | None:
+    if not column.valid[i >> 3] >> (i & 7) & 1:
+        return None
+    return bytes(column.data[column.ends[i] : column.ends[i + 1]])
+
+
+def _headers(chunk: Chunk, i: int) -> Iterator[dict[str, Any]]:
+    ends, keys, values = chunk.header_ends, chunk.header_keys, chunk.header_values
+    if ends is None or keys is None or values is None:
+        return
+    for h in range(ends[i], ends[i + 1]):
+        yield {"key": bytes_value(_entry(keys, h)), "value": bytes_value(_entry(values, h))}
+
+
+def _text(data: bytes | None) -> bytes:
+    if data is None:
+        return b""
+    shown = bytes_value(data)
+    return _quoted(data if isinstance(shown, str) else encode(shown))
+
+
+def _quoted(text: bytes) -> bytes:
+    return b'"' + text.replace(b'"', b'""') + b'"'

@@ -1,0 +1,116 @@
+"""The fast way of a recompression: which batches go it, and what becomes of those whose records are wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from segment.segments import entries
+
+from kseg.convert.recoding import Refusal, recode
+from kseg.formats.areas import NONE
+from kseg.formats.compressing import parse_target
+from kseg.formats.rows import int64s
+from kseg.kernel import recoding as kernel
+from kseg.kernel.checksum import crc32c
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.segment.batches import RecordBatch
+
+from .conversions import TESTDATA, batches_of, convert, files, records_of
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+FIRST = PLAIN / f"{0:020d}.log"
+
+
+def frames_of(data: bytes) -> memoryview:
+    found = entries(data)
+    rows, at = int64s(len(found) * FRAME_WIDTH), 0
+    for i, entry in enumerate(found):
+        row = i * FRAME_WIDTH
+        rows[row + FRAME_POSITION], rows[row + FRAME_SIZE] = at, len(entry)
+        rows[row + FRAME_MAGIC], rows[row + FRAME_STATE] = entry[16], 1
+        at += len(entry)
+    return rows
+
+
+def with_right_checksum(entry: bytes) -> bytes:
+    return entry[:17] + crc32c(entry[21:], 0).to_bytes(4, "big") + entry[21:]
+
+
+def test_a_run_goes_as_far_as_all_is_plain() -> None:
+    found = entries(FIRST.read_bytes())
+    state = int64s(2)
+
+    def reach(changed: int, at: int, value: bytes, kept: int = 4, most: int = 1 << 20) -> int:
+        some = [bytearray(entry) for entry in found]
+        some[changed][at : at + len(value)] = value
+        data = b"".join(bytes(entry) for entry in some)
+        state[0] = 0
+        return kernel.choose(data, frames_of(data), 0, len(some), kept, most, state)
+
+    assert reach(0, 0, b"") == len(found)
+    assert state[0] == 46
+    assert state[1] == len(FIRST.read_bytes())
+    assert reach(3, 22, b"\x20") == 3  # a control batch
+    assert reach(3, 22, b"\x04") == 3  # has the codec
+    assert reach(3, 22, b"\x07") == 3  # no codec
+    assert reach(3, 16, b"\x01") == 3  # another format
+    assert reach(3, 57, bytes(4)) == 3  # holds nothing
+    assert reach(3, 0, bytes(8)) == 3  # its offset is one that was there
+    assert reach(3, 23, b"\xff\xff\xff\xff") == 3
+    assert reach(0, 0, b"", most=len(found[0])) == 1
+    with pytest.raises(ValueError):
+        kernel.choose(b"", frames_of(FIRST.read_bytes()), 0, 1, 0, 9, state)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
+    found = entries(FIRST.read_bytes())
+    wrong = bytearray(found[2])
+    wrong[62] ^= 0x55
+    found[2] = with_right_checksum(bytes(wrong))
+    data = b"".join(found)
+    results = recode(memoryview(data), frames_of(data).tolist(), 1000, parse_target(codec), 1 << 20)
+    assert [type(result) for result in results] == [bytes, Refusal, bytes]
+    refusal = results[1]
+    assert isinstance(refusal, Refusal)
+    assert refusal.damage.position == 1000 + len(found[0]) + len(found[1])
+    assert refusal.damage.code == "undecodable-records"
+    old = RecordBatch(found[2], 0, len(found[2]), 2, True)
+    assert refusal.gaps == [(old.base_offset, old.last_offset)]
+    for entry in entries(results[0] + results[2]):  # type: ignore[operator]
+        assert RecordBatch(entry, 0, len(entry), 2, True).check() == []
+        assert crc32c(entry[21:], 0) == int.from_bytes(entry[17:21], "big")
+
+
+def test_buffers_are_held_against_what_is_asked() -> None:
+    with pytest.raises(ValueError):
+        kernel.are_right(bytes(60), 0, b"x")
+    with pytest.raises(ValueError):
+        kernel.seal(bytearray(60), 0, 1)
+    assert kernel.are_right(bytes(61), 0, b"") is False
+    assert recode(b"", [], 0, NONE, 9) == [b""]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_threads_keep_the_order(tmp_path: Path, jobs: int) -> None:
+    made = convert(PLAIN, tmp_path / f"x{jobs}-0", "gzip", jobs=jobs)
+    convert(PLAIN, tmp_path / "one-0", "gzip", jobs=1)
+    assert files(tmp_path / f"x{jobs}-0", ".log") == files(tmp_path / "one-0", ".log")
+    assert made.converted.batches == len(batches_of(PLAIN))
+
+
+def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
+    source = tmp_path / "damaged-0"
+    source.mkdir()
+    found = entries(FIRST.read_bytes())
+    wrong = bytearray(found[2])
+    wrong[62] ^= 0x55
+    found[2] = with_right_checksum(bytes(wrong))
+    (source / FIRST.name).write_bytes(b"".join(found))
+    made = convert(source, tmp_path / "x-0", "zstd", skips_damage=True)
+    old = RecordBatch(found[2], 0, len(found[2]), 2, True)
+    assert made.converted.gaps == [(old.base_offset, old.last_offset)]
+    lost = range(old.base_offset, old.last_offset + 1)
+    kept = [record for record in records_of(PLAIN) if record[0] < 46 and record[0] not in lost]
+    assert records_of(tmp_path / "x-0") == kept
+    assert json.dumps(made.converted.skipped[0][1]._asdict()).startswith('{"code": "undecodable-records"')

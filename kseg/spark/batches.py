@@ -1,0 +1,104 @@
+"""Mode ``batches``: the headers of all batches, as `kseg dump` tells them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import headers
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    FRAME_WIDTH,
+)
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import TIMESTAMP_TYPES, Damage
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.slices import runs_of
+from kseg.spark.options import Options
+from kseg.spark.paths import grouped
+from kseg.spark.records import Part, segment_parts
+from kseg.spark.stores import open_path
+from kseg.spark.tables import place_of, record_batches
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_UNSET = {
+    "baseOffset": BATCH_FIRST_OFFSET,
+    "count": BATCH_COUNT,
+    "producerId": BATCH_PRODUCER_ID,
+    "producerEpoch": BATCH_PRODUCER_EPOCH,
+    "baseSequence": BATCH_BASE_SEQUENCE,
+    "partitionLeaderEpoch": BATCH_LEADER_EPOCH,
+}
+"""Columns that are null where the number is -1."""
+
+
+def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Part]]:
+    """The tasks."""
+    return grouped(segment_parts(options, keep), options.split_bytes)
+
+
+def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+    """A row for each batch that begins in the parts and may hold offsets that are asked for."""
+    yield from record_batches(_rows(parts, options), schema)
+
+
+def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
+    scratch = Scratch(options.max_batch_bytes)
+    for file, part, _ in parts:
+        with open_path(file.path, options.storage) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            place = place_of(file.path, file.topic, file.partition)
+            for run in runs_of(reader, file, part):
+                if isinstance(run, Damage):
+                    continue
+                for row in _run(reader, run):
+                    first = row["lastOffset"] if row["baseOffset"] is None else row["baseOffset"]
+                    if first <= options.last_offset and row["lastOffset"] >= options.first_offset:
+                        yield place | row
+
+
+def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:
+    first = 0
+    while first < run.count:
+        buffer, frames, origin, stop = reader.window(run, first)
+        rows = int64s((stop - first) * BATCH_WIDTH)
+        headers.read(buffer, frames[first * FRAME_WIDTH :], stop - first, reader.era_07, origin, rows)
+        for at in range(0, len(rows), BATCH_WIDTH):
+            yield _row(rows[at : at + BATCH_WIDTH].tolist(), reader)
+        first = stop
+
+
+def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
+    magic, attributes = batch[BATCH_MAGIC], batch[BATCH_ATTRIBUTES]
+    if reader.era_07:
+        batch[BATCH_FIRST_OFFSET] = batch[BATCH_LAST_OFFSET] = reader.base_offset + batch[BATCH_POSITION]
+    codec = attributes & (3 if reader.era_07 else 7)
+    has_time = magic != 0 and not reader.era_07
+    is_v2 = magic >= 2
+    return {
+        "position": batch[BATCH_POSITION],
+        "size": batch[BATCH_SIZE],
+        "magic": magic,
+        "isValid": bool(batch[BATCH_STATE] & 1),
+        "lastOffset": batch[BATCH_LAST_OFFSET],
+        "compression": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
+        "timestampType": TIMESTAMP_TYPES[1 + (attributes >> 3 & 1)] if has_time else TIMESTAMP_TYPES[0],
+        "maxTimestamp": batch[BATCH_MAX_TIMESTAMP] if has_time else None,
+        "isTransactional": is_v2 and bool(attributes & 16),
+        "isControl": is_v2 and bool(attributes & 32),
+    } | {name: None if batch[column] == -1 else batch[column] for name, column in _UNSET.items()}

@@ -1,0 +1,71 @@
+"""Mode ``entries``: what stands in offset, time and transaction indexes and in producer snapshots."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kseg.errors import KsegError
+from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.source import open_source
+from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.spark.options import Options
+from kseg.spark.paths import grouped, local_only, places
+from kseg.spark.tables import place_of, record_batches
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_NAMES = {
+    "offset": "offset", "position": "position", "timestamp": "timestamp", "producer_id": "producerId",
+    "producer_epoch": "producerEpoch", "coordinator_epoch": "coordinatorEpoch", "first_offset": "firstOffset",
+    "last_offset": "lastOffset", "last_stable_offset": "lastStableOffset", "last_sequence": "lastSequence",
+    "offset_delta": "offsetDelta", "current_txn_first_offset": "currentTxnFirstOffset",
+}  # fmt: skip
+TYPES = {
+    ".index": "offsetIndexEntry",
+    ".timeindex": "timeIndexEntry",
+    ".txnindex": "abortedTxn",
+    ".snapshot": "producerState",
+}
+"""The kinds of files read, and what their entries are called, as in the JSON of `kseg dump`."""
+
+
+def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[SideFile]]:
+    """The tasks."""
+    return grouped(_files(options, keep), options.split_bytes)
+
+
+def _files(options: Options, keep: Callable[[SegmentFile], bool]) -> Iterator[tuple[int, SideFile]]:
+    local_only(options.paths, "mode entries")
+    for place in places(options.paths):
+        if os.path.isdir(place):
+            found = list_side_files(place)
+        else:
+            file = side_file(place)
+            if file is None or file.kind not in TYPES:
+                raise KsegError(f"{place}: mode entries reads {', '.join(TYPES)} files")
+            found = [file]
+        for file in found:
+            if file.kind in TYPES and keep(segment_file(file.path)):
+                yield os.stat(file.path).st_size, file
+
+
+def read(files: Sequence[SideFile], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+    """A row for each entry; room that an index has ahead is none, and what is wrong with a file is mode findings'."""
+    yield from record_batches(_rows(files), schema)
+
+
+def _rows(files: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        named = segment_file(file.path)
+        place = place_of(file.path, named.topic, named.partition) | {"type": TYPES[file.kind]}
+        with open_source(file.path) as source:
+            entries = (
+                item
+                for item in read_items(file.kind, source.buffer, file.base_offset)
+                if not isinstance(item, SideFileProblem)
+            )
+            for number, entry in enumerate(entries):
+                fields = entry._asdict()
+                yield place | {"number": number} | {_NAMES[name]: fields[name] for name in fields if name in _NAMES}

@@ -1,0 +1,136 @@
+"""Mode ``findings``: what `kseg verify` finds, partitions judged where Spark puts them; no record leaves a task."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kseg.errors import KsegError
+from kseg.segment.buffers import Buffers
+from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
+from kseg.spark.options import LEVELS, Options
+from kseg.spark.paths import grouped, local_only, local_paths
+from kseg.spark.tables import place_of, record_batches
+from kseg.verify.findings import KINDS, severity_of
+from kseg.verify.report import Finding, Report, Totals
+from kseg.verify.topic_ids import topic_id_at
+from kseg.verify.verification import Outcome, Progress, Settings, Task, judge_file, judge_path, judge_task
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class FileTask(NamedTuple):
+    """A file that was named by itself."""
+
+    path: str
+
+
+class Told(NamedTuple):
+    """What planning has found already: of a log directory itself, which takes a look at a few small files."""
+
+    findings: tuple[tuple[Finding, int], ...]
+
+
+Work = Task | FileTask | Told
+
+
+def settings_of(options: Options) -> Settings:
+    """One clock for all tasks."""
+    now_ms = options.now_ms if options.now_ms is not None else int(time.time() * 1000)
+    return Settings(LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes)
+
+
+def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
+    """The tasks; a partition is judged as a whole."""
+    return grouped(((size, work) for size, work in _works(options) if _is_kept(work, keep)), options.split_bytes)
+
+
+def _works(options: Options) -> Iterator[tuple[int, Work]]:
+    settings = settings_of(options)
+    local_only(options.paths, "mode findings")
+    for path in local_paths(options.paths):
+        if not os.path.isdir(path):
+            yield _file_size(path), FileTask(path)
+            continue
+        tasks: list[Task] = []
+        told: list[tuple[Finding, int]] = []
+        report = Report(lambda finding, told=told: told.append((finding, 1)))  # type: ignore[misc]
+
+        def postpone(
+            some: list[Task], _settings: Settings, _report: Report, _progress: Progress, tasks: list[Task] = tasks
+        ) -> Iterator[Outcome]:
+            for task in some:
+                tasks.append(task)
+                yield Outcome(task.directory, Totals(), topic_id_at(task.directory), None)
+
+        judge_path(path, settings, report, lambda _: None, postpone)
+        told += _unshown(report)
+        if told:
+            yield 0, Told(tuple(told))
+        for task in tasks:
+            yield _directory_bytes(task.directory), task
+
+
+def _file_size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror}") from error
+
+
+def _directory_bytes(directory: str) -> int:
+    try:
+        with os.scandir(directory) as found:
+            return sum(each.stat().st_size for each in found if each.is_file())
+    except OSError:
+        return 0  # the task that judges it tells why it cannot be read
+
+
+def _is_kept(work: Work, keep: Callable[[SegmentFile], bool]) -> bool:
+    if isinstance(work, Task):
+        return keep(segment_file(os.path.join(work.directory, "0.log")))
+    return not isinstance(work, FileTask) or keep(segment_file(work.path))
+
+
+def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+    """A row for each finding; one with a ``count`` above 1 stands for those of its kind and file that are not shown.
+
+    Raises KsegError where something cannot be read.
+    """
+    yield from record_batches(_rows(works, settings_of(options)), schema)
+
+
+def _rows(works: Sequence[Work], settings: Settings) -> Iterator[dict[str, Any]]:
+    buffers = Buffers(settings.max_batch_bytes)
+    for work in works:
+        if isinstance(work, Told):
+            yield from (_row(finding, count) for finding, count in work.findings)
+            continue
+        found: list[Finding] = []
+        report = Report(found.append)
+        if isinstance(work, FileTask):
+            judge_file(work.path, settings, report, lambda _: None)
+        else:
+            outcome = judge_task(work, settings, report, lambda _: None, buffers)
+            report.failures += [outcome.failure] if outcome.failure else []
+        if report.failures:
+            raise KsegError(report.failures[0])
+        yield from (_row(finding, 1) for finding in found)
+        yield from (_row(finding, count) for finding, count in _unshown(report))
+
+
+def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
+    for file, code, count in report.unshown():
+        yield Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count
+
+
+def _row(finding: Finding, count: int) -> dict[str, Any]:
+    place = parse_partition_name(os.path.basename(finding.file))
+    if place is None:
+        named = segment_file(finding.file)
+        topic, partition = named.topic, named.partition
+    else:
+        topic, partition = place
+    fields = finding._asdict() | {"repair": KINDS[finding.code].repair or None, "count": count}
+    return fields | place_of(finding.file, topic, partition)

@@ -1,0 +1,96 @@
+"""Work of the commands on Spark: tasks out, and what was found back; never a record."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kseg.segment.buffers import Buffers
+from kseg.spark.session import reason_of
+from kseg.verify.report import Finding, Report
+from kseg.verify.verification import Outcome, Progress, Settings, Task, Together, judge_task
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TASKS_PER_CORE = 4
+LOOK_SECONDS = 0.2
+
+Judged = tuple[list[Finding], Outcome, list[tuple[str, str, int]]]
+"""Findings of a partition, its outcome, and what `Report.unshown` tells."""
+
+
+def run(
+    spark: Any, items: list[T], work: Callable[[Iterable[T]], Iterator[R]], watch: Callable[[], None] = lambda: None
+) -> list[R]:
+    """What ``work`` makes of the items, in their order, wherever Spark has it done; ``watch`` is called meanwhile.
+
+    Raises KsegError for what went wrong, wherever it did.
+    """
+    context = spark.sparkContext
+    slices = min(len(items), TASKS_PER_CORE * context.defaultParallelism)
+    if not slices:
+        return []
+    results: list[R] = []
+    failures: list[BaseException] = []
+    group = f"kseg-{id(results)}"
+
+    def collect() -> None:
+        try:
+            context.setJobGroup(group, "kseg", interruptOnCancel=True)
+            results.extend(context.parallelize(items, slices).mapPartitions(work).collect())
+        except BaseException as error:  # noqa: BLE001 - raised where it was waited for
+            failures.append(error)
+
+    from pyspark import InheritableThread
+
+    thread = InheritableThread(target=collect, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(LOOK_SECONDS)
+            watch()
+    except KeyboardInterrupt:
+        context.cancelJobGroup(group)
+        raise
+    if failures:
+        raise reason_of(failures[0]) from failures[0]
+    return results
+
+
+def judging(spark: Any) -> Together:
+    """What `kseg.verify.verification.judge_path` takes to have partitions judged on Spark."""
+
+    def together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
+        done, told = spark.sparkContext.accumulator(0), 0
+
+        def watch() -> None:
+            nonlocal told
+            progress(done.value - told)
+            told = done.value
+
+        work = _Judge(replace(settings, jobs=1), report.ignored, done)
+        for findings, outcome, unshown in run(spark, tasks, work, watch):
+            for finding in findings:
+                report.show(finding)
+            report.take(outcome.totals, unshown)
+            yield outcome
+
+    return together
+
+
+class _Judge:
+    """Judges some partitions, one after the other; ``done`` counts their bytes."""
+
+    def __init__(self, settings: Settings, ignored: frozenset[str], done: Any) -> None:
+        self._settings = settings
+        self._ignored = ignored
+        self._done = done
+
+    def __call__(self, tasks: Iterable[Task]) -> Iterator[Judged]:
+        buffers = Buffers(self._settings.max_batch_bytes)
+        for task in tasks:
+            found: list[Finding] = []
+            report = Report(found.append, self._ignored)
+            outcome = judge_task(task, self._settings, report, lambda _: None, buffers)
+            self._done.add(outcome.totals.bytes)
+            yield found, outcome, report.unshown()

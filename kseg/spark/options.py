@@ -1,0 +1,126 @@
+"""The options of the data source: texts of any case in their names, as Spark hands them over."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kseg.errors import KsegError
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.segment.files import LAST_OFFSET
+from kseg.segment.times import LAST_TIMESTAMP, parse_time
+
+MODES = ("records", "batches", "findings", "entries")
+LEVELS = ("quick", "full", "deep")
+SPLIT_BYTES = 64 << 20
+_FIRST = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for. Ranges include both ends; ``now_ms`` None: the clock when the reading is planned.
+
+    ``storage``: options of the file system of URLs, without their prefix.
+    """
+
+    paths: tuple[str, ...] = ()
+    mode: str = "records"
+    first_offset: int = _FIRST
+    last_offset: int = LAST_OFFSET
+    earliest_ms: int = _FIRST
+    latest_ms: int = LAST_TIMESTAMP
+    is_committed: bool = False
+    split_bytes: int = SPLIT_BYTES
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    fails_on_damage: bool = False
+    pushes_filters: bool = False
+    level: str = "full"
+    now_ms: int | None = None
+    storage: tuple[tuple[str, str], ...] = ()
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Raises KsegError for an option or value that is none."""
+    storage = sorted((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
+    found: dict[str, Any] = {"paths": _paths(given), "storage": tuple(storage)}
+    for name, text in given.items():
+        key = name.lower()
+        if key in ("path", "paths") or "." in key:  # those with dots are Spark's and Hive's own
+            continue
+        if key not in _OPTIONS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, _OPTIONS, 1, 0.6)
+            hint = (
+                f"; is it {_OPTIONS[near[0]][0]}?" if near else f": it has {', '.join(o[0] for o in _OPTIONS.values())}"
+            )
+            raise KsegError(f"format kseg has no option {name!r}{hint}")
+        shown, field, parse = _OPTIONS[key]
+        try:
+            found[field] = parse(text)
+        except ValueError as error:
+            raise KsegError(f"option {shown} of format kseg: {text!r} is not {error}") from None
+    return Options(**found)
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    """``load(path)``, or ``load([path, path])``, which arrives as JSON."""
+    paths = [given["path"]] if given.get("path") else []
+    return (*paths, *(json.loads(given["paths"]) if given.get("paths") else ()))
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return text.lower()
+
+    return parse
+
+
+def _chosen(first: str, second: str) -> Callable[[str], bool]:
+    """True for the second of two words."""
+    parse = _one_of(first, second)
+    return lambda text: parse(text) == second
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise ValueError("a number from 0 on")
+    return int(text)
+
+
+def _time(end: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        found = parse_time(text)
+        if found is None:
+            raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
+        return found[end]
+
+    return parse
+
+
+def _bytes(text: str) -> int:
+    number, unit = text.rstrip("kKmMgG"), text[len(text.rstrip("kKmMgG")) :].upper()
+    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
+    if scale is None or not (number.isascii() and number.isdigit()) or not int(number):
+        raise ValueError("a number of bytes such as 1000000, 64m or 1g")
+    return int(number) * scale
+
+
+_ALL: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
+    ("mode", "mode", _one_of(*MODES)),
+    ("startOffset", "first_offset", _number),
+    ("endOffset", "last_offset", _number),
+    ("startTimestamp", "earliest_ms", _time(0)),
+    ("endTimestamp", "latest_ms", _time(1)),
+    ("isolation", "is_committed", _chosen("read_uncommitted", "read_committed")),
+    ("onDamage", "fails_on_damage", _chosen("skip", "fail")),
+    ("splitBytes", "split_bytes", _bytes),
+    ("maxBatchBytes", "max_batch_bytes", _bytes),
+    ("pushFilters", "pushes_filters", _chosen("false", "true")),
+    ("level", "level", _one_of(*LEVELS)),
+    ("now", "now_ms", _time(0)),
+)
+_OPTIONS = {option[0].lower(): option for option in _ALL}
+NAMES = tuple(option[0] for option in _ALL)

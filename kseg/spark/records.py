@@ -1,0 +1,134 @@
+"""Mode ``records``: what a consumer sees, in the shape of Spark's Kafka source."""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.columns.arrow import record_batch
+from kseg.columns.chunk import Chunks
+from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.errors import KsegError, UnsupportedError
+from kseg.formats.rows import Scratch
+from kseg.segment.files import SegmentFile, between, list_segments, segments_at
+from kseg.segment.isolation import Transactions
+from kseg.segment.reader import SegmentReader
+from kseg.segment.slices import Slice, slices
+from kseg.spark.options import Options
+from kseg.spark.paths import grouped, places
+from kseg.spark.stores import is_stored, open_path, stored_segments
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MICROSECONDS = 1000
+_WARNED_AT_MOST = 10
+_log = logging.getLogger("kseg.spark")
+
+
+class Part(NamedTuple):
+    """A part of a segment; ``transactions`` of its partition where only what is committed is asked for."""
+
+    file: SegmentFile
+    slice: Slice
+    transactions: Transactions | None = None
+
+
+def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda _: True) -> Iterator[tuple[int, Part]]:
+    """Parts of all segments, in order, each with its size in bytes. Raises PathError, or UnsupportedError for a file
+    that is no segment."""
+    stored = [path for path in options.paths if is_stored(path)]
+    local = [path for path in options.paths if not is_stored(path)]
+    if local or not stored:
+        for place in places(local):
+            files = _asked([file for file in _segments(place) if keep(file)], options, os.path.isdir(place))
+            transactions = _transactions(_logs_around(place), options) if options.is_committed and files else None
+            for file in files:
+                yield from parts_of(file, options, transactions)
+    for url in stored:
+        for sizes in map(dict, stored_segments(url, options.storage)):
+            files = _asked([file for file in sizes if _checked(file) and keep(file)], options, len(sizes) > 1)
+            transactions = _transactions(list(sizes), options) if options.is_committed and files else None
+            for file in files:
+                yield sizes[file], Part(file, Slice(), transactions)
+
+
+def _asked(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
+    """Those that may hold what is asked for. A KRaft snapshot holds again what is in the log, and is no part of it."""
+    if is_directory and options.mode == "records":
+        files = [file for file in files if file.kind != ".checkpoint"]
+    return between(files, options.first_offset, options.last_offset) if len(files) > 1 else files
+
+
+def parts_of(
+    file: SegmentFile, options: Options, transactions: Transactions | None = None
+) -> Iterator[tuple[int, Part]]:
+    """The parts of one segment with their sizes. Raises KsegError where it is not there."""
+    try:
+        size = os.stat(file.path).st_size
+    except OSError as error:
+        raise KsegError(f"{file.path}: {error.strerror}") from error
+    for part in slices(size, options.split_bytes) if file.kind == ".log" else [Slice()]:
+        yield (part.end or size) - part.start, Part(file, part, transactions)
+
+
+def _segments(place: str) -> list[SegmentFile]:
+    files = segments_at(place)
+    return [file for file in files if _checked(file)]
+
+
+def _checked(file: SegmentFile) -> bool:
+    """True; raises UnsupportedError for what is no segment."""
+    if file.is_packed:
+        raise UnsupportedError(f"{file.path}: is compressed; unpack it first")
+    if file.kind and not file.is_segment:
+        raise UnsupportedError(f"{file.path}: {file.kind} files hold no records; mode entries reads them")
+    return True
+
+
+def _logs_around(place: str) -> list[SegmentFile]:
+    """The whole partition, whichever part of it is asked for."""
+    return list_segments(place if os.path.isdir(place) else os.path.dirname(os.path.abspath(place)))
+
+
+def _transactions(files: list[SegmentFile], options: Options) -> Transactions:
+    logs = [file for file in files if file.kind == ".log"]
+    return Transactions.of_segments(
+        logs, Scratch(options.max_batch_bytes), opened=lambda path: open_path(path, options.storage)
+    )
+
+
+def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Part]]:
+    """The tasks."""
+    return grouped(segment_parts(options, keep), options.split_bytes)
+
+
+def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+    """The columns of the schema, one task's parts one after the other."""
+    names: Collection[str] = schema.names
+    scratch = Scratch(options.max_batch_bytes)
+    for file, part, transactions in parts:
+        constants = {"topic": file.topic, "partition": file.partition}
+        wanted = Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
+        with open_path(file.path, options.storage) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            chunks = Chunks(names, _MICROSECONDS)
+            for chunk in RecordColumns(reader, file, chunks, _Teller(file.path, options), wanted, part):
+                yield record_batch(chunk, schema, constants)
+
+
+class _Teller:
+    """What is left out for damage ends the reading, or is a warning in the log of the executor."""
+
+    def __init__(self, path: str, options: Options) -> None:
+        self._path = path
+        self._fails = options.fails_on_damage
+        self._told = 0
+
+    def __call__(self, found: LeftOut) -> None:
+        text = f"{self._path}: position {found.position}: {found.code}: {found.message}"
+        if self._fails:
+            raise KsegError(text)
+        self._told += 1
+        if self._told <= _WARNED_AT_MOST:
+            _log.warning("left out: %s%s", text, "; there may be more" if self._told == _WARNED_AT_MOST else "")

@@ -1,0 +1,162 @@
+"""The session that ``--engine spark`` works with: one that is there already, left as it is, or one of our own.
+
+Of our own: workers run this Python, all of a local one stays on the loopback device, there is no web page, and what the
+JVM and its workers print goes to a file of which only the reason of a failure is told.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kseg.errors import KsegError
+
+LEAST_JAVA = 17
+MEMORY = "1g"
+"""Of the driver's JVM: records do not pass through it, and findings are few."""
+
+_OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+
+
+@contextmanager
+def session(master: str | None = None, cores: int | None = None) -> Iterator[Any]:
+    """A SparkSession. ``master``: where it runs, without it on this machine, on so many ``cores``.
+
+    Raises KsegError where PySpark or Java is missing, or where no session can be had.
+    """
+    _check_installed()
+    there = _active()
+    if there is not None:
+        yield there
+        return
+    _check_java()
+    from pyspark.sql import SparkSession
+
+    folder = tempfile.mkdtemp(prefix="kseg-spark-")
+    log = os.path.join(folder, "log")
+    spark = None
+    try:
+        try:
+            with _environment(master, folder), _output_to(log):
+                spark = _builder(SparkSession, master, cores, folder).getOrCreate()
+        except Exception as error:
+            raise KsegError(f"no Spark session: {_last_error(log) or reason_of(error)}") from error
+        spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+    finally:
+        if spark is not None:
+            with suppress(Exception):  # what it was for is done, or has failed and told why
+                spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _active() -> Any:
+    """The session of the program that we are called in, None where there is none."""
+    found = sys.modules.get("pyspark.sql")
+    return None if found is None else found.SparkSession.getActiveSession()
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        raise KsegError("--engine spark needs PySpark: pip install 'kseg[spark]'")
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    needed = f"--engine spark needs Java {LEAST_JAVA} or later"
+    if java is None or not os.path.exists(java):
+        where = f"{java} is not there (JAVA_HOME)" if home else "there is no java on PATH, and JAVA_HOME is not set"
+        raise KsegError(f"{needed}: {where}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', told)
+    if version and int(version[1]) < LEAST_JAVA:
+        raise KsegError(f"{needed}: {java} is {version[1]}")
+
+
+@contextmanager
+def _environment(master: str | None, folder: str) -> Iterator[None]:
+    """What PySpark reads from the environment when it starts its JVM, for that long; what the user has set stays."""
+    wanted = {"SPARK_WORKER_DIR": folder}
+    if _is_local(master):
+        # Another machine may have its Python in another place, and has to be told an address that it can reach.
+        wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master.startswith("local")
+
+
+@contextmanager
+def _output_to(path: str) -> Iterator[None]:
+    """Standard output and error of processes started meanwhile go to a file, for as long as they live."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.close(file)
+        for number, descriptor in zip((1, 2), kept, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> Any:
+    builder = kind.builder.appName("kseg").master(master or f"local[{cores or '*'}]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": MEMORY,
+        "spark.local.dir": folder,
+        "spark.sql.warehouse.dir": folder,
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if _is_local(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _last_error(log: str) -> str | None:
+    """What the JVM said last that names an error."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            told = [line.strip() for line in stream if "rror" in line or "xception" in line]
+    except OSError:
+        return None
+    return told[-1] if told else None
+
+
+def reason_of(error: BaseException) -> KsegError:
+    """An error of Spark as one of ours: what was wrong where it happened, without the way that it took."""
+    if isinstance(error, KsegError):
+        return error
+    text = str(error)
+    for pattern in (_OWN_ERROR, _PYTHON_ERROR):
+        if found := pattern.findall(text):
+            return KsegError(found[-1])
+    java = getattr(error, "java_exception", None)
+    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    return KsegError(f"Spark: {java.getMessage() if java is not None else first}".splitlines()[0])

@@ -1,0 +1,91 @@
+"""The data source ``kseg`` on PySpark's Python Data Source API: `spark.read.format("kseg")`.
+
+A mode's module plans tasks and reads one; here they meet Spark. PySpark takes Arrow record batches whose schema is
+exactly the one it derives from that of the DataFrame.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from kseg.spark.filters import Narrowed
+from kseg.spark.options import Options, parse_options
+from kseg.spark.schemas import check_schema, schema_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kseg.spark.streams import KsegStreamReader
+
+
+def module_of(mode: str) -> Any:
+    """The module of a mode, imported when it is asked for: Spark plans in a fresh process each time."""
+    return import_module(f"kseg.spark.{mode}")
+
+
+class KsegDataSource(DataSource):
+    """Segments, partitions and log directories as rows. Raises KsegError for options that are none."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._parsed = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "kseg"
+
+    def schema(self) -> StructType:
+        return schema_of(self._parsed.mode)
+
+    def reader(self, schema: StructType) -> "KsegReader":
+        check_schema(self._parsed.mode, schema)
+        kind = KsegPushingReader if self._parsed.pushes_filters else KsegReader
+        return kind(self._parsed, schema)
+
+    def streamReader(self, schema: StructType) -> "KsegStreamReader":
+        from kseg.spark.streams import KsegStreamReader
+
+        check_schema(self._parsed.mode, schema)
+        return KsegStreamReader(self._parsed, schema)
+
+
+class Part(InputPartition):
+    """One task of a mode."""
+
+
+class KsegReader(DataSourceReader):
+    """Reads the columns of ``schema`` and no others."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.narrowed = Narrowed(options)
+        self._schema = schema
+
+    @property
+    def _mode(self) -> Any:
+        return module_of(self.narrowed.options.mode)
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises KsegError for paths that are not there or not Kafka's."""
+        tasks = self._mode.plan(self.narrowed.options, self.narrowed.places.keep)
+        return [Part(task) for task in tasks] or [Part(())]
+
+    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
+        """Arrow record batches of one task."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        return iter(self._mode.read(partition.value, self.narrowed.options, wanted))
+
+
+class KsegPushingReader(KsegReader):
+    """With option ``pushFilters``. A class of its own, as Spark refuses one that could take filters in sessions where
+    ``spark.sql.python.filterPushdown.enabled`` is not set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes comparisons of offset and timestamp, topics and partitions, in mode records."""
+        if self.narrowed.options.mode != "records":
+            return filters
+        return self.narrowed.take(filters)

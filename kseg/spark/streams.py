@@ -1,0 +1,77 @@
+"""Segments as a stream: those that are closed, each once, as they appear in directories.
+
+A segment is closed when its partition has a later one: a broker, or whoever copies segments, has gone on to that. The
+place in the stream is, of each partition directory, the base offset of the first segment that has not been read.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kseg.errors import KsegError
+from kseg.segment.files import SegmentFile, list_segments
+from kseg.spark import records
+from kseg.spark.options import Options
+from kseg.spark.paths import grouped, local_only, places
+from kseg.spark.source import module_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MODES = ("records", "batches")
+
+Place = dict[str, int]
+
+
+class Part(InputPartition):
+    """One task of a micro-batch."""
+
+
+class KsegStreamReader(DataSourceStreamReader):
+    """Reads the columns of ``schema``. Raises KsegError for what a stream cannot be asked for."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        if options.mode not in MODES:
+            raise KsegError(f"mode {options.mode} of format kseg is no stream; {' and '.join(MODES)} are")
+        if options.is_committed:
+            raise KsegError("isolation read_committed is for batches: a stream does not know how transactions will end")
+        local_only(options.paths, "a stream")
+        self._options = options
+        self._schema = schema
+
+    def initialOffset(self) -> Place:
+        """Before the first segment of all."""
+        return {}
+
+    def latestOffset(self) -> Place:
+        """Behind the closed segments that are there now. Raises PathError for a path that is not there."""
+        found = {}
+        for place in places(self._options.paths):
+            logs = _logs(place)
+            if logs:
+                found[place] = logs[-1].base_offset or 0
+        return found
+
+    def partitions(self, start: Place, end: Place) -> list[InputPartition]:
+        """Tasks for the segments between two places; one that has been deleted since is not among them."""
+        files = [file for place in sorted(end) for file in _between(place, start.get(place, -1), end[place])]
+        parts = (part for file in files for part in records.parts_of(file, self._options))
+        return [Part(task) for task in grouped(parts, self._options.split_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
+        """Arrow record batches of one task."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        return iter(module_of(self._options.mode).read(partition.value, self._options, wanted))
+
+
+def _logs(place: str) -> list[SegmentFile]:
+    """The .log files of a partition directory by base offset."""
+    return [file for file in list_segments(place) if file.kind == ".log" and file.base_offset is not None]
+
+
+def _between(place: str, first: int, stop: int) -> list[SegmentFile]:
+    return [file for file in _logs(place) if first <= (file.base_offset or 0) < stop]

@@ -1,0 +1,41 @@
+"""The data source's readers without a JVM: what Spark would be handed, as a list of rows."""
+
+import pickle
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from kseg.spark.schemas import COLUMNS
+from kseg.spark.source import KsegDataSource, KsegReader
+
+
+def reader_of(paths: list[object], columns: list[str] | None = None, **options: str) -> KsegReader:
+    import json
+
+    given = {"paths": json.dumps([str(path) for path in paths])} | options
+    source = KsegDataSource({name.lower(): value for name, value in given.items()})
+    schema = source.schema()
+    if columns is not None:
+        schema = StructType([schema[name] for name in columns])
+    return source.reader(schema=schema)
+
+
+def read(reader: KsegReader) -> list[dict[str, Any]]:
+    """Rows of all tasks in order; tasks and reader go where Spark sends them, which is another process."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    rows: list[dict[str, Any]] = []
+    for task in reader.partitions():
+        there, part = pickle.loads(pickle.dumps((reader, task)))
+        for batch in there.read(part):
+            batch.validate(full=True)
+            assert batch.schema.equals(to_arrow_schema(reader._schema, timezone="UTC"))
+            rows += batch.to_pylist()
+    return rows
+
+
+def rows_of(*paths: object, columns: list[str] | None = None, **options: str) -> list[dict[str, Any]]:
+    return read(reader_of(list(paths), columns, **options))
+
+
+ALL = {mode: list(columns) for mode, columns in COLUMNS.items()}

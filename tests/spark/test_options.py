@@ -1,0 +1,74 @@
+"""The options of the data source and the paths it is given; no pyspark is needed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.errors import KsegError, PathError
+from kseg.spark.options import NAMES, Options, parse_options
+from kseg.spark.paths import grouped, local_paths, places
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")
+
+
+def test_names_are_of_any_case_and_values_are_parsed() -> None:
+    given = {
+        "path": "a", "STARTOFFSET": "5", "endoffset": "9", "startTimestamp": "2026-01-31", "endTimestamp": "2026-01-31",
+        "isolation": "READ_COMMITTED", "onDamage": "fail", "splitBytes": "64m", "maxBatchBytes": "1g",
+        "pushFilters": "true", "mode": "Batches", "level": "deep", "now": "7", "serialization.format": "1",
+    }  # fmt: skip
+    assert parse_options(given) == Options(
+        ("a",), "batches", 5, 9, 1769817600000, 1769903999999, True, 64 << 20, 1 << 30, True, True, "deep", 7
+    )
+
+
+def test_a_list_of_paths_arrives_as_json() -> None:
+    assert parse_options({"paths": '["a", "b c"]'}).paths == ("a", "b c")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("startOfset", "1", "is it startOffset"),
+        ("whatever", "1", "it has mode,"),
+        ("mode", "rows", "one of records, batches, findings, entries"),
+        ("splitBytes", "0", "number of bytes"),
+        ("splitBytes", "64mb", "number of bytes"),
+        ("startOffset", "-1", "a number from 0 on"),
+        ("startTimestamp", "yesterday", "a time such as"),
+    ],
+)
+def test_what_is_no_option_is_told(name: str, value: str, said: str) -> None:
+    with pytest.raises(KsegError, match=said):
+        parse_options({"path": "a", name: value})
+
+
+def test_every_option_is_in_the_page() -> None:
+    assert [name for name in NAMES if f".It Cm {name}" not in PAGE] == []
+
+
+def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("logs/b-0/0.log", "logs/a-0/0.log", "odd[1]/0.log"):
+        os.makedirs(os.path.dirname(name))
+        Path(name).touch()
+    assert local_paths(["logs/*/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log"]
+    assert local_paths(["**/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log", "odd[1]/0.log"]
+    assert local_paths(["odd[1]/0.log", f"file://{tmp_path}/logs"]) == ["odd[1]/0.log", f"{tmp_path}/logs"]
+    assert list(places(["logs"])) == ["logs/a-0", "logs/b-0"]
+    with pytest.raises(PathError, match="matches nothing"):
+        local_paths(["logs/*.kafka"])
+    with pytest.raises(PathError, match="no such file"):
+        list(places(["nowhere"]))
+    with pytest.raises(KsegError, match="needs a path"):
+        local_paths([])
+
+
+def test_small_parts_share_a_task() -> None:
+    assert grouped([(10, "a"), (10, "b")], 1 << 20) == [["a", "b"]]
+    assert grouped([(1 << 20, "a"), (1 << 20, "b"), (1, "c")], 1 << 20) == [["a"], ["b"], ["c"]]
+    assert sum(map(len, grouped([(0, "x")] * 1000, 64 << 20))) == 1000
+    assert len(grouped([(0, "x")] * 1000, 64 << 20)) == 4
+    assert grouped([], 100) == []

@@ -1,0 +1,235 @@
+"""What the data source hands to Spark, against real consumers and the commands; no JVM runs."""
+
+import gzip
+import json
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from reading import ALL, read, reader_of, rows_of
+
+from kseg.errors import KsegError, UnsupportedError
+from kseg.spark.source import KsegDataSource
+from kseg.verify.report import Report
+from kseg.verify.verification import Settings, judge_path
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
+DAMAGED = sorted(path for path in TESTDATA.glob("damaged/*/*-0") if "0.7" not in str(path))
+MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
+CLIENTS = TESTDATA / "kafka-4.3.1/clients"
+LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
+pytestmark = pytest.mark.spark
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def id_of(path: Path) -> str:
+    return "/".join(path.relative_to(TESTDATA).parts)
+
+
+def consumed_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
+def test_records_are_what_a_consumer_got(consumed: Path, isolation: str) -> None:
+    partition = consumed.parent.parent.parent / consumed.parent.name
+    truth = consumed.with_name(f"{isolation}.jsonl.gz")
+    expected = consumed_rows(truth if truth.exists() else consumed)
+    begin = consumed_rows(consumed)[0]["offset"]
+    found = rows_of(partition, isolation=isolation, splitBytes="3k", startOffset=str(begin))
+    topic, _, number = consumed.parent.name.rpartition("-")
+    assert {(row["topic"], row["partition"]) for row in found} == {(topic, int(number))}
+    assert [(row["offset"], row["key"], row["value"]) for row in found] == [
+        (row["offset"], *(None if row[part] is None else b64decode(row[part]) for part in ("key", "value")))
+        for row in expected
+    ]
+    for row, truth_row in zip(found, expected, strict=True):
+        if truth_row["timestamp"] not in (None, -1):
+            assert row["timestamp"] == EPOCH + timedelta(milliseconds=truth_row["timestamp"])
+
+
+@pytest.mark.parametrize("mode", ["records", "batches"])
+@pytest.mark.parametrize("partition", DAMAGED, ids=id_of)
+def test_any_split_gives_the_same_rows(partition: Path, mode: str) -> None:
+    whole = rows_of(partition, mode=mode)
+    for size in ("200", "1111", "8000"):
+        assert rows_of(partition, mode=mode, splitBytes=size) == whole
+
+
+def test_all_columns_are_read_or_those_of_the_schema() -> None:
+    whole = rows_of(MIXED)
+    assert [list(row) for row in whole[:1]] == [ALL["records"]]
+    for names in (["offset"], ["headers", "key"], ["partition", "timestampType", "topic"], ["timestamp", "value"]):
+        assert rows_of(MIXED, columns=names) == [{name: row[name] for name in names} for row in whole]
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        (StructField("payload", StringType()), "has no column 'payload'"),
+        (StructField("key", StringType()), "key of mode records is binary, not string"),
+        (StructField("offset", LongType(), nullable=False), "NOT NULL"),
+    ],
+)
+def test_a_schema_that_cannot_be_had_is_told(field: StructField, said: str) -> None:
+    with pytest.raises(KsegError, match=said):
+        KsegDataSource({"path": str(MIXED)}).reader(schema=StructType([field]))
+
+
+def test_damage_is_left_out_or_ends_the_reading(caplog: pytest.LogCaptureFixture) -> None:
+    partition = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    rows = rows_of(partition)
+    assert rows
+    assert "crc-mismatch" in caplog.text
+    with pytest.raises(KsegError, match="crc-mismatch"):
+        rows_of(partition, onDamage="fail")
+
+
+def test_what_is_no_segment_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="mode entries reads them"):
+        rows_of(next(MIXED.glob("*.index")))
+
+
+def test_ranges_include_both_ends() -> None:
+    partition = CLIENTS / "librdkafka-gzip-0"
+    whole = rows_of(partition)
+    found = rows_of(partition, startOffset="17", endOffset="30")
+    assert [row["offset"] for row in found] == list(range(17, 31))
+    moments = sorted({row["timestamp"] for row in whole})
+    first, last = moments[5], moments[9]
+    found = rows_of(partition, startTimestamp=first.isoformat(), endTimestamp=last.isoformat())
+    assert found == [row for row in whole if first <= row["timestamp"] <= last]
+
+
+MOMENT = EPOCH + timedelta(milliseconds=1790000010960)
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [
+        (EqualTo(("offset",), 7), lambda row: row["offset"] == 7),
+        (GreaterThan(("offset",), 200), lambda row: row["offset"] > 200),
+        (GreaterThanOrEqual(("offset",), 200), lambda row: row["offset"] >= 200),
+        (LessThan(("offset",), 20), lambda row: row["offset"] < 20),
+        (LessThanOrEqual(("offset",), 20), lambda row: row["offset"] <= 20),
+        (IsNotNull(("offset",)), lambda row: True),
+        (EqualTo(("timestamp",), MOMENT), lambda row: row["timestamp"] == MOMENT),
+        (GreaterThan(("timestamp",), MOMENT), lambda row: row["timestamp"] > MOMENT),
+        (GreaterThanOrEqual(("timestamp",), MOMENT), lambda row: row["timestamp"] >= MOMENT),
+        (LessThan(("timestamp",), MOMENT), lambda row: row["timestamp"] < MOMENT),
+        (LessThanOrEqual(("timestamp",), MOMENT), lambda row: row["timestamp"] <= MOMENT),
+        (GreaterThan(("timestamp",), MOMENT + timedelta(microseconds=5)), lambda row: row["timestamp"] > MOMENT),
+        (LessThan(("timestamp",), MOMENT + timedelta(microseconds=5)), lambda row: row["timestamp"] <= MOMENT),
+        (EqualTo(("timestamp",), MOMENT + timedelta(microseconds=5)), lambda row: False),
+        (EqualTo(("topic",), "librdkafka-txn"), lambda row: row["topic"] == "librdkafka-txn"),
+        (In(("partition",), (0, 3)), lambda row: True),
+        (In(("partition",), (1, 3)), lambda row: False),
+    ],
+)
+def test_filters_that_are_taken_give_what_spark_would_keep(given: Any, holds: Any) -> None:
+    paths = [CLIENTS / "librdkafka-gzip-0", CLIENTS / "librdkafka-txn-0"]
+    whole = rows_of(*paths)
+    reader = reader_of(paths, pushFilters="true")
+    left = StringStartsWith(("topic",), "l")
+    assert list(reader.pushFilters([given, left])) == [left]
+    assert read(reader) == [row for row in whole if holds(row)]
+
+
+def test_a_row_without_a_timestamp_passes_no_comparison() -> None:
+    whole = rows_of(MIXED)
+    assert None in {row["timestamp"] for row in whole}
+    reader = reader_of([MIXED], pushFilters="true")
+    assert list(reader.pushFilters([LessThan(("timestamp",), EPOCH + timedelta(days=99_999))])) == []
+    assert read(reader) == [row for row in whole if row["timestamp"] is not None]
+
+
+def test_a_reader_takes_filters_only_when_told_to() -> None:
+    """Spark refuses one that could in a session that has not allowed it."""
+    from pyspark.sql.datasource import DataSourceReader
+
+    assert reader_of([MIXED]).pushFilters.__func__ is DataSourceReader.pushFilters
+    assert reader_of([MIXED], pushFilters="true").pushFilters.__func__ is not DataSourceReader.pushFilters
+
+
+def dumped(path: Path, kind: str) -> list[dict[str, Any]]:
+    """Objects of one type that `kseg dump` prints as JSON."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "kseg", "dump", "--format", "json", "--all", str(path)]
+    lines = subprocess.run(command, capture_output=True, check=False).stdout.splitlines()
+    return [found for line in lines if (found := json.loads(line))["type"] == kind]
+
+
+@pytest.mark.parametrize("partition", [MIXED, CLIENTS / "librdkafka-txn-0", DAMAGED[-1]], ids=lambda path: id_of(path))
+def test_batches_are_those_of_dump(partition: Path) -> None:
+    found = {(row["file"], row["position"]): row for row in rows_of(partition, mode="batches")}
+    expected = {(row["file"], row["position"]): row for row in dumped(partition, "batch")}
+    assert set(found) == set(expected)
+    for place, row in found.items():
+        for name, value in row.items():
+            if name in expected[place] and not (name == "maxTimestamp" and value is None):
+                assert value == expected[place][name], name
+
+
+def test_entries_are_those_of_dump() -> None:
+    path = CLIENTS / "librdkafka-txn-0"
+    rows = rows_of(path, mode="entries")
+    assert rows
+    for kind in {row["type"] for row in rows}:
+        expected = dumped(path, kind)
+        found = [row for row in rows if row["type"] == kind]
+        assert len(found) == len(expected)
+        for row, line in zip(found, expected, strict=True):
+            shared = set(row) & set(line) - {"type"}
+            assert shared
+            assert {name: row[name] for name in shared if row[name] != -1} == {
+                name: line[name] for name in shared if row[name] != -1
+            }
+
+
+@pytest.mark.parametrize("path", [LOG_DIRECTORY, TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"], ids=id_of)
+def test_findings_are_those_of_verify(path: Path) -> None:
+    expected: list[Any] = []
+    report = Report(expected.append)
+    judge_path(str(path), Settings(2, 1_790_000_000_000), report, lambda _: None)
+    rows = rows_of(path, mode="findings", level="deep", now="1790000000000")
+    keys = ("code", "severity", "file", "position", "length", "offset", "message")
+    assert sorted(str([row[key] for key in keys]) for row in rows if row["count"] == 1) == sorted(
+        str([getattr(finding, key) for key in keys]) for finding in expected
+    )
+    assert expected
+
+
+def test_a_place_that_is_not_there_is_told_when_planning() -> None:
+    with pytest.raises(KsegError, match="nowhere: no such file"):
+        reader_of(["nowhere"]).partitions()
+
+
+def test_snapshots_are_read_only_where_they_are_named() -> None:
+    """They hold again what is in the log."""
+    partition = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
+    snapshots = sorted(partition.glob("*.checkpoint"))
+    assert rows_of(partition) == rows_of(*sorted(partition.glob("*.log")))
+    assert rows_of(snapshots[-1]) == rows_of(f"{partition}/{snapshots[-1].name[:-12]}*.checkpoint") != []
+    files = {row["file"] for row in rows_of(partition, mode="batches")}
+    assert {str(path) for path in snapshots} <= files

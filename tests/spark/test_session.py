@@ -1,0 +1,88 @@
+"""The data source in a real session: found by its name, read, asked in SQL, narrowed by filters."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CLIENTS = TESTDATA / "kafka-4.3.1/clients"
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_installed_source_is_found_by_its_name(spark: Any) -> None:
+    frame = spark.read.format("kseg").load(str(CLIENTS / "librdkafka-gzip-0"))
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert frame.count() == 240
+
+
+def test_register_leaves_the_session_as_it_is(spark: Any) -> None:
+    import kseg.spark
+
+    before = spark.sparkContext.pythonExec
+    kseg.spark.register(spark)
+    assert spark.sparkContext.pythonExec == before
+    row = spark.read.format("kseg").load(str(CLIENTS / "librdkafka-gzip-0")).where("offset = 6").first()
+    assert (row.key, row.value, row.partition) == (b"key-0006", b"one", 0)
+    assert [(header.key, header.value) for header in row.headers] == [("trace", b"1")]
+
+
+def test_sql_counts_by_key_over_a_glob_with_a_schema(spark: Any) -> None:
+    spark.sql(
+        f"create or replace temporary view v using kseg options (path '{CLIENTS}/librdkafka-*-0', splitBytes '2k')"
+    )
+    counts = spark.sql("select topic, count(*) n, count(key) k from v group by topic order by topic").collect()
+    assert [row.topic for row in counts] == sorted(path.name[:-2] for path in CLIENTS.glob("librdkafka-*-0"))
+    assert {row.n for row in counts if row.topic != "librdkafka-txn"} == {240}
+    offsets = spark.read.format("kseg").schema("offset bigint").load(str(CLIENTS / "librdkafka-gzip-0"))
+    assert sorted(row.offset for row in offsets.collect()) == list(range(240))
+
+
+def test_filters_are_taken_out_of_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    reading = spark.read.format("kseg").option("pushFilters", "true").option("splitBytes", "2k")
+    frame = reading.load(str(CLIENTS / "librdkafka-gzip-0")).where("offset >= 10 and offset < 13 and topic like 'l%'")
+    assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
+    frame.explain()
+    conditions = re.findall(r"\bFilter (.*)", capsys.readouterr().out)
+    assert "topic" in conditions[0]
+    assert "offset" not in "".join(conditions)
+
+
+def test_other_modes_are_frames_too(spark: Any) -> None:
+    path = str(TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0")
+    reading = spark.read.format("kseg")
+    assert reading.option("mode", "findings").load(path).where("code = 'bad-length'").first().position == 7129
+    assert reading.option("mode", "batches").load(path).agg({"size": "sum"}).first()[0] > 0
+    assert reading.option("mode", "entries").load(path).where("type = 'offsetIndexEntry'").count() >= 0
+
+
+def test_an_error_is_told_in_our_words(spark: Any) -> None:
+    with pytest.raises(Exception, match="is it startOffset") as wrong:
+        spark.read.format("kseg").option("startOfset", "1").load(str(CLIENTS))
+    assert "KsegError" in str(wrong.value)
+    with pytest.raises(Exception, match="nowhere: no such file or directory"):
+        spark.read.format("kseg").load("nowhere").count()
+
+
+def test_a_stream_of_what_is_available_now(spark: Any, tmp_path: Path) -> None:
+    source = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
+    closed = [str(path) for path in sorted(source.glob("*.log"))[:-1]]
+    frame = spark.readStream.format("kseg").load(str(source))
+    query = (
+        frame.writeStream.format("memory")
+        .queryName("streamed")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination(240)
+    except Exception as error:
+        if "Python worker failed to connect back" in str(error):
+            pytest.skip("the machine is too busy: Spark gives the Python of a stream ten seconds to start")
+        raise
+    expected = spark.read.format("kseg").load(closed)
+    assert spark.table("streamed").select("offset").exceptAll(expected.select("offset")).count() == 0
+    assert spark.table("streamed").count() == expected.count() > 0

@@ -1,0 +1,84 @@
+"""Segments behind URLs: the same rows as from local files, through pyarrow's file systems and fsspec's."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+import fsspec
+from reading import rows_of
+
+from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.spark.stores import file_system, is_stored
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CLIENTS = TESTDATA / "kafka-4.3.1/clients"
+TRANSACTIONS = CLIENTS / "librdkafka-txn-0"
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def store() -> str:
+    """Partitions in fsspec's memory."""
+    memory = fsspec.filesystem("memory")
+    for partition in CLIENTS.glob("librdkafka-*-0"):
+        for file in partition.iterdir():
+            memory.pipe_file(f"/archive/{partition.name}/{file.name}", file.read_bytes())
+    memory.pipe_file("/archive/meta.properties", b"version=1\n")
+    return "memory://archive"
+
+
+@pytest.mark.parametrize("mode", ["records", "batches"])
+@pytest.mark.parametrize("inside", ["", "/librdkafka-gzip-0", "/librdkafka-*-0", "/librdkafka-gzip-0/*.log"])
+def test_rows_are_those_of_the_files(store: str, inside: str, mode: str) -> None:
+    found = rows_of(store + inside, mode=mode)
+    expected = rows_of(*(f"{CLIENTS}/{inside}".rstrip("/") if inside else f"{CLIENTS}/librdkafka-*-0",), mode=mode)
+    assert found
+    for row in (*found, *expected):
+        row.pop("file", None)
+    assert found == expected
+
+
+def test_one_file_and_what_is_committed(store: str) -> None:
+    (segment, *_) = sorted(TRANSACTIONS.glob("*.log"))
+    assert rows_of(f"{store}/{TRANSACTIONS.name}/{segment.name}") == rows_of(segment)
+    found = rows_of(f"{store}/{TRANSACTIONS.name}", isolation="read_committed")
+    assert found == rows_of(TRANSACTIONS, isolation="read_committed")
+    assert len(found) < len(rows_of(TRANSACTIONS))
+
+
+def test_ranges_and_local_paths_beside_urls(store: str) -> None:
+    found = rows_of(CLIENTS / "librdkafka-lz4-0", f"{store}/librdkafka-gzip-0", startOffset="3", endOffset="4")
+    assert [(row["topic"], row["offset"]) for row in found] == [
+        ("librdkafka-lz4", 3), ("librdkafka-lz4", 4), ("librdkafka-gzip", 3), ("librdkafka-gzip", 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["memory://nowhere", "memory://archive/nothing-*", "memory://archive/no-0/1.log"])
+def test_what_is_not_there_is_told(store: str, path: str) -> None:
+    with pytest.raises(PathError):
+        rows_of(path)
+
+
+def test_what_cannot_be_opened_is_told(store: str) -> None:
+    with pytest.raises(KsegError, match="nonsense"):
+        rows_of("nonsense://bucket/orders-0")
+    with pytest.raises(UnsupportedError, match="mode findings reads local paths"):
+        rows_of(store, mode="findings")
+    with pytest.raises(UnsupportedError, match="hold no records"):
+        rows_of(f"{store}/{TRANSACTIONS.name}/leader-epoch-checkpoint")
+
+
+def test_storage_options_make_the_file_system() -> None:
+    given = (("access_key", "a"), ("region", "eu-west-1"), ("secret_key", "b"))
+    system, path = file_system("s3a://bucket/orders-0", given)
+    assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
+    with pytest.raises(KsegError, match="regoin"):
+        file_system("s3://bucket/orders-0", (("regoin", "eu-west-1"),))
+
+
+def test_a_url_is_no_local_path() -> None:
+    assert [is_stored(path) for path in ("s3://b/a", "file:///a", "/a/b", "orders-0", "a:b")] == [True] + [False] * 4

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.benchmarks.peers import PeerError, Peers
-from tests.benchmarks.process import printed, timed
+from tests.benchmarks.process import printed, spent, timed
+from tests.benchmarks.recoveries import Recoveries, Taken
 from tests.benchmarks.segments import FLAGS, KINDS, SEEDS, grown
 from tests.benchmarks.small import directory
 from tests.benchmarks.wreckage import WRECKS, wrecked
@@ -23,8 +24,11 @@ LOOP = [sys.executable, "-m", "tests.benchmarks.small"]
 SMALL = ((1, 2000), (100, 20), (2000, 1))
 """Partitions, and segments in each."""
 WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
+BARE = [sys.executable, "-m", "tests.benchmarks.bare"]
+FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
 RUNS = [sys.executable, "-m", "tests.benchmarks.runs"]
 WRECK_KINDS = ("1k", "tiny")
+PARTS = ("walk", "dump", "verify", "recover", "start", "interpreted", "wreck")
 WALK_ROUNDS, WARM_ROUNDS = 3, 8
 
 Measure = Callable[[], float]
@@ -35,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
-    parser.add_argument("--only", default="walk,dump,verify,start,interpreted,wreck", help="parts (default: all)")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
                         help="where segments and jars are kept")  # fmt: skip
     parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
@@ -129,6 +133,51 @@ def verifies(folder: Path, seeds: Path, rounds: int) -> None:
         row(f"{partitions} x {segments}", found["loop"], found["kseg"], ratio, one)
 
 
+def recoveries(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
+    """Whole processes, and Kafka's method in a JVM that is warm: the second recovery of the segment and later ones."""
+    print("\nrecover and reindex, planned (seconds and, behind the slash, the processor's)")
+    head("input", "verify", "recover", "reindex", "Kafka, warm", "Kafka, process", "recover : verify",
+         "reindex : verify", "warm : recover", "process : recover")  # fmt: skip
+    for kind, path in files.items():
+        runs = Recoveries(path, KSEG, peers)
+        measures = [runs.verify, runs.recover, runs.reindex, runs.kafka_warm, runs.kafka]
+        found: list[Taken] = [(float("inf"), float("inf"))] * len(measures)
+        for _ in range(rounds):
+            found = [_least(known, measure()) for known, measure in zip(found, measures, strict=True)]
+        verify, recover, reindex, warm, process = found
+        pairs = ((recover, verify), (reindex, verify), (warm, recover), (process, recover))
+        ratios = ["/".join(f"{a / b:.2f}" for a, b in zip(left, right, strict=True)) for left, right in pairs]
+        row(kind, *("/".join(f"{seconds:.2f}" for seconds in taken) for taken in found), *ratios)
+
+
+def _least(one: Taken, other: Taken) -> Taken:
+    return min(one[0], other[0]), min(one[1], other[1])
+
+
+def full_passes(files: dict[str, Path], folder: Path, rounds: int) -> None:
+    """Level full does no less than read a file and take its CRCs; its start is that over the first batch alone."""
+    print("\nverify --level full of one segment (processor time, start taken off), beside a bare pread and CRC pass")
+    head("input", "bare, kseg's CRC, s", "bare, crc32c, s", "full, s", "kseg's CRC : full", "crc32c : full")
+    first = folder / "first" / f"{0:020}.log"
+    first.parent.mkdir(parents=True, exist_ok=True)
+    for kind, path in files.items():
+        with path.open("rb") as file:
+            size = 12 + int.from_bytes(file.read(12)[8:], "big")
+            file.seek(0)
+            first.write_bytes(file.read(size))
+        found = best(
+            {
+                "own": lambda path=path: printed([*BARE, str(path), "kseg", "1"])[0],
+                "package": lambda path=path: printed([*BARE, str(path), "package", "1"])[0],
+                "start": lambda: spent([*FULL, str(first)])[1],
+                "full": lambda path=path: spent([*FULL, str(path)])[1],
+            },
+            2 * rounds,
+        )
+        full = found["full"] - found["start"]
+        row(kind, found["own"], found["package"], full, found["own"] / full, found["package"] / full)
+
+
 def starts(folder: Path, seeds: Path, rounds: int) -> None:
     small = folder / "small" / f"{0:020}.log"
     small.parent.mkdir(parents=True, exist_ok=True)
@@ -189,6 +238,9 @@ def main() -> None:
         dumps(files, peers, chosen.rounds)
     if "verify" in parts:
         verifies(chosen.folder, chosen.seeds, chosen.rounds)
+        full_passes(files, chosen.folder, chosen.rounds)
+    if "recover" in parts:
+        recoveries(files, peers, chosen.rounds)
     if "start" in parts:
         starts(chosen.folder, chosen.seeds, chosen.rounds)
     if "interpreted" in parts:

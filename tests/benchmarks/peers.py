@@ -1,10 +1,11 @@
-"""Kafka's own programs, brought by Maven: kafka-dump-log's class, and a walk over MemoryRecords."""
+"""Kafka's own programs, brought by Maven: kafka-dump-log's class, a walk over MemoryRecords, recovery, the cleaner."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
 VERSION = "4.3.1"
+DRIVERS = ("Walk", "Recover", "Clean")
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion><groupId>kseg</groupId><artifactId>peers</artifactId><version>1</version>
   <dependencies>
@@ -27,12 +28,12 @@ class Peers:
         if missing:
             raise PeerError(f"no {', '.join(missing)} on PATH")
         self._folder = folder / f"kafka-{VERSION}"
-        if not (self._folder / "Walk.class").exists():
+        if not all((self._folder / f"{driver}.class").exists() for driver in DRIVERS):
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / "pom.xml").write_text(POM)
             _run(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"], self._folder)
-            source = Path(__file__).with_name("Walk.java")
-            _run(["javac", "-cp", "jars/*", "-d", ".", str(source)], self._folder)
+            sources = [str(Path(__file__).with_name(f"{driver}.java")) for driver in DRIVERS]
+            _run(["javac", "-cp", "jars/*", "-d", ".", *sources], self._folder)
 
     def _java(self, *arguments: str) -> list[str]:
         return ["java", "-cp", f"{self._folder}:{self._folder}/jars/*", *arguments]
@@ -43,6 +44,13 @@ class Peers:
 
     def walk(self, path: Path, rounds: int) -> list[str]:
         return self._java("Walk", str(path), str(rounds))
+
+    def recover(self, partition: Path, rounds: int) -> list[str]:
+        return self._java("Recover", str(partition), str(rounds))
+
+    def clean(self, *words: str) -> list[str]:
+        """Clean.java."""
+        return ["java", "-Xmx2g", *self._java("Clean", *words)[1:]]
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Whole processes: how long one takes, and the most anonymous memory it and its children held at once."""
 
 import os
+import resource
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,16 @@ def timed(command: list[str], **environment: str) -> tuple[float, int]:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)}: exit status {process.returncode}")
     return seconds, peak
+
+
+def spent(command: list[str], status: int = 0) -> tuple[float, float]:
+    """(wall seconds, processor's seconds) of a command that must end with a status; its output is thrown away."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != status:
+        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def printed(command: list[str], **environment: str) -> tuple[float, int]:

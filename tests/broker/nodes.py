@@ -35,6 +35,7 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.initial.task.delay.ms=500
+log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=1000
 broker.heartbeat.interval.ms=300
 broker.session.timeout.ms=1500
@@ -42,6 +43,7 @@ group.coordinator.threads=1
 share.coordinator.threads=1
 """
 _OLD_SETTINGS = """broker.id=1
+log.retention.check.interval.ms=1000
 listeners=PLAINTEXT://127.0.0.1:{port}
 """
 

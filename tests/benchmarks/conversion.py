@@ -1,0 +1,93 @@
+"""Conversions beside what they cannot do without: ``python -m tests.benchmarks.conversion`` from the repository's root.
+
+Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Processor's seconds
+of whole processes, which take turns; the seconds of a clock only where two threads are compared with one.
+"""
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.benchmarks.segments import SEEDS, grown
+
+KSEG = [sys.executable, "-m", "kseg"]
+RECOMPRESSIONS = (
+    ("1k", "zstd"),
+    ("100b", "lz4"),
+    ("tiny", "zstd"),
+    ("lz4", "zstd"),
+    ("zstd", "lz4"),
+    ("zstd", "zstd:9"),
+)
+TABLES = ("1k", "100b", "zstd")
+
+Spent = tuple[float, float]
+
+
+def spent(command: list[str], prepare: Callable[[], None]) -> Spent:
+    """Processor's and clock's seconds of a command that must end with 0."""
+    prepare()
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, seconds
+
+
+def best(commands: dict[str, list[str]], rounds: int, prepare: Callable[[], None]) -> dict[str, Spent]:
+    found = dict.fromkeys(commands, (float("inf"), float("inf")))
+    for _ in range(rounds):
+        for name, command in commands.items():
+            some = spent(command, prepare)
+            found[name] = (min(found[name][0], some[0]), min(found[name][1], some[1]))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.conversion", description=__doc__)
+    parser.add_argument("--mib", type=int, default=128, help="size of each segment (default: 128)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
+    parser.add_argument("--only", default="recompress,table,lines", help="parts (default: all)")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"))
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    out = chosen.folder / "converted"
+
+    def prepare() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        out.unlink(missing_ok=True)
+
+    def compare(title: str, own: list[str], peer: list[str], more: dict[str, list[str]] | None = None) -> None:
+        found = best({"kseg": own, "peer": peer, **(more or {})}, chosen.rounds, prepare)
+        line = f"{title}: kseg {found['kseg'][0]:.2f} s, peer {found['peer'][0]:.2f} s, "
+        line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
+        if "two" in found:
+            line += f", clock 1 : 2 threads {found['kseg'][1] / found['two'][1]:.2f}"
+        print(line, flush=True)
+
+    parts = chosen.only.split(",")
+    for kind, codec in RECOMPRESSIONS if "recompress" in parts else ():
+        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
+        convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
+        bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
+        compare(f"{kind} to {codec}", [*convert, "1"], bare, {"two": [*convert, "2"]})
+    has_peers = find_spec("aiokafka") is not None and find_spec("pyarrow") is not None
+    for kind in TABLES if "table" in parts and has_peers else ():
+        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
+        loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, str(out)]
+        compare(f"{kind} to parquet", [*KSEG, "convert", "--to", "parquet", "--output", str(out), path], loop)
+    for kind in TABLES if "lines" in parts else ():
+        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
+        dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]
+        compare(f"{kind} to jsonl", [*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], dump)
+    prepare()
+
+
+if __name__ == "__main__":
+    main()

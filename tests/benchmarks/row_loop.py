@@ -1,0 +1,50 @@
+"""What a program in Python would do for a table: ``python -m tests.benchmarks.row_loop FILE OUTPUT.parquet``.
+
+aiokafka's parser gives a record at a time, and lists of them go to pyarrow: the peer of ``kseg convert --to parquet``.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aiokafka.record.memory_records import MemoryRecords
+
+GROUP_ROWS = 1 << 17
+NAMES = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")), ("timestampType", pa.int32()), ("headers", HEADERS),
+    ]
+)  # fmt: skip
+
+
+def export(path: Path, output: Path) -> None:
+    columns: list[list[Any]] = [[] for _ in NAMES]
+    with pq.ParquetWriter(output, SCHEMA) as writer:
+        records = MemoryRecords(path.read_bytes())
+        while (batch := records.next_batch()) is not None:
+            for record in batch:
+                headers = [{"key": key, "value": value} for key, value in record.headers]
+                row = (record.key, record.value, record.offset, record.timestamp, record.timestamp_type, headers)
+                for column, value in zip(columns, row, strict=True):
+                    column.append(value)
+            if len(columns[0]) >= GROUP_ROWS:
+                writer.write_table(_table(columns))
+        writer.write_table(_table(columns))
+
+
+def _table(columns: list[list[Any]]) -> pa.Table:
+    table = pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA
+    )
+    for column in columns:
+        column.clear()
+    return table
+
+
+if __name__ == "__main__":
+    export(Path(sys.argv[1]), Path(sys.argv[2]))

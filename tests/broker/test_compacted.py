@@ -1,0 +1,99 @@
+"""Real brokers as the judges of compaction: of two equal partitions kseg cleans one, the broker the other."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cleaner.partitions import PAIRS, Pair, checkpoint
+
+from .client import Client, Served
+from .nodes import KraftNode
+from .scenes import Scene, files, of_kind, put, wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+OURS, THEIRS = 0, 1
+TOPIC = (
+    "cleanup.policy=compact", "min.cleanable.dirty.ratio=0.001", "delete.retention.ms=86400000000",
+    "index.interval.bytes=1024", "file.delete.delay.ms=1000", f"{KraftNode.SEGMENT_BYTES}=32768",
+)  # fmt: skip
+PAIR_OF = {pair.name.removesuffix("-0"): pair for pair in PAIRS if pair.release == "4.3.1"}
+
+
+class CleaningNode(KraftNode):
+    """A broker whose log cleaner is at work."""
+
+    def settings(self) -> str:
+        cleaner = ("enable=true", "backoff.ms=100", "dedupe.buffer.size=4194304", "io.buffer.size=524288")
+        return super().settings() + "".join(f"log.cleaner.{setting}\n" for setting in cleaner)
+
+
+class Judged:
+    """``before``: the files that kseg left; ``after``: those when the broker has cleaned and stopped."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.before: dict[str, dict[str, bytes]] = {}
+        self.after: dict[str, dict[str, bytes]] = {}
+        self.served: dict[tuple[str, int], Served] = {}
+
+    def play(self) -> None:
+        scene, logs = self.scene, self.scene.node.logs
+        scene.node.start()
+        for topic in PAIR_OF:
+            scene.client.ask("create", scene.node.address, topic, 2, *TOPIC)
+            for number in (OURS, THEIRS):
+                wait_until((scene.partition(topic, number) / scene.node.LAST_FILE).exists)
+        scene.node.stop()
+        for path in logs.glob("*-checkpoint"):
+            path.write_text("0\n0\n")
+        for topic, pair in PAIR_OF.items():
+            for number in (OURS, THEIRS):
+                put(scene.partition(topic, number), pair.before)
+            compact(scene.partition(topic, OURS), pair)
+        self.before = {topic: files(scene.partition(topic, OURS)) for topic in PAIR_OF}
+        assert all(checkpoint(logs, f"{topic}-{OURS}") for topic in PAIR_OF)
+        scene.node.start()
+        for topic in PAIR_OF:
+            wait_until(lambda: bool(checkpoint(logs, f"{topic}-{THEIRS}")))  # noqa: B023
+        for topic in PAIR_OF:
+            for number in (OURS, THEIRS):
+                self.served[topic, number] = scene.consume(topic, number)
+        scene.node.stop()
+        self.after = {path.name: files(path) for path in logs.iterdir() if path.is_dir()}
+
+
+def compact(partition: Path, pair: Pair) -> None:
+    command = [sys.executable, "-m", "kseg", "compact", "--quiet", "--min-cleanable-ratio", "0", str(partition)]
+    command += ["--segment-bytes", "32768", "--index-interval-bytes", "1024", "--delete-retention-ms", "86400000000"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert checkpoint(partition.parent, partition.name), pair
+    shutil.rmtree(partition / ".kseg-quarantine", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    with Client(tmp_path_factory.mktemp("client")) as client:
+        node = CleaningNode(tmp_path_factory.mktemp("newest") / "node", client)
+        try:
+            found = Judged(Scene(node, client, {}))
+            found.play()
+            yield found
+        finally:
+            node.kill()
+
+
+@pytest.mark.parametrize("topic", PAIR_OF)
+def test_the_broker_serves_what_its_own_cleaner_would_have_left(judged: Judged, topic: str) -> None:
+    assert judged.served[topic, OURS]
+    assert judged.served[topic, OURS] == judged.served[topic, THEIRS]
+
+
+@pytest.mark.parametrize("topic", PAIR_OF)
+def test_its_cleaner_finds_nothing_to_do(judged: Judged, topic: str) -> None:
+    left, now = judged.before[topic], judged.after[f"{topic}-{OURS}"]
+    assert of_kind(now, ".log") == of_kind(left, ".log")
+    assert list(of_kind(now, ".log")) == list(of_kind(judged.after[f"{topic}-{THEIRS}"], ".log"))

@@ -1,0 +1,138 @@
+"""A real broker as the judge of converted partitions: it starts on them, changes nothing and serves every record."""
+
+import json
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kseg import segment
+
+from .client import Client, Served
+from .nodes import KraftNode
+from .scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+V07 = TESTDATA / "kafka-0.7.2" / "direct" / "codecs-0"
+V1 = TESTDATA / "kafka-0.10.2.2" / "codecs" / "compact-lat-snappy-0"
+CONVERSIONS = {
+    "recompressed": ("plain", ("--codec", "zstd:7")),
+    "unpacked": ("plain", ("--codec", "none")),
+    "regrouped": ("plain", ("--codec", "lz4", "--batch-bytes", "3K", "--segment-bytes", "16K")),
+    "transactions": ("txn", ("--codec", "gzip", "--segment-bytes", "16K")),
+    "committed": ("txn", ("--isolation", "read_committed")),
+    "mixed": ("codec-mix", ("--codec", "snappy")),
+    "raised": ("one-mixcodec", ("--to", "v2")),
+    "raised-and-packed": ("one-mixcodec", ("--to", "v2", "--codec", "zstd")),
+    "of-0-10": (
+        V1,
+        (
+            "--to",
+            "v2",
+        ),
+    ),
+    "of-0-7": (V07, ("--codec", "lz4", "--base-offset", "100")),
+}
+IMPORTED = {"imported": "plain", "imported-txn": "txn"}
+BARE = [{"key": f"k{n}", "value": {"n": n}, "timestamp": 1_700_000_000_000 + n} for n in range(300)]
+KINDS = (".log", ".index", ".timeindex", ".txnindex")
+
+
+def kseg(*arguments: object) -> bytes:
+    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+class Stage:
+    """Topics of one partition each, whose logs kseg has made; ``before``: their files when the broker started."""
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        self.folder = folder
+        self.scene = Scene(KraftNode(folder / "node", client), client, {})
+        self.before: dict[str, dict[str, bytes]] = {}
+        self.served: dict[str, Served] = {}
+        self.committed: dict[str, Served] = {}
+
+    def play(self) -> None:
+        scene, node = self.scene, self.scene.node
+        node.start()
+        scene._write()
+        scene.committed["txn", 0] = scene.consume("txn", 0, "read_committed")
+        topics = [*CONVERSIONS, *IMPORTED, "bare"]
+        for topic in topics:
+            scene._create(topic, 1)
+        node.crash()
+        for topic, (source, options) in CONVERSIONS.items():
+            path = source if isinstance(source, Path) else REAL.get(source) or scene.partition(source)
+            self._convert(topic, path, "--index-interval-bytes", INTERVAL_BYTES, *options)
+        for topic, source in IMPORTED.items():
+            lines = self.folder / f"{topic}.jsonl"
+            kseg("convert", "--to", "jsonl", "--output", lines, scene.partition(source))
+            self._convert(topic, lines, "--from", "jsonl", "--index-interval-bytes", INTERVAL_BYTES)
+        lines = self.folder / "bare.jsonl"
+        lines.write_text("".join(json.dumps(line) + "\n" for line in BARE))
+        self._convert("bare", lines, "--from", "jsonl", "--codec", "zstd", "--index-interval-bytes", INTERVAL_BYTES)
+        node.start()
+        for topic in topics:
+            self.served[topic] = scene.consume(topic)
+            self.committed[topic] = scene.consume(topic, 0, "read_committed")
+        node.stop()
+
+    def _convert(self, topic: str, source: Path, *options: object) -> None:
+        output = self.folder / f"made-{topic}"
+        kseg("convert", "--quiet", *options, "--output", output, source)
+        (made,) = (path for path in output.iterdir() if path.is_dir())
+        put(self.scene.partition(topic), made)
+        self.before[topic] = files(self.scene.partition(topic))
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with Client(tmp_path_factory.mktemp("client")) as client:
+        found = Stage(tmp_path_factory.mktemp("converted"), client)
+        try:
+            found.play()
+            yield found
+        finally:
+            found.scene.node.kill()
+
+
+def intact(stage: Stage, source: object) -> Served:
+    return stage.scene.intact[source] if isinstance(source, str) else dumped(source)  # type: ignore[index,arg-type]
+
+
+@pytest.mark.parametrize("topic", [*CONVERSIONS, *IMPORTED])
+def test_a_broker_serves_every_record(stage: Stage, topic: str) -> None:
+    source = CONVERSIONS[topic][0] if topic in CONVERSIONS else IMPORTED[topic]
+    served = [{name: row[name] for name in FIELDS} for row in stage.served[topic]]
+    if topic == "of-0-7":
+        values = [b64encode(record.value or b"").decode() for record in segment.open_path(V07).records()]
+        assert [(row["offset"], row["value"]) for row in served] == list(enumerate(values, 100))
+        return
+    if topic == "committed":
+        assert served == stage.scene.committed["txn", 0] == stage.committed[topic]
+        return
+    assert served == intact(stage, source)
+    if source == "txn":
+        assert stage.committed[topic] == stage.scene.committed["txn", 0]
+        assert len(stage.committed[topic]) < len(served)
+
+
+def test_a_broker_serves_what_was_made_of_text(stage: Stage) -> None:
+    rows = kseg("dump", "--print-data-log", "--format", "json", stage.scene.partition("bare")).splitlines()
+    values = [json.loads(row)["value"] for row in rows if json.loads(row)["type"] == "record"]
+    assert [json.loads(value) for value in values] == [line["value"] for line in BARE]
+    assert [(row["offset"], row["timestamp"]) for row in stage.served["bare"]] == [
+        (n, line["timestamp"]) for n, line in enumerate(BARE)
+    ]
+
+
+@pytest.mark.parametrize("topic", [*CONVERSIONS, *IMPORTED, "bare"])
+def test_a_broker_changes_no_file(stage: Stage, topic: str) -> None:
+    """It started as after a crash: it has looked at all of the log and rebuilt the indexes."""
+    after = files(stage.scene.partition(topic))
+    assert of_kind(after, *KINDS) == of_kind(stage.before[topic], *KINDS)

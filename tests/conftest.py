@@ -6,11 +6,16 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kseg import __version__, kernel
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TESTDATA = REPOSITORY / "testdata"
+
+# No test depends on how fast the machine is at the moment.
+settings.register_profile("kseg", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kseg")
 
 
 def pytest_report_header() -> str:

@@ -1,11 +1,14 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.cli.decoding import asked_decoder, decoder_options, offsets_parts, topic_decoder
+from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
 from kseg.cli.questions import Questions, content_options, question_options
 from kseg.cli.side_files import side_file_options, side_printer
@@ -26,6 +29,7 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import Source, open_source
 
 if TYPE_CHECKING:
+    from kseg.cli.dump_on_spark import Remote, Rendered
     from kseg.output.side_printer import SidePrinter
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
@@ -83,6 +87,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @side_file_options
 @view_options
+@engine_options
 @output_options
 def command(**options: Any) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
@@ -95,8 +100,12 @@ def command(**options: Any) -> int:
     if options["committed_offsets"] and options["form"] == "text":
         options["form"] = "table"
     keep_freed_memory()
-    with open_sink(options["output"]) as sink:
-        return Dump(sink, options).run()
+    if options["engine"] == "spark":
+        from kseg.cli.dump_on_spark import check_options
+
+        check_options(options)
+    with open_sink(options["output"]) as sink, spark_session(options) as spark:
+        return Dump(sink, options, spark).run()
 
 
 class EndOfDumpError(Exception):
@@ -104,9 +113,9 @@ class EndOfDumpError(Exception):
 
 
 class Dump:
-    """One run of the command over all its paths."""
+    """One run of the command over all its paths; with a session of Spark, segments are rendered there."""
 
-    def __init__(self, sink: Sink, options: dict[str, Any]) -> None:
+    def __init__(self, sink: Sink, options: dict[str, Any], spark: Any = None) -> None:
         self.options = options
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.scratch = Scratch(options["max_batch_bytes"])
@@ -127,7 +136,28 @@ class Dump:
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = 0
+        self._errors = 0  # of what was rendered elsewhere
         self.status = 0
+        self._remote: Remote | None = None
+        if spark is not None:
+            from kseg.cli import dump_on_spark
+
+            self._remote = dump_on_spark.Remote(spark, options, sink.is_terminal, self._files())
+
+    def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
+        """All segments in the order of the dump, each with whether it is being written to."""
+        for path in self.paths:
+            with suppress(KsegError):  # told when the path is dumped
+                for part in self.parts_of(path):
+                    with suppress(KsegError):
+                        yield from self._files_of(segments_at(part, self.options["everything"]))
+
+    def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
+        """Those that are asked for."""
+        files = self.questions.among(all_files)
+        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
+        live = self.options["live"]
+        return [(file, live and (file is written_to or len(files) == 1)) for file in files]
 
     @property
     def _reads_committed(self) -> bool:
@@ -161,7 +191,7 @@ class Dump:
                 self._failed("no partition of __consumer_offsets is in any PATH", 3)
             self.printer.close()
         self._summarize()
-        errors = self.printer.errors
+        errors = self.printer.errors + self._errors
         if self._side is not None:
             errors += self._side.errors
             for line in self._side.report():
@@ -170,7 +200,7 @@ class Dump:
 
     def _summarize(self) -> None:
         self.questions.summarize()
-        errors = self.printer.errors
+        errors = self.printer.errors + self._errors
         if errors and self.options["form"] == "text" and not self.options["summary"]:
             self.notices.warning(
                 f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
@@ -218,7 +248,7 @@ class Dump:
         if self.options["open_transactions"]:
             self._open_transactions(path, all_files)
             return
-        files = self.questions.among(all_files)
+        files = self._files_of(all_files)
         self.transactions = None
         if self._reads_committed and os.path.exists(path):
             from kseg.segment.isolation import Transactions
@@ -227,10 +257,9 @@ class Dump:
             logs = [file for file in beside if file.kind == ".log"]
             if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options["live"])
-        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
-        for file in files:
+        for file, is_live in files:
             try:
-                self._file(file, self.options["live"] and (file is written_to or len(files) == 1))
+                self._file(file, is_live)
             except (StoppedHalfwayError, BrokenPipeError):
                 raise
             except KsegError as error:
@@ -261,12 +290,15 @@ class Dump:
         if side := _side_file_at(file):
             self._side_file(side)
             return
+        if self._remote is not None and (rendered := self._remote.rendered(file)) is not None:
+            self._rendered(file, rendered)
+            return
         with open_source(file.path) as source:
             if self._reads_committed and self.transactions is None:
                 from kseg.segment.isolation import Transactions
 
                 self.transactions = Transactions()
-                self.transactions.read(self._reader(file, source, live))
+                self.transactions.read(self.reader(file, source, live))
             if self.left == 0:
                 raise EndOfDumpError
             try:
@@ -274,7 +306,7 @@ class Dump:
                 if self.options["fetch_response"]:
                     self._message_sets(file, source)
                 else:
-                    reader = self._reader(file, source, live)
+                    reader = self.reader(file, source, live)
                     self.questions.begin(reader, file)
                     self._items(file, reader)
                 self.printer.finish()
@@ -286,6 +318,27 @@ class Dump:
             elif source.has_lost_pages:
                 self._failed(f"{file.path}: parts could not be read and stand here as zeros", 4)
 
+    def _rendered(self, file: SegmentFile, parts: "list[Rendered]") -> None:
+        """A segment that was rendered elsewhere."""
+        from kseg.cli.dump_on_spark import text_of
+
+        self.printer.begin(file)
+        self.printer.finish()
+        for part in parts:
+            self.sink.write(text_of(part))
+            self._errors += part.errors
+            self.damaged_ranges += part.damaged_ranges
+            self.damaged_bytes += part.damaged_bytes
+            self.progress.advance(part.size)
+        self._tell_items(file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts))
+        for warning in {part.warning for part in parts if part.warning}:
+            self.notices.warning(warning)
+        for lost in {part.lost for part in parts if part.lost}:
+            self._failed(lost, 4)
+
+    def _tell_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
+        self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
+
     def _refuse(self, file: SegmentFile) -> None:
         if file.is_packed:
             raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
@@ -295,7 +348,7 @@ class Dump:
         if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
             raise click.UsageError(f"{output}: would be replaced by its own dump")
 
-    def _reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
+    def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         is_07 = file.kind == ".kafka" or self.options["era"] == "0.7"
         return SegmentReader(source, is_07, file.base_offset or 0, live, self.options["max_bytes"], self.scratch)
 
@@ -321,15 +374,13 @@ class Dump:
         self.printer.attend(reader)
         for item in reader.runs():
             if isinstance(item, Damage):
-                self._damage(reader, item)
+                self.damage(reader, item)
                 self.progress.advance(item.length)
                 continue
             batches += item.count
             if not all(self._run(reader, run) for run in pieces(item)):
                 break
-        self.notices.detail(
-            f"{file.path}: bytes: {reader.end}, batches: {batches}, damaged ranges: {self.damaged_ranges - ranges}"
-        )
+        self._tell_items(file, reader.end, batches, self.damaged_ranges - ranges)
 
     def _run(self, reader: SegmentReader, run: Run) -> bool:
         """Prints what is wanted of a run; False where nothing that is wanted follows."""
@@ -339,7 +390,7 @@ class Dump:
         self.printer.run(reader, run)
         return True
 
-    def _damage(self, reader: SegmentReader, damage: Damage) -> None:
+    def damage(self, reader: SegmentReader, damage: Damage) -> None:
         from kseg.output.kafka_text import is_passed_over
 
         head = bytes(reader.buffer[damage.position : damage.position + 12])

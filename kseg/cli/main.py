@@ -16,8 +16,11 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
+    "compact": "Clean logs as the broker's log cleaner does: of each key only the last record stays.",
     "recover": "Repair what a crash or a disk has damaged, as a broker does or keeping all that is intact.",
     "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
+    "convert": "Write segments in another format or codec, and records to and from JSON Lines, CSV, Parquet, Arrow.",
+    "retain": "Delete the segments that a broker's retention would, or explain why they stay.",
     "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
     "undo": "Put the last change back, list changes, or free what they keep.",
 }

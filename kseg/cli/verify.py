@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.manifest import check_place, keep_manifest
 from kseg.cli.options import ByteCount, output_options, usable_cores
 from kseg.cli.watching import progress_over
@@ -74,6 +75,7 @@ LEVELS = ("quick", "full", "deep")
     "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
+@engine_options
 @output_options
 def command(**options: Any) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
@@ -90,14 +92,16 @@ def command(**options: Any) -> int:
     keep_freed_memory()
     gc.freeze()  # what was imported stays, and next to nothing that follows is cyclic
     gc.set_threshold(20_000, 20, 20)
-    return Run(options).run()
+    with spark_session(options) as spark:
+        return Run(options, spark).run()
 
 
 class Run:
-    """One run over all PATHs."""
+    """One run over all PATHs; with a session of Spark, partitions are judged there."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], spark: Any = None) -> None:
         self.options = options
+        self._spark = spark
         self.paths: tuple[str, ...] = options["paths"]
         self.jobs = options["jobs"] or usable_cores()
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
@@ -132,8 +136,13 @@ class Run:
             LEVELS.index(options["level"]), now, self.jobs, options["max_batch_bytes"], options["live"],
             options["era"] == "0.7",
         )  # fmt: skip
+        judge = judge_path
+        if self._spark is not None:
+            from kseg.spark.jobs import judging
+
+            judge = partial(judge_path, together=judging(self._spark))
         for path in self.paths:
-            self._attempt(partial(judge_path, path, settings, self.report, self.progress.advance))
+            self._attempt(partial(judge, path, settings, self.report, self.progress.advance))
             if options["against"]:
                 self._attempt(partial(self._compare, path))
         if manifest := options["manifest"]:

@@ -2,20 +2,23 @@
 
 import os
 import shlex
-import shutil
 from collections import defaultdict
 
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, shown_bytes
 from kseg.output.sink import Sink
 from kseg.verify.comparison import Comparison
-from kseg.verify.findings import ERROR, INFO, KINDS, WARNING
+from kseg.verify.findings import ERROR, INFO, KINDS, RECOVER, REINDEX, SALVAGE, WARNING
 from kseg.verify.report import Finding, Report
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEXT_STEPS = 10
+CODES_NAMED = 4
 PATHS_REMEMBERED = 1000
 LEAST_WIDTH = 40
+
+Steps = dict[tuple[str, str], dict[str, None]]
+"""By the place and the command that repairs it: codes, in the order in which they were met."""
 
 
 class FindingsPrinter:
@@ -40,12 +43,16 @@ class TextFindings(FindingsPrinter):
     The summary and the next steps go to standard error.
     """
 
-    def __init__(self, sink: Sink, color: str) -> None:
+    def __init__(self, sink: Sink, color: str, paths: tuple[str, ...] = ()) -> None:
         super().__init__(sink)
         self._paint = Paint(color, sink.is_terminal)
-        self._width = shutil.get_terminal_size().columns if sink.is_terminal else 0
+        self._width = 0
+        if sink.is_terminal:
+            import shutil
+
+            self._width = shutil.get_terminal_size().columns
         self._file: str | None = None
-        self._steps = NextSteps()
+        self._steps = NextSteps(paths)
 
     def show(self, finding: Finding) -> None:
         self._steps.note(finding)
@@ -60,7 +67,7 @@ class TextFindings(FindingsPrinter):
         if finding.file != self._file:
             self._file = finding.file
             self._put(self._paint(on_one_line(finding.file), bold=True) + "\n")
-        place = "" if finding.position is None else f"{finding.position}: "
+        place = "" if finding.position is None else f"byte {finding.position}: "
         first = f"  {finding.severity}: "
         lines = _wrapped(f"{place}{finding.code}: {text}", self._width - 4, self._width - len(first))
         self._put(f"  {severity}: " + "\n    ".join(lines) + "\n")
@@ -96,10 +103,14 @@ class TextFindings(FindingsPrinter):
 
 
 class NextSteps:
-    """The commands that repair what was found, each with the place it is for."""
+    """The commands that repair what was found, each with the place it is for.
 
-    def __init__(self) -> None:
-        self._codes: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    Where there are many, one is told for all of a log directory that is among the ``paths`` looked at.
+    """
+
+    def __init__(self, paths: tuple[str, ...] = ()) -> None:
+        self._paths = frozenset(path.rstrip("/") or path for path in paths)
+        self._codes: Steps = defaultdict(dict)
         self._is_full = False
 
     def note(self, finding: Finding) -> None:
@@ -114,15 +125,39 @@ class NextSteps:
 
     def lines(self) -> list[str]:
         """What to do, a sentence each, `NEXT_STEPS` at most."""
+        found = _without_lesser(self._codes)
+        if len(found) > NEXT_STEPS:
+            found = _without_lesser(self._together(found))
         steps = [
-            f"next: {repair} {shlex.quote(place)} (for {', '.join(codes)})"
-            for (place, repair), codes in self._codes.items()
+            f"next: {repair} {shlex.quote(place)} (for {_some(list(codes))})"
+            for (place, repair), codes in found.items()
             if place != "-"
         ]
         if len(steps) > NEXT_STEPS or self._is_full:
             more = f"{len(steps) - NEXT_STEPS}{' and more' if self._is_full else ''}"
             return [*steps[:NEXT_STEPS], f"next: {more} further repairs of other partitions"]
         return steps
+
+    def _together(self, found: Steps) -> Steps:
+        """One step for the partitions of a log directory that want the same."""
+        merged: Steps = defaultdict(dict)
+        for (place, repair), codes in found.items():
+            parent = os.path.dirname(place)
+            merged[parent if parent in self._paths else place, repair].update(codes)
+        return merged
+
+
+def _without_lesser(found: Steps) -> Steps:
+    """Salvage mends side files too, and whatever the other mode of a recovery does."""
+    kept: Steps = defaultdict(dict)
+    for (place, repair), codes in found.items():
+        is_lesser = repair == RECOVER or repair.startswith(REINDEX)
+        kept[place, SALVAGE if is_lesser and (place, SALVAGE) in found else repair].update(codes)
+    return kept
+
+
+def _some(codes: list[str]) -> str:
+    return ", ".join(codes) if len(codes) <= CODES_NAMED + 1 else f"{', '.join(codes[:CODES_NAMED])} and more"
 
 
 def summary_of(report: Report) -> str:
@@ -162,4 +197,4 @@ def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: t
         from kseg.output.junit import JunitFindings
 
         return JunitFindings(sink, fail_on, paths)
-    return TextFindings(sink, color)
+    return TextFindings(sink, color, paths)

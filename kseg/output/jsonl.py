@@ -142,7 +142,7 @@ class JsonLinesPrinter(Printer):
             "problems": [problem.code for problem in problems],
         }
 
-    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+    def _plain_records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
         kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
         magic = min(max(batch.magic, 0), 2)
 
@@ -152,18 +152,22 @@ class JsonLinesPrinter(Printer):
                 kind, self._out, self._state,
             )  # fmt: skip
 
+        self._render_rows(render, first, stop)
+
+    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
         if not batch.is_control and self.style.decoder is None:
-            self._render_rows(render, first, stop)
+            self._plain_records(batch, rows, first, stop)
             return
+        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
         if not batch.is_control and self._program is not None:
-            self._render_rows(self._decoding(batch, rows, magic, kind), first, stop, rows)
+            self._render_rows(self._decoding(batch, rows, min(max(batch.magic, 0), 2), kind), first, stop, rows)
             return
         flags = self._flags
         if not batch.is_control:
             self._flags &= ~kernel.CONTENTS
         for i, record in enumerate(records_of(rows, kind)):
             if first <= i < stop:
-                self._render_rows(render, i, i + 1)
+                self._plain_records(batch, rows, i, i + 1)
                 if record.headers and not batch.is_control:
                     self._add_header_values(record)
                 self._take_back(2)

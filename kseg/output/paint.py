@@ -75,3 +75,8 @@ def _cells_of(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def plural(count: int, one: str, many: str) -> str:
+    """The number and what is counted."""
+    return f"{count} {one if count == 1 else many}"

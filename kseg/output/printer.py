@@ -5,16 +5,8 @@ from typing import Any, NamedTuple
 
 from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel.native import (
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_WIDTH,
-    ROW_WIDTH,
-)
-from kseg.limits import MAX_HEADERS, OUTPUT_BYTES, WINDOW_BYTES
+from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.limits import MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
@@ -107,26 +99,9 @@ class Printer:
             return
         first = 0
         while first < run.count:
-            buffer, rows, origin, stop = self._window(reader, run, first)
+            buffer, rows, origin, stop = reader.window(run, first)
             self._run_window(reader, run, buffer, rows, origin, first, stop)
             first = stop
-
-    def _window(self, reader: SegmentReader, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
-        """The bytes of frames [first, stop) and rows whose positions count from their start."""
-        if isinstance(reader.buffer, memoryview):
-            return reader.buffer, run.rows, 0, run.count
-        rows = run.rows
-        origin = rows[first * FRAME_WIDTH + FRAME_POSITION]
-        stop = first + 1
-        while stop < run.count and rows[stop * FRAME_WIDTH + FRAME_POSITION] - origin < WINDOW_BYTES:
-            stop += 1
-        last = (stop - 1) * FRAME_WIDTH
-        end = rows[last + FRAME_POSITION] + rows[last + FRAME_SIZE]
-        moved = int64s(stop * FRAME_WIDTH)
-        moved[:] = rows[: stop * FRAME_WIDTH]
-        for i in range(first, stop):
-            moved[i * FRAME_WIDTH + FRAME_POSITION] -= origin
-        return reader.buffer[origin:end], moved, origin, stop
 
     def _run_window(
         self, reader: SegmentReader, run: Run, buffer: Any, rows: memoryview, origin: int, first: int, stop: int

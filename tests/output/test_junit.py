@@ -136,6 +136,41 @@ def test_one_step_for_all_that_it_repairs() -> None:
     assert steps.lines() == ["next: kseg recover --mode salvage a-0 (for bad-length, crc-mismatch)"]
 
 
+def test_salvage_stands_for_what_it_mends_too() -> None:
+    steps = NextSteps()
+    for code in ("index-corrupt", "producer-snapshot-damaged", "crc-mismatch", "truncated-batch", "gap-truncated"):
+        steps.note(found(code, "a-0/00.log"))
+    steps.note(found("index-corrupt", "b-0/00.index"))
+    assert steps.lines() == [
+        "next: kseg recover --mode salvage a-0 (for index-corrupt, producer-snapshot-damaged, crc-mismatch, "
+        "truncated-batch)",
+        "next: kseg recover --from-replica DIR a-0 (for gap-truncated)",
+        "next: kseg reindex b-0 (for index-corrupt)",
+    ]
+
+
+def test_one_step_for_the_partitions_of_a_log_directory() -> None:
+    steps = NextSteps(("logs/", "elsewhere/x-0"))
+    for number in range(NEXT_STEPS + 5):
+        for code in (
+            "bad-length",
+            "index-corrupt",
+            "index-misleads",
+            "crc-mismatch",
+            "zero-block",
+            "bad-magic",
+            "gap-truncated",
+        ):
+            steps.note(found(code, f"logs/a-{number}/00.log"))
+    steps.note(found("bad-length", "elsewhere/x-0/00.log"))
+    steps.note(found("index-unsorted", "logs/b-0/00.index"))
+    assert steps.lines() == [
+        "next: kseg recover --mode salvage logs (for bad-length, crc-mismatch, zero-block, bad-magic and more)",
+        "next: kseg recover --from-replica DIR logs (for gap-truncated)",
+        "next: kseg recover --mode salvage elsewhere/x-0 (for bad-length)",
+    ]
+
+
 def test_a_report_shows_some_and_counts_all() -> None:
     shown: list[Finding] = []
     report = Report(shown.append, ignored=["gap-truncated"])

@@ -109,13 +109,20 @@ class SegmentReader:
     def _rows(self) -> memoryview:
         return int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
-    def begin_at(self, position: int) -> None:
-        """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for."""
+    def begin_at(self, position: int, batch_before: int = -1) -> None:
+        """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for.
+
+        What is damaged there is named after the offsets of the intact batch at ``batch_before``, if one is given.
+        """
         self.start = position
         self._frames_first = 1
         self.source.expect_jumps(True)
         self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
         self._state[_FILLED_C] = self._state[_FILLED_IEEE] = 0
+        if batch_before >= 0:
+            self._state[_NEXT], self._state[_LARGEST] = batch_before, self.scratch.max_batch_bytes
+            row = self._rows[:FRAME_WIDTH]
+            kernel.scan(self.buffer, position, row, self.era_07, *self._tables, self._state, self._room)
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         """Every item in order; the batches own their bytes."""

@@ -14,6 +14,7 @@ from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
+    BATCH_POSITION,
     BATCH_STATE,
     BATCH_WIDTH,
     FRAME_MAGIC,
@@ -71,6 +72,7 @@ class SegmentSurvey:
         self.level = level
         self.jobs = jobs
         self.position = 0
+        self._last_batch = -1
 
     @staticmethod
     def manner(level: int) -> int:
@@ -88,7 +90,7 @@ class SegmentSurvey:
             else:
                 part = _Part(descriptor, 0, size, self.level, self.reader.scratch, self._buffers)
                 for items in part:
-                    yield from items
+                    yield from self._noted(items)
                 self.position = part.position
         if self.position < self.reader.end:
             yield from self._rest()
@@ -101,13 +103,20 @@ class SegmentSurvey:
 
         for reached, items in in_parts(descriptor, 0, self.source.size, self.jobs, whole):
             self.position = reached
-            yield from items
+            yield from self._noted(items)
+
+    def _noted(self, items: list[Item]) -> list[Item]:
+        """The items, whose last batch is the one before what follows."""
+        for item in items:
+            if isinstance(item, Headers):
+                self._last_batch = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_POSITION]
+        return items
 
     def _rest(self) -> Iterator[Item]:
         """What `SegmentReader` makes of the file from the position on."""
         reader = self.reader
         if self.position:
-            reader.begin_at(self.position)
+            reader.begin_at(self.position, self._last_batch)
             self.source.expect_jumps(False)
         opener = Opener(self.level, reader.scratch)
         for item in reader.runs():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kseg.kernel import COMPILED
@@ -139,6 +139,7 @@ def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from([QUICK, FULL, DEEP]), st.booleans())
+@example(175, QUICK, True)  # damage at the end of the last part, named after the offsets before it
 def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
     data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from .client import Client
 
 KRAFT, OLD = "4.3.1", "2.8.2"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-START_SECONDS = 60
+START_SECONDS = 120
 TRIES = 3
 CLUSTER_ID = "c2VnbWVudHMtYXQtcmVzdA"
 
@@ -71,6 +71,7 @@ class Node:
         self.address = ""
         self._client = client
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
         folder.mkdir(parents=True)
 
     def command(self) -> list[str]:
@@ -87,6 +88,7 @@ class Node:
             (_SETTINGS + self.settings()).format(logs=self.logs, port=port, controller=controller)
         )
         with (self.folder / "broker.log").open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, cwd=self.folder)
         return self._process
 
@@ -97,9 +99,28 @@ class Node:
                 self._client.ask("await", self.address)
                 return
             self.kill()
-            if "Address already in use" not in self.last_words():
+            if not self._lost_its_port():
                 break
         raise NodeError(f"the broker did not start:\n{self.last_words()}")
+
+    def start_in_vain(self) -> str:
+        """What a broker logs that ends of itself. Raises NodeError where it does not."""
+        for _ in range(TRIES):
+            process = self.launch()
+            try:
+                process.wait(START_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise NodeError(f"the broker did not end:\n{self.last_words()}") from None
+            if not self._lost_its_port():
+                break
+        if process.returncode == 0:
+            raise NodeError(f"the broker ended well:\n{self.last_words()}")
+        return self.words()
+
+    def _lost_its_port(self) -> bool:
+        """Whether another program has taken a port that was free a moment before."""
+        return "Address already in use" in self.words()
 
     def _is_up(self, process: "subprocess.Popen[bytes]") -> bool:
         host, _, port = self.address.partition(":")
@@ -111,8 +132,12 @@ class Node:
             time.sleep(0.05)
         return False
 
+    def words(self) -> str:
+        """What the process launched last has logged."""
+        return (self.folder / "broker.log").read_bytes()[self._log_start :].decode(errors="replace")
+
     def last_words(self) -> str:
-        return (self.folder / "broker.log").read_text(errors="replace")[-3000:]
+        return self.words()[-3000:]
 
     def stop(self) -> None:
         """Ends it in good order, so that the log directory is marked as clean."""

@@ -38,7 +38,7 @@ TOPIC = (f"index.interval.bytes={INTERVAL_BYTES}", "retention.ms=-1", "file.dele
 RECOVERED, SALVAGED, LEFT = 0, 1, 2
 """Partitions of the topic of each damage."""
 FIELDS = ("offset", "timestamp", "key", "value")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 Damage = Callable[[Path], Wreck]
 

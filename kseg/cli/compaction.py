@@ -5,7 +5,8 @@ import os
 
 def is_compacted(directory: str) -> bool:
     """By the topic's policy in __cluster_metadata, by the cleaner's checkpoint, or by the name of the topic."""
-    from kseg.verify.log_directory import directory_around, state_by_name  # few logs have gaps
+    from kseg.verify.broker_state import state_by_name  # few logs have gaps
+    from kseg.verify.log_directory import directory_around
 
     name = os.path.basename(os.path.abspath(directory))
     around = directory_around(directory)

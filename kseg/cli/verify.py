@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kseg.cli.engine import engine_options, spark_session
-from kseg.cli.manifest import check_place, keep_manifest
 from kseg.cli.options import ByteCount, output_options, usable_cores
 from kseg.cli.watching import progress_over
 from kseg.errors import KsegError, StoppedHalfwayError
@@ -88,10 +87,11 @@ def command(**options: Any) -> int:
     if not options["paths"]:
         raise click.UsageError("no PATH is given")
     if options["manifest"]:
+        from kseg.cli.manifest import check_place
+
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
-    gc.freeze()  # what was imported stays, and next to nothing that follows is cyclic
-    gc.set_threshold(20_000, 20, 20)
+    gc.freeze()  # what was imported stays
     with spark_session(options) as spark:
         return Run(options, spark).run()
 
@@ -146,6 +146,8 @@ class Run:
             if options["against"]:
                 self._attempt(partial(self._compare, path))
         if manifest := options["manifest"]:
+            from kseg.cli.manifest import keep_manifest
+
             work = partial(keep_manifest, manifest, self.paths, settings, self.report)
             self._attempt(partial(work, self.progress.advance, self.notices))
 

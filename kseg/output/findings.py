@@ -3,13 +3,16 @@
 import os
 import shlex
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, shown_bytes
 from kseg.output.sink import Sink
-from kseg.verify.comparison import Comparison
 from kseg.verify.findings import ERROR, INFO, KINDS, RECOVER, REINDEX, SALVAGE, WARNING
 from kseg.verify.report import Finding, Report
+
+if TYPE_CHECKING:
+    from kseg.verify.comparison import Comparison
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEXT_STEPS = 10
@@ -30,7 +33,7 @@ class FindingsPrinter:
     def show(self, finding: Finding) -> None:
         raise NotImplementedError
 
-    def compared(self, comparison: Comparison) -> None:
+    def compared(self, comparison: "Comparison") -> None:
         raise NotImplementedError
 
     def finish(self, report: Report, notices: Notices) -> None:
@@ -72,7 +75,7 @@ class TextFindings(FindingsPrinter):
         lines = _wrapped(f"{place}{finding.code}: {text}", self._width - 4, self._width - len(first))
         self._put(f"  {severity}: " + "\n    ".join(lines) + "\n")
 
-    def compared(self, comparison: Comparison) -> None:
+    def compared(self, comparison: "Comparison") -> None:
         self._file = None
         place = f"{comparison.path} and {comparison.other}"
         if comparison.is_identical:

@@ -1,11 +1,15 @@
 """Findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, and the ``summary`` at the end."""
 
+from typing import TYPE_CHECKING
+
 from kseg.output.findings import FindingsPrinter
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
-from kseg.verify.comparison import Comparison
 from kseg.verify.findings import KINDS
 from kseg.verify.report import Finding, Report
+
+if TYPE_CHECKING:
+    from kseg.verify.comparison import Comparison
 
 
 class JsonFindings(FindingsPrinter):
@@ -26,7 +30,7 @@ class JsonFindings(FindingsPrinter):
             }
         )
 
-    def compared(self, comparison: Comparison) -> None:
+    def compared(self, comparison: "Comparison") -> None:
         self._put(
             {
                 "type": "comparison",

@@ -9,15 +9,18 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.output.findings import FindingsPrinter, summary_of
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.files import walk_path
-from kseg.verify.comparison import Comparison
 from kseg.verify.findings import ERROR, KINDS, WARNING
 from kseg.verify.report import Finding, Report
+
+if TYPE_CHECKING:
+    from kseg.verify.comparison import Comparison
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 
@@ -56,7 +59,7 @@ class JunitFindings(FindingsPrinter):
         case = suite.cases.setdefault((name, finding.code), _Case(f"{name}: {finding.code}", finding.code))
         case.lines.append(line)
 
-    def compared(self, comparison: Comparison) -> None:
+    def compared(self, comparison: "Comparison") -> None:
         suite = self._suites.setdefault(comparison.path, _Suite())
         if not comparison.different:
             suite.cases.setdefault(("against", ""), _Case(f"against {comparison.other}"))

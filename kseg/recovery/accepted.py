@@ -4,7 +4,7 @@ Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only size and out
 ours, a broker does not look at the magic byte of v2, which lies outside the checksum: what is above 2 is read as v2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kseg.formats.record_batch import HEADER_BYTES
@@ -22,6 +22,7 @@ from kseg.kernel.native import (
     FRAME_WIDTH,
     be32,
 )
+from kseg.segment.buffers import Buffers
 from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.source import Source
 from kseg.segment.survey import Headers
@@ -58,7 +59,7 @@ class AcceptedBatches:
         """Batches whose checksums are right, up to the first whose is not."""
         descriptor = self._source.descriptor
         if is_worth_parts(self._size - self.position, self._jobs):
-            for reached, some in in_parts(descriptor, self.position, self._size, self._jobs, self._part):
+            for reached, some in in_parts(descriptor, self.position, self._size, self._jobs, self._reading):
                 self.position = reached
                 yield from some
         while self.position < self._size:
@@ -71,10 +72,15 @@ class AcceptedBatches:
             self.position += found.rows[BATCH_SIZE]
             yield found
 
-    def _part(self, start: int, end: int) -> tuple[int, list[Headers]]:
-        windows = Windows(self._source.descriptor, start, end, walk=False)
-        found = list(_headers_in(windows))
-        return windows.position, found
+    def _reading(self) -> Callable[[int, int], tuple[int, list[Headers]]]:
+        buffers = Buffers()
+
+        def part(start: int, end: int) -> tuple[int, list[Headers]]:
+            windows = Windows(self._source.descriptor, start, end, walk=False, buffers=buffers)
+            found = list(_headers_in(windows))
+            return windows.position, found
+
+        return part
 
     def _below_limit(self, rows: memoryview, count: int) -> int:
         """How many of the first batches are not larger than an old broker's max.message.bytes."""

@@ -1,5 +1,6 @@
 """Room used again from segment to segment: small files cost less to judge than the zeroing of fresh memory."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,9 +22,9 @@ class Buffers:
         self._window = bytearray()
         self._kept: dict[str, Any] = {}
 
-    def window(self, size: int) -> bytearray:
-        """``size`` bytes of any content."""
-        if len(self._window) != size:
+    def window(self, size: int, most: int) -> bytearray:
+        """``size`` bytes of any content, or as many as were asked for last if that is no more than ``most``."""
+        if not size <= len(self._window) <= most:
             self._window = bytearray(size)
         return self._window
 
@@ -40,3 +41,23 @@ class Buffers:
         if found is None or len(found) < count:
             found = self._columns[name] = int64s(count)
         return found
+
+
+class RowPool:
+    """Columns of int64 that threads take and give back: fresh ones cost more to zero than to fill."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, deque[memoryview]] = {}
+
+    def take(self, count: int) -> memoryview:
+        """At least ``count`` int64 with whatever their last use left in them."""
+        size = 1 << max(count - 1, 1).bit_length()
+        try:
+            return self._free[size].pop()
+        except (KeyError, IndexError):
+            return int64s(size)
+
+    def give_back(self, rows: memoryview) -> None:
+        """What `take` gave, or the beginning of it: it may be written over from now on."""
+        whole = memoryview(rows.obj).cast("q")
+        self._free.setdefault(len(whole), deque()).append(whole)

@@ -4,8 +4,9 @@ Intact batches are read in windows, on several threads where a file is large (`k
 place on where something is not intact, `SegmentReader` follows the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kseg.formats.rows import Scratch, int64s
@@ -23,9 +24,8 @@ from kseg.kernel.native import (
     FRAME_STATE,
     FRAME_WIDTH,
 )
-from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
-from kseg.segment.buffers import Buffers
+from kseg.segment.buffers import Buffers, RowPool
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
@@ -88,7 +88,9 @@ class SegmentSurvey:
             if is_worth_parts(size, self.jobs):
                 yield from self._parts(descriptor)
             else:
-                part = _Part(descriptor, 0, size, self.level, self.reader.scratch, self._buffers)
+                buffers = self._buffers
+                rows = int64s if buffers is None else partial(buffers.int64s, "headers")
+                part = _Part(descriptor, 0, size, self.level, self.reader.scratch, buffers, rows)
                 for items in part:
                     yield from self._noted(items)
                 self.position = part.position
@@ -97,13 +99,23 @@ class SegmentSurvey:
 
     def _parts(self, descriptor: int) -> Iterator[Item]:
         """Parts on threads of their own."""
+        pool = None if self._buffers is None else RowPool()
+        rows = int64s if pool is None else pool.take
 
-        def whole(start: int, end: int) -> tuple[int, list[Item]]:
-            return _Part(descriptor, start, end, self.level, Scratch(self.reader.scratch.max_batch_bytes)).whole()
+        def reading() -> Callable[[int, int], tuple[int, list[Item]]]:
+            buffers = Buffers(self.reader.scratch.max_batch_bytes)
 
-        for reached, items in in_parts(descriptor, 0, self.source.size, self.jobs, whole):
+            def whole(start: int, end: int) -> tuple[int, list[Item]]:
+                return _Part(descriptor, start, end, self.level, buffers.scratch, buffers, rows).whole()
+
+            return whole
+
+        for reached, items in in_parts(descriptor, 0, self.source.size, self.jobs, reading):
             self.position = reached
-            yield from self._noted(items)
+            for item in self._noted(items):
+                yield item
+                if pool is not None and isinstance(item, Headers):
+                    pool.give_back(item.rows)
 
     def _noted(self, items: list[Item]) -> list[Item]:
         """The items, whose last batch is the one before what follows."""
@@ -189,12 +201,14 @@ class _Part:
     """A range of a file read in windows: lists of items, each rows of headers and the problems behind them."""
 
     def __init__(
-        self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None = None
-    ) -> None:
+        self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
+        rows: Callable[[int], memoryview],
+    ) -> None:  # fmt: skip
+        """``rows`` gives room for at least so many columns of headers."""
         manner = SegmentSurvey.manner(level)
         self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
-        self._buffers = buffers
+        self._rows = rows
 
     @property
     def position(self) -> int:
@@ -203,10 +217,7 @@ class _Part:
     def __iter__(self) -> Iterator[list[Item]]:
         for window, frame_rows, count, origin in self._windows:
             columns = count * BATCH_WIDTH
-            if self._buffers is None:
-                rows = int64s(columns)
-            else:
-                rows = self._buffers.int64s("headers", FRAMES_PER_CALL * BATCH_WIDTH)[:columns]
+            rows = self._rows(columns)[:columns]
             headers.read(window, frame_rows, count, False, origin, rows)
             found: list[BatchProblem] = []
             if self._windows.left:

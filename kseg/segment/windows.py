@@ -16,6 +16,9 @@ from kseg.segment.buffers import Buffers
 
 WINDOW_BYTES = 1 << 19
 
+LARGEST_KEPT_BYTES = 1 << 21
+"""Of a window that a large frame has widened, where `Buffers` hand it on: a batch of 1 MiB is usual."""
+
 LEAST_FRAME_BYTES = 26
 """A message of v0 without key and value."""
 
@@ -48,13 +51,15 @@ class Windows:
     ) -> None:
         self._descriptor = descriptor
         self._end = end
+        self._buffers = buffers
         columns = FRAMES_PER_CALL * FRAME_WIDTH
         if buffers is None:
             size = max(min(WINDOW_BYTES, end - position), 0)
             self._buffer = bytearray(size)
             self._rows = int64s(min(columns, (size // LEAST_FRAME_BYTES + 1) * FRAME_WIDTH))
         else:
-            self._buffer, self._rows = buffers.window(WINDOW_BYTES), buffers.int64s("frames", columns)
+            self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
+            self._rows = buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
         self._state = int64s(kernel.STATE_SIZE)
         self._room = room(max_batch_bytes) if walk & 1 else None
@@ -101,7 +106,8 @@ class Windows:
         if claimed <= filled or claimed > min(LARGEST_WINDOW_BYTES, self._end - self.position):
             return False
         # Room for a frame and no two: what lies behind it is read again, and more would not stay in the cache.
-        self._buffer = bytearray(min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES))
+        size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
+        self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
         return True
 
 

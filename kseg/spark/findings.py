@@ -11,10 +11,11 @@ from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import grouped, local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
+from kseg.verify.directories import Outcome, Task, judge_task
 from kseg.verify.findings import KINDS, severity_of
 from kseg.verify.report import Finding, Report, Totals
 from kseg.verify.topic_ids import topic_id_at
-from kseg.verify.verification import Outcome, Progress, Settings, Task, judge_file, judge_path, judge_task
+from kseg.verify.verification import Progress, Settings, judge_file, judge_path
 
 if TYPE_CHECKING:
     import pyarrow

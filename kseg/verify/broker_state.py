@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics that brokers make with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
+
 
 class BrokerState(NamedTuple):
     """None is what is not known: no log directory, no such checkpoint, or the partition is not in it.
@@ -32,3 +35,8 @@ class BrokerState(NamedTuple):
         if not self.is_known or self.was_clean is not False or next_offset is None:
             return False
         return next_offset > (self.recovery_point or 0)
+
+
+def state_by_name(topic: str | None) -> BrokerState:
+    """What is known of a partition that lies in no log directory."""
+    return BrokerState(is_compacted=True, is_deleting=False) if topic in COMPACTED_TOPICS else BrokerState()

@@ -11,7 +11,7 @@ from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, rea
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.verify.broker_state import BrokerState
+from kseg.verify.broker_state import COMPACTED_TOPICS, BrokerState
 
 if TYPE_CHECKING:
     from kseg.verify.cluster_metadata import TopicSettings
@@ -25,9 +25,6 @@ OWN_FILES = frozenset({*OFFSET_CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN})
 """Any of these makes a directory a log directory; all of them together are not there in any era."""
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
-COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that brokers make with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
-
 Offsets = dict[tuple[str, int], int]
 
 
@@ -82,11 +79,6 @@ class LogDirectory:
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
         )  # fmt: skip
-
-
-def state_by_name(topic: str | None) -> BrokerState:
-    """What is known of a partition that lies in no log directory."""
-    return BrokerState(is_compacted=True, is_deleting=False) if topic in COMPACTED_TOPICS else BrokerState()
 
 
 def is_moved(directory: str) -> bool:

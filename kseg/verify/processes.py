@@ -16,8 +16,9 @@ from typing import Any
 
 from kseg.errors import KsegError
 from kseg.segment.buffers import Buffers
+from kseg.verify.directories import Outcome, Task, judge_task
 from kseg.verify.report import Finding, Report, Totals
-from kseg.verify.verification import Outcome, Progress, Settings, Task, judge_task
+from kseg.verify.verification import Progress, Settings
 
 SENT_AT_ONCE = 256
 """Findings and outcomes in one message."""

@@ -14,11 +14,12 @@ from log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
 
 from kseg.errors import KsegError
 from kseg.segment.survey import FULL
-from kseg.verify import verification
+from kseg.verify import directories
 from kseg.verify.broker_state import BrokerState
+from kseg.verify.directories import Outcome, Task
 from kseg.verify.processes import judge_together
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Outcome, Settings, Task
+from kseg.verify.verification import Settings
 
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
 SETTINGS = Settings(FULL, NOW_MS, 3)
@@ -44,8 +45,8 @@ def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[Outc
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes are started as soon as there is anything to do for them."""
-    monkeypatch.setattr(verification, "ALONE_SECONDS", -1.0)
-    monkeypatch.setattr(verification, "_is_worth_more", lambda _seconds, _done, _left: True)
+    monkeypatch.setattr(directories, "ALONE_SECONDS", -1.0)
+    monkeypatch.setattr(directories, "_is_worth_more", lambda _seconds, _done, _left: True)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -148,9 +149,9 @@ INTERRUPTED = """
 import os, signal, sys
 from kseg.cli import verify as cli
 from kseg.cli.main import run
-from kseg.verify import verification
+from kseg.verify import directories
 
-verification._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
+directories._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
 shown = 0
 make = cli.printer_of
 def printer_of(*arguments):

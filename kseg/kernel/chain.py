@@ -85,6 +85,7 @@ LATE = 9
 KINDS = 10
 
 _ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
+_NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
 
 @cython.cfunc
@@ -335,6 +336,73 @@ def is_believable(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def follow_plain(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    """Passes over batches from row i on that go on from the one before in every way; the row of the first that does not.
+
+    They are what `follow_one` would have nothing to say of, and its totals of them: nearly all batches of most logs.
+    """
+    begin: cython.Py_ssize_t = i
+    at: cython.Py_ssize_t
+    last: cython.longlong = state[0]
+    epoch: cython.longlong = state[1]
+    latest: cython.longlong = state[4]
+    largest: cython.longlong = state[17]
+    earliest: cython.longlong = state[23]
+    most: cython.longlong = _NO_END if state[2] < 0 else sum_of(state[2], _ROOM)
+    records: cython.longlong = 0
+    compressed: cython.longlong = 0
+    produced: cython.longlong = 0
+    largest_at: cython.Py_ssize_t = -1
+    if last < 0 or state[19] < 0 or last < state[2] or last > most:
+        return i
+    while i < count:
+        at = i * BATCH_WIDTH
+        if (
+            rows[at + BATCH_FIRST_OFFSET] != last + 1
+            or rows[at + BATCH_MAGIC] != 2
+            or not rows[at + BATCH_STATE] & 1
+            or rows[at + BATCH_ATTRIBUTES] & ~15
+            or rows[at + BATCH_COUNT] < 1
+            or rows[at + BATCH_COUNT] != difference(rows[at + BATCH_LAST_OFFSET], last)
+            or rows[at + BATCH_LAST_OFFSET] > most
+            or rows[at + BATCH_LEADER_EPOCH] != epoch
+            or rows[at + BATCH_MAX_TIMESTAMP] > latest
+        ):
+            break
+        last = rows[at + BATCH_LAST_OFFSET]
+        records += rows[at + BATCH_COUNT]
+        compressed += (rows[at + BATCH_ATTRIBUTES] & 7) != 0
+        produced += rows[at + BATCH_PRODUCER_ID] >= 0
+        if rows[at + BATCH_MAX_TIMESTAMP] > largest:
+            largest = rows[at + BATCH_MAX_TIMESTAMP]
+            largest_at = at
+        if 0 <= rows[at + BATCH_BASE_TIMESTAMP] and (earliest < 0 or rows[at + BATCH_BASE_TIMESTAMP] < earliest):
+            earliest = rows[at + BATCH_BASE_TIMESTAMP]
+        i += 1
+    if i == begin:
+        return i
+    state[0] = last
+    state[3] = state[24] = 0
+    state[8] += i - begin
+    state[9] += records
+    state[12] += i - begin
+    state[15] += produced
+    state[16] += compressed
+    state[23] = earliest
+    if largest_at >= 0:
+        state[17] = largest
+        state[18] = rows[largest_at + BATCH_LAST_OFFSET]
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def follow_rows(
     rows: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,
@@ -342,36 +410,52 @@ def follow_rows(
     events: cython.pointer[cython.longlong],
     capacity: cython.Py_ssize_t,
 ) -> cython.void:
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t = 0
+    state[6] = 0
+    while i < count:
+        i = follow_plain(rows, i, count, state)
+        if i < count:
+            follow_one(rows, i, count, state, events, capacity)
+            i += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_one(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+) -> cython.void:
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
     epoch: cython.longlong
     room: cython.longlong
-    state[6] = 0
-    for i in range(count):
-        at = i * BATCH_WIDTH
-        state[8] += 1
-        if not rows[at + BATCH_STATE] & 1:
-            tell(state, events, capacity, 1, i, state[0], 0, 0)
-            if is_believable(rows, i, count, expected_offset(state)):
-                state[0] = rows[at + BATCH_LAST_OFFSET]
-            else:
-                state[3] = 1
-            continue
-        count_batch(rows, at, state)
-        if rows[at + BATCH_MAGIC] == 2:
-            room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
-            if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
-                tell(state, events, capacity, 7, i, rows[at + BATCH_COUNT], room, 0)
-            epoch = rows[at + BATCH_LEADER_EPOCH]
-            if epoch >= 0:
-                if epoch < state[1]:
-                    tell(state, events, capacity, 8, i, state[1], epoch, 0)
-                state[1] = epoch
-        if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
-            tell(state, events, capacity, 6, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
-        if rows[at + BATCH_MAX_TIMESTAMP] > state[4]:
-            tell(state, events, capacity, 9, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
-        follow_offsets(rows, i, count, state, events, capacity)
+    state[8] += 1
+    if not rows[at + BATCH_STATE] & 1:
+        tell(state, events, capacity, 1, i, state[0], 0, 0)
+        if is_believable(rows, i, count, expected_offset(state)):
+            state[0] = rows[at + BATCH_LAST_OFFSET]
+        else:
+            state[3] = 1
+        return
+    count_batch(rows, at, state)
+    if rows[at + BATCH_MAGIC] == 2:
+        room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+        if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
+            tell(state, events, capacity, 7, i, rows[at + BATCH_COUNT], room, 0)
+        epoch = rows[at + BATCH_LEADER_EPOCH]
+        if epoch >= 0:
+            if epoch < state[1]:
+                tell(state, events, capacity, 8, i, state[1], epoch, 0)
+            state[1] = epoch
+    if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
+        tell(state, events, capacity, 6, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
+    if rows[at + BATCH_MAX_TIMESTAMP] > state[4]:
+        tell(state, events, capacity, 9, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
+    follow_offsets(rows, i, count, state, events, capacity)
 
 
 def follow(

@@ -266,3 +266,51 @@ def test_gaps_are_found_exactly(spans, base):
         rows.append(row(at + missing, at + missing + size - 1))
         at += missing + size
     assert events_of(rows, base) == expected
+
+
+sound_batches = st.lists(
+    st.fixed_dictionaries(
+        {
+            "size": st.integers(1, 4), "hole": st.sampled_from([0, 0, 0, 1]),
+            "epoch_steps": st.sampled_from([0, 0, 0, 1]),
+            "attributes": st.sampled_from([0, 0, 0, 1, 4, 8, 12, 0x10, 0x30, 0x40]), "producer": st.integers(-1, 1),
+            "base_timestamp": st.integers(-1, 60), "max_timestamp": st.integers(-1, LATEST_MS),
+        }
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@given(sound_batches, st.sampled_from([-1, 0, 7]))
+def test_numbers_of_any_sound_chain(batches, base):
+    """Each number is what its line in the table of columns says, however few rows differ from those before them."""
+    rows, at, epoch = [], max(base, 0), 0
+    for batch in batches:
+        epoch += batch["epoch_steps"]
+        fields = {name: batch[name] for name in ("attributes", "producer", "base_timestamp", "max_timestamp")}
+        rows.append(row(at, at + batch["size"], epoch=epoch, count=batch["size"] + 1 - batch["hole"], **fields))
+        at += batch["size"] + 1
+    state = fresh_state(base)
+    assert followed(rows, state) == []
+
+    def having(bits):
+        return sum(bool(batch["attributes"] & bits) for batch in batches)
+
+    times = [batch["max_timestamp"] for batch in batches]
+    largest = max([*times, -1])
+    largest_at = rows[times.index(largest)][BATCH_LAST_OFFSET] if largest >= 0 else -1
+    firsts = [
+        batch["base_timestamp"] for batch in batches if batch["base_timestamp"] >= 0 and not batch["attributes"] & 0x40
+    ]
+    assert [state[i] for i in (chain.BATCHES, chain.V2, chain.TRANSACTIONAL, chain.CONTROL, chain.WITH_HORIZON)] == [
+        len(rows), len(rows), having(0x10), having(0x20), having(0x40),
+    ]  # fmt: skip
+    assert state[chain.RECORDS] == sum(batch["size"] + 1 - batch["hole"] for batch in batches)
+    assert state[chain.HOLED] == sum(batch["hole"] for batch in batches)
+    assert (state[chain.COMPRESSED], state[chain.WITH_PRODUCER]) == (
+        having(7),
+        sum(b["producer"] >= 0 for b in batches),
+    )
+    assert (state[chain.LARGEST_TIMESTAMP], state[chain.LARGEST_TIMESTAMP_OFFSET]) == (largest, largest_at)
+    assert state[chain.LEAST_TIMESTAMP] == min(firsts, default=-1)
+    assert (state[chain.LAST_OFFSET], state[chain.LAST_EPOCH]) == ((at - 1, epoch) if rows else (-1, -1))

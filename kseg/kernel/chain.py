@@ -342,7 +342,7 @@ def follow_plain(
     count: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
 ) -> cython.Py_ssize_t:
-    """Passes over batches from row i on that go on from the one before in every way; the row of the first that does not.
+    """Passes over batches from row i on that go on from the one before in every way; the first that does not.
 
     They are what `follow_one` would have nothing to say of, and its totals of them: nearly all batches of most logs.
     """

@@ -26,7 +26,7 @@ cdef extern from "escape.h" nogil:
         Py_ssize_t partition_size
     # Once in each renderer, when it is imported; the variable turns the loops for some processors off, for tests.
     void shuffle_setup "kseg_shuffle_setup"()
-    bint can_shuffle "kseg_can_shuffle"
+    int can_shuffle "kseg_can_shuffle"
     void forget "kseg_forget"(Counters* counters)
     Py_ssize_t put "kseg_put"(unsigned char* out, Py_ssize_t o, const unsigned char* text, Py_ssize_t size)
     Py_ssize_t put_int "kseg_put_int"(unsigned char* out, Py_ssize_t o, long long value)

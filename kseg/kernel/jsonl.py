@@ -489,11 +489,11 @@ def json_records(
     return 1 if state[3] else 3
 
 
-def use_portable(portable: cython.bint) -> bool:
-    """For tests: takes only loops that every processor has, or again the best; whether this processor has better."""
+def use_loops(most: cython.int) -> int:
+    """For tests: takes loops up to a level of shuffle.h, 0: those that every processor has; this one's best."""
     if cython.compiled:
         escape.shuffle_setup()
-        better: cython.bint = escape.can_shuffle
-        escape.can_shuffle = better and not portable
-        return better
-    return False
+        best: cython.int = escape.can_shuffle
+        escape.can_shuffle = min(best, most)
+        return best
+    return 0

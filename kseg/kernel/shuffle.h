@@ -1,4 +1,5 @@
-/* The renderers' two densest loops for x86-64 processors that can shuffle bytes (SSSE3), chosen at run time.
+/* The renderers' two densest loops for x86-64 processors that can shuffle bytes (SSSE3), or take single ones out of 64
+ * (AVX-512 VBMI2), chosen at run time.
  *
  * Bytes that are no text make up most of many logs. As text nearly every second of them becomes three, as JSON all of
  * them become base64. Only escape.h includes this.
@@ -11,7 +12,15 @@
 #include <tmmintrin.h>
 #define KSEG_SSSE3 __attribute__((target("ssse3")))
 
-static int kseg_can_shuffle; /* set by kseg_shuffle_setup, and by tests of the loops that do without */
+#define KSEG_WITH_SSSE3 1
+#define KSEG_WITH_VBMI2 2
+#if defined(__x86_64__) && (__GNUC__ >= 8 || defined(__clang__))
+#define KSEG_COMPRESSES 1
+#include <immintrin.h>
+#define KSEG_VBMI2 __attribute__((target("ssse3,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
+#endif
+
+static int kseg_can_shuffle; /* one of these; set by kseg_shuffle_setup, and by tests of the loops that do without */
 static __m128i kseg_spread_table[16];
 
 /* Entry m spreads four bytes: bit k says that byte k stays, else U+FFFD (source bytes 4 to 6) takes its place. */
@@ -32,7 +41,13 @@ static inline void kseg_shuffle_setup(void) {
         memcpy(&kseg_spread_table[m], lanes, 16);
     }
     __builtin_cpu_init();
-    kseg_can_shuffle = __builtin_cpu_supports("ssse3") != 0;
+    kseg_can_shuffle = __builtin_cpu_supports("ssse3") ? KSEG_WITH_SSSE3 : 0;
+#ifdef KSEG_COMPRESSES
+    if (kseg_can_shuffle && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi2"))
+        kseg_can_shuffle = KSEG_WITH_VBMI2;
+#endif
 }
 
 static inline int kseg_ones16(unsigned bits) {
@@ -59,6 +74,16 @@ KSEG_SSSE3 KSEG_LOCAL Py_ssize_t kseg_spread16(unsigned char *out, Py_ssize_t o,
     }
     return end;
 }
+
+#ifdef KSEG_COMPRESSES
+/* The same of the bytes in x: each is widened to four, of which one or three stay. */
+KSEG_VBMI2 KSEG_LOCAL Py_ssize_t kseg_compress16(unsigned char *out, Py_ssize_t o, __m128i x, unsigned raw, int used) {
+    const uint64_t ones = UINT64_C(0x1111111111111111), others = _pdep_u64(~raw & 0xFFFF, ones);
+    const __m512i wide = _mm512_mask_cvtepu8_epi32(_mm512_set1_epi32(0xBDBFEF), (__mmask16)raw, x);
+    _mm512_storeu_si512(out + o, _mm512_maskz_compress_epi8(ones | others * 6, wide));
+    return o + used + 2 * (Py_ssize_t)_mm_popcnt_u32(~raw & ((1u << used) - 1));
+}
+#endif
 
 /* Whole groups of twelve bytes as base64, sixteen letters each; the number of bytes used. Four bytes more than those
  * are read, so at least the last four are left. */

@@ -1,0 +1,186 @@
+/* Bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for each malformed part of the rest.
+ *
+ * Only escape.h includes this, whose words on limits hold here.
+ */
+#ifndef KSEG_JAVA_TEXT_H
+#define KSEG_JAVA_TEXT_H
+
+#ifdef KSEG_SSE2
+/* A bit for each byte between the two, which are themselves left out and not ASCII: signed comparison will do. */
+KSEG_LOCAL unsigned kseg_between(__m128i x, int below, int above) {
+    const __m128i more = _mm_cmpgt_epi8(x, _mm_set1_epi8((char)below));
+    return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
+}
+
+/* How many of the next 16 bytes come before the first three- or four-byte sequence that may be well-formed; `raw` gets
+ * a bit for each of them that is printed as it is, the others are U+FFFD. */
+KSEG_LOCAL int kseg_java_raw16(__m128i x, unsigned *raw) {
+    const unsigned high = (unsigned)_mm_movemask_epi8(x);
+    const unsigned continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
+    const unsigned lead34 = kseg_between(x, 0xDF, 0xF5);
+    const unsigned lead2 = kseg_between(x, 0xC1, 0xE0);
+    const unsigned stop = (lead34 & (continues >> 1)) | ((lead2 | lead34) & 0x8000u);
+    const unsigned pair = lead2 & (continues >> 1);
+    *raw = ~high | pair | (pair << 1);
+    return stop ? (int)kseg_lowest(stop) : 16;
+}
+
+/* The next 16 bytes without a branch a byte, as far as kseg_java_raw16 says. Returns how many bytes were used and adds
+ * to *o what was written. */
+KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)p);
+    unsigned raw;
+    int k, used;
+    Py_ssize_t at = *o;
+    if (_mm_movemask_epi8(x) == 0) {
+        _mm_storeu_si128((__m128i *)(out + at), x);
+        *o = at + 16;
+        return 16;
+    }
+    used = kseg_java_raw16(x, &raw);
+    for (k = 0; k < used; k++) {
+        const uint32_t keep = 0 - ((raw >> k) & 1);
+        const uint32_t bytes = (p[k] & keep) | (0xBDBFEFu & ~keep);
+        memcpy(out + at, &bytes, 4);
+        at += 3 + 2 * (int32_t)keep;
+    }
+    *o = at;
+    return used;
+}
+#endif
+
+#ifdef KSEG_SHUFFLES
+KSEG_SSSE3 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                               const unsigned char *p, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    while (i < n) {
+        int length, used = 0;
+        if (o > limit)
+            return KSEG_NO_ROOM;
+        if (n - i >= 16) {
+            const __m128i x = _mm_loadu_si128((const __m128i *)(p + i));
+            unsigned raw;
+            if (_mm_movemask_epi8(x) == 0) {
+                _mm_storeu_si128((__m128i *)(out + o), x);
+                i += 16;
+                o += 16;
+                continue;
+            }
+            used = kseg_java_raw16(x, &raw);
+            o = kseg_spread16(out, o, p + i, raw, used);
+            i += used;
+            if (used == 16)
+                continue;
+        }
+        length = kseg_sequence(p, i, n);
+        o = kseg_put_sequence(out, o, p + i, length);
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+
+#ifdef KSEG_COMPRESSES
+/* The last block is filled up with zeros, behind which an unfinished sequence is none. */
+KSEG_VBMI2 KSEG_APART static Py_ssize_t kseg_put_java_compressed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                                 const unsigned char *p, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    while (i < n) {
+        const int size = n - i < 16 ? (int)(n - i) : 16;
+        const __m128i x = _mm_maskz_loadu_epi8((__mmask16)((1u << size) - 1), p + i);
+        int length, used;
+        unsigned raw;
+        if (o > limit)
+            return KSEG_NO_ROOM;
+        if (_mm_movemask_epi8(x) == 0) {
+            _mm_storeu_si128((__m128i *)(out + o), x);
+            i += size;
+            o += size;
+            continue;
+        }
+        used = kseg_java_raw16(x, &raw);
+        used = used < size ? used : size;
+        o = kseg_compress16(out, o, x, raw, used);
+        i += used;
+        if (used >= 15 || used == size)
+            continue; /* what the last byte begins is seen in the next block */
+        length = kseg_sequence(p, i, n);
+        o = kseg_put_sequence(out, o, p + i, length);
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+#endif
+#endif
+
+KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                 const unsigned char *p, Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    int length;
+#ifdef KSEG_COMPRESSES
+    if (kseg_can_shuffle >= KSEG_WITH_VBMI2)
+        return kseg_put_java_compressed(out, o, limit, p, n);
+#endif
+#ifdef KSEG_SHUFFLES
+    if (kseg_can_shuffle)
+        return kseg_put_java_shuffled(out, o, limit, p, n);
+#endif
+    while (i < n) {
+        if (o > limit)
+            return KSEG_NO_ROOM;
+#ifdef KSEG_SSE2
+        if (n - i >= 16) {
+            int used = kseg_java16(out, &o, p + i);
+            i += used;
+            if (used == 16)
+                continue;
+        }
+#else
+        if (n - i >= 8 && kseg_ascii8(out + o, p + i)) {
+            i += 8;
+            o += 8;
+            continue;
+        }
+#endif
+        length = kseg_sequence(p, i, n);
+        o = kseg_put_sequence(out, o, p + i, length);
+        i += length < 0 ? -length : length;
+    }
+    return o;
+}
+
+/* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
+KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
+                                     Py_ssize_t n) {
+    Py_ssize_t i = 0;
+    int ascii = 1;
+    if (o > limit)
+        return KSEG_NO_ROOM;
+    if (n >= 32) {
+        while (n - i >= 32) {
+            if (o > limit)
+                return KSEG_NO_ROOM;
+            if (!kseg_ascii32(out + o, p + i))
+                return kseg_put_java_mixed(out, o, limit, p + i, n - i);
+            i += 32;
+            o += 32;
+        }
+        if (i < n && !kseg_ascii32(out + o + (n - i) - 32, p + n - 32))
+            return kseg_put_java_mixed(out, o, limit, p + i, n - i);
+        return o + (n - i);
+    }
+    if (n >= 8) {
+        for (i = 0; n - i > 8; i += 8)
+            ascii &= kseg_ascii8(out + o + i, p + i);
+        ascii &= kseg_ascii8(out + o + n - 8, p + n - 8);
+    } else if (n >= 4) {
+        ascii = kseg_ascii4(out + o, p) & kseg_ascii4(out + o + n - 4, p + n - 4);
+    } else {
+        for (i = 0; i < n; i++) {
+            out[o + i] = p[i];
+            ascii &= p[i] < 0x80;
+        }
+    }
+    return ascii ? o + n : kseg_put_java_mixed(out, o, limit, p, n);
+}
+
+#endif

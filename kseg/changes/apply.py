@@ -268,15 +268,25 @@ def _drop(change: Change, disk: Disk) -> str:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keeps signals that end a process back until the block ends; it holds quick calls only."""
-    if current_thread() is not main_thread() or not hasattr(signal, "pthread_sigmask"):
+    """Keeps signals that end a process back until the block ends; it holds quick calls only.
+
+    Handlers are the process's. Masks are each thread's own, and the system shows a signal to any that has none.
+    """
+    if current_thread() is not main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    held: list[int] = []
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    heard = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}
     try:
+        for number in heard:
+            signal.signal(number, lambda number, _frame: held.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in heard.items():
+            signal.signal(number, handler)
+        for late in held:
+            signal.raise_signal(late)
 
 
 def roll_forward(change: Change, disk: Disk) -> None:

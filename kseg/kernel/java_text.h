@@ -1,4 +1,4 @@
-/* Bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for each malformed part of the rest.
+/* Bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for each malformed part.
  *
  * Only escape.h includes this, whose words on limits hold here.
  */

@@ -29,7 +29,7 @@ FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
 RUNS = [sys.executable, "-m", "tests.benchmarks.runs"]
 WRECK_KINDS = ("1k", "tiny")
 PARTS = ("walk", "dump", "verify", "recover", "start", "interpreted", "wreck")
-WALK_ROUNDS, WARM_ROUNDS = 3, 8
+WALK_ROUNDS, WARM_ROUNDS = 8, 8
 
 Measure = Callable[[], float]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kseg.cleaner.legacy import rebuilt
+from kseg.cleaner.legacy import HORIZON, rebuilt
 from kseg.cleaner.log import Segment
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordRooms, batch_bytes, open_message, open_records, refuse
@@ -21,7 +21,6 @@ from kseg.segment.items import Record
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import build_transaction_index
 
-_HORIZON = 64
 _HEADER_BYTES = 61
 
 
@@ -115,7 +114,7 @@ class GroupCopier:
             found[i] = kernel.ALL
             if numbers[i]:
                 found[i] |= kernel.EMPTY_TXN
-                if rows[at + BATCH_ATTRIBUTES] & _HORIZON and is_over:
+                if rows[at + BATCH_ATTRIBUTES] & HORIZON and is_over:
                     found[i] |= kernel.DISCARD
         for i in self._producers.last_batches(rows, count):
             found[i] |= kernel.KEEP_EMPTY

@@ -11,6 +11,7 @@ from kseg.segment.batches import Message
 from kseg.segment.items import Record
 
 HORIZON = 64
+"""Attribute bit of a batch whose base timestamp is its delete horizon (KIP-534)."""
 
 
 def rebuilt(

@@ -106,6 +106,7 @@ def hash_window(
     batch: cython.Py_ssize_t
     records: cython.longlong
     status: cython.int
+    payload: cython.pointer[cython.const[cython.uchar]]
     span: cython.longlong[2]
     if not cython.compiled:
         span = [0, 0]
@@ -123,34 +124,27 @@ def hash_window(
         ):
             continue
         at = batches[batch + BATCH_POSITION]
+        payload = p
         if opened_bytes >= 0:
-            status, span[0], span[1] = 4, 0, opened_bytes
+            payload, span[0], span[1] = opened, 0, opened_bytes
         else:
             status = open_batch(p, at, batches[batch + BATCH_SIZE], out, room_bytes, zstd, span)
-        if status == 2:
-            return 3
-        if status == 3:
-            return 4
+            if status == 2:
+                return 3
+            if status == 3:
+                return 4
+            if status == 1:
+                payload = out
         if records < 0 or records > (span[1] - span[0]) // 7:
             state[3] = 103
             return 5
         if records > key_capacity - state[1] or records > capacity:
             state[2] = records
             return 1 if state[1] else 2
-        if status == 0:
-            state[3] = read_batch(p, at, p, span, rows)
-        elif status == 1:
-            state[3] = read_batch(p, at, out, span, rows)
-        else:
-            state[3] = read_batch(p, at, opened, span, rows)
+        state[3] = read_batch(p, at, payload, span, rows)
         if state[3]:
             return 5
-        if status == 0:
-            state[1] = hash_rows(p, rows, records, least, secret, hashes, offsets, state[1])
-        elif status == 1:
-            state[1] = hash_rows(out, rows, records, least, secret, hashes, offsets, state[1])
-        else:
-            state[1] = hash_rows(opened, rows, records, least, secret, hashes, offsets, state[1])
+        state[1] = hash_rows(payload, rows, records, least, secret, hashes, offsets, state[1])
         opened_bytes = -1
     state[0] = count
     return 0

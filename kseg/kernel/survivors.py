@@ -241,7 +241,7 @@ def filter_window(
             counts[0] += records
         elif records != 0:
             if opened_bytes >= 0:
-                payload, status, span[0], span[1] = opened, 4, 0, opened_bytes
+                payload, span[0], span[1] = opened, 0, opened_bytes
             else:
                 status = open_batch(p, at, size, space, space_bytes, zstd, span)
                 if status == 2:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -86,19 +87,40 @@ class Round:
     def groups(self) -> Iterator[CleanedGroup]:
         """New segments, the oldest first. Raises DamagedError, UnsupportedError, OSError."""
         found, settings = self._range, self._settings
-        offset_map = OffsetMap(settings.memory_bytes, self._expected_keys())
-        try:
-            advance = self._watched()
-            builder = MapBuilder(offset_map, found.start, self._rooms, advance)
-            self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
-            self.keys = len(offset_map)
+        advance = self._watched()
+        for segment in self._with_aborted:
+            segment.aborted()  # now: what is put in place while groups are made takes files away
+        with closing(self._map(advance)) as offset_map:
             below = segments_between(self._segments, 0, found.start)
             horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
             copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, self._rooms, advance)
             for group in group_segments(segments_between(self._segments, 0, self.end), found.end, settings):
                 yield self._clean(group, copier)
-        finally:
+
+    def survey(self) -> None:
+        """Finds ``end`` and ``keys`` without a look at what goes. Raises DamagedError, OSError."""
+        self._map(lambda _: None).close()
+
+    def check_the_rest(self) -> None:
+        """Looks at the checksums of what is copied but not in the map. Raises DamagedError."""
+        known = segments_between(self._segments, self._range.start, self._range.end) if self.is_whole else []
+        for segment in segments_between(self._segments, 0, self.end):
+            if segment not in known:
+                for _ in windows(segment.path, self._buffers):
+                    pass
+
+    def _map(self, advance: Callable[[int], None]) -> OffsetMap:
+        """The map of the dirty part, or as much of that as it holds."""
+        found = self._range
+        offset_map = OffsetMap(self._settings.memory_bytes, self._expected_keys())
+        try:
+            builder = MapBuilder(offset_map, found.start, self._rooms, advance)
+            self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
+        except BaseException:
             offset_map.close()
+            raise
+        self.keys = len(offset_map)
+        return offset_map
 
     def _watched(self) -> Callable[[int], None]:
         watcher = self._watcher

@@ -20,7 +20,7 @@ from kseg.cli.changing import Known, changing_options, paths_argument, run_work
 from kseg.cli.compaction_room import CompactionRoom
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
-from kseg.cli.options import ByteCount, Milliseconds, interval_option
+from kseg.cli.options import ByteCount, Milliseconds, interval_option, usable_cores
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import Topics, topic_option
 from kseg.errors import KsegError, StoppedHalfwayError
@@ -67,6 +67,7 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @click.option("--include-active", is_flag=True, help="Clean the last segment too.")
 @click.option("--keep-format", is_flag=True, help="Let messages v0 and v1 be what they are; default: they become v2.")
 @click.option("--drop-null-keys", is_flag=True, help="Go on where records have no key: they go.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
 @era_option("3.1")
 @changing_options
@@ -111,6 +112,7 @@ class CompactWork:
             includes_active=options["include_active"],
             drops_null_keys=options["drop_null_keys"],
             until_clean=options["until_clean"],
+            jobs=options["jobs"] or usable_cores(),
         )
 
     def begin(self, printer: PlanPrinter) -> None:

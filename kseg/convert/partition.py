@@ -8,7 +8,6 @@ from functools import partial
 from kseg.convert.converter import Converter
 from kseg.convert.grouping import Build
 from kseg.convert.losses import Losses
-from kseg.convert.pipeline import TASK_BYTES, Pipeline
 from kseg.convert.recoding import Place, Refusal, Refused, recode, refused_at
 from kseg.convert.request import DamagedError, LossError, Request
 from kseg.errors import KsegError, UnsupportedError
@@ -19,6 +18,7 @@ from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
+from kseg.segment.pipeline import TASK_BYTES, Pipeline
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment

@@ -8,7 +8,7 @@ from kseg.kernel import frames, headers
 from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.segment.reader import BELIEVE_CHECKSUMS
 
-LOOK_BYTES = 8 << 10
+LOOK_BYTES = 4 << 10
 """Read at a time: many small batches, or the beginning of a large one."""
 
 _HEADER_BYTES = 61
@@ -40,9 +40,9 @@ class RecordCounter:
         position, total = 0, 0
         while position < end:
             data = os.pread(descriptor, LOOK_BYTES, position)
-            taken, records = self._whole(data)
-            if taken < len(data) and not taken:
-                taken, records = _first(data)
+            taken, records = _first(data)
+            if not taken:
+                taken, records = self._whole(data)
             if records < 0 or not taken or position + taken > end:
                 return None
             position, total = position + taken, total + records
@@ -61,7 +61,8 @@ class RecordCounter:
 
 
 def _first(data: bytes) -> tuple[int, int]:
-    """Size and records of the batch that begins there; (0, -1) where there is none, or its header does not tell."""
+    """Size and records of the batch that begins there and is larger than ``data``; (0, -1) where none is, or its header
+    does not tell."""
     size = 12 + int.from_bytes(data[8:12], "big", signed=True)
     if len(data) >= _HEADER_BYTES and size > len(data) and data[16] == 2:
         return size, int.from_bytes(data[57:61], "big", signed=True)

@@ -108,16 +108,21 @@ def check_room(plan: Plan, keeping: Keeping) -> None:
 
 def check_free(place: str, needed: int) -> None:
     """Raises KsegError where a file system has not that room."""
+    free = free_bytes(place)
+    if free < needed + MARGIN_BYTES:
+        raise KsegError(
+            f"{place}: {needed + MARGIN_BYTES} bytes of room are needed, {free} are free; nothing was changed"
+        )
+
+
+def free_bytes(place: str) -> int:
+    """What this user may fill of the file system that a path is in. Raises KsegError where nothing changed so far."""
     try:
         status = os.statvfs(place)
     except OSError as error:
         raise KsegError(f"{place}: {error.strerror}; nothing was changed") from error
     blocks = status.f_bfree if hasattr(os, "geteuid") and os.geteuid() == 0 else status.f_bavail
-    free = blocks * status.f_frsize
-    if free < needed + MARGIN_BYTES:
-        raise KsegError(
-            f"{place}: {needed + MARGIN_BYTES} bytes of room are needed, {free} are free; nothing was changed"
-        )
+    return blocks * status.f_frsize
 
 
 def _make_own_folder(change: Change, disk: Disk) -> None:
@@ -377,4 +382,4 @@ def _said(error: OSError) -> str:
     return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
 
 
-__all__ = ["ChangedSinceError", "Keeping", "apply", "check_room", "roll_forward"]
+__all__ = ["ChangedSinceError", "Keeping", "apply", "check_room", "free_bytes", "roll_forward"]

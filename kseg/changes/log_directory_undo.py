@@ -20,15 +20,16 @@ from kseg.changes.journal import (
 from kseg.changes.log_directory import MARKER, partitions_of, remove_marker
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.changes.undo import last_change, plan_undo, undo
+from kseg.changes.undo import changes_of, last_change, plan_all, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryUndo:
-    """What undoing would do. ``partitions``: changes and the plans back; ``restored``: files of the root that are put
-    back; ``let_be``: those that are not, as they have changed since; ``skipped``: partitions that were put back before.
+    """What undoing would do. ``partitions``: changes and the plans back, of each partition the newest first;
+    ``restored``: files of the root that are put back; ``let_be``: those that are not, as they have changed since;
+    ``skipped``: partitions that were put back before.
     """
 
     journal: Journal
@@ -51,7 +52,7 @@ def plan_log_directory_undo(journal: Journal) -> LogDirectoryUndo:
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
-        back.append((change, plan_undo(change)))
+        back += plan_all(changes_of(path, journal.group))
     there = {os.path.basename(change.directory) for change, _ in back}
     restored: list[str] = []
     let_be: list[str] = []

@@ -149,13 +149,15 @@ class Plan:
     So that it can be completed and taken back from any point, a file is renamed at most once and either cut or kept
     whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
     ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
-    that another replica has and this partition lacks.
+    that another replica has and this partition lacks. ``taken_bytes``: room that files which become part of it have
+    taken already.
     """
 
     directory: str
     steps: list[Step] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
+    taken_bytes: int = 0
     _names: dict[str, Occupant | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
@@ -225,6 +227,10 @@ class Plan:
         if step.is_kept:
             self._once(("cut or keep", step.origin))
         self.steps.append(step)
+
+    def suppose(self, file: str, found: Seen | None) -> None:
+        """Lets the plan begin with that under a name: it is carried out once something else has left it so."""
+        self._names[file] = None if found is None else Occupant(found, file)
 
     def seen(self, file: str) -> Seen | None:
         """The file as the steps so far leave it, None where there is none."""

@@ -1,5 +1,7 @@
 """Puts a change of a partition back from what its quarantine holds: that is a plan as well, carried out as any is."""
 
+from collections.abc import Mapping
+
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.course import ChangedSinceError, Course
@@ -19,17 +21,34 @@ def last_change(directory: str) -> Change:
     return found[-1]
 
 
-def plan_undo(change: Change) -> Plan:
-    """The steps back. Touches nothing.
+def plan_undo(change: Change, later: Mapping[str, Seen | None] | None = None) -> Plan:
+    """The steps back. Touches nothing. ``later``: files as they will be once changes that came later are undone.
 
     Raises ChangedSinceError where a file is not as the change left it, KsegError where the old bytes are not there.
     """
+    found = later or {}
     try:
-        _check_files(change)
+        _check_files(change, found)
         _check_kept(change)
-        return _Reversal(change).plan
+        return _Reversal(change, found).plan
     except OSError as error:
         raise KsegError(f"{change.directory}: {error.strerror or error}; nothing was undone") from error
+
+
+def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
+    """As `plan_undo`, of several changes of a partition, the newest first."""
+    later: dict[str, Seen | None] = {}
+    found = []
+    for change in changes:
+        found.append((change, plan_undo(change, later)))
+        later.update(Course(change).initial)
+    return found
+
+
+def changes_of(directory: str, group: str) -> list[Change]:
+    """The changes of a partition that `undo` puts back with one of this group, the newest first."""
+    found = [change for change in quarantine.changes(directory) if change.group == group]
+    return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
 
 def undo(change: Change, disk: Disk | None = None, plan: Plan | None = None) -> None:
@@ -48,12 +67,12 @@ def undo(change: Change, disk: Disk | None = None, plan: Plan | None = None) -> 
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
 
 
-def _check_files(change: Change) -> None:
+def _check_files(change: Change, later: Mapping[str, Seen | None]) -> None:
     if change.state == COMMITTED:
         Course(change).check_on_the_way()
         return
     for name, left in change.after.items():
-        now = seen(change.path(name))
+        now = later[name] if name in later else seen(change.path(name))
         if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
             raise ChangedSinceError(f"{change.path(name)}: has changed since {change.command!r}; nothing was undone")
 
@@ -98,9 +117,11 @@ def _check_kept(change: Change) -> None:
 class _Reversal:
     """The steps of a change taken back, last first, as far as they were taken."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, later: Mapping[str, Seen | None]) -> None:
         self.plan = Plan(change.directory)
-        self._change = change
+        self._change, self._later = change, later
+        for name, found in later.items():
+            self.plan.suppose(name, found)
         self._restored: dict[int | None, int | None] = {}  # inodes of old files, by the steps back that restore them
         for k in range(len(change.steps) - 1, -1, -1):
             if self._is_taken(k, change.steps[k]):
@@ -145,7 +166,7 @@ class _Reversal:
 
     def _put_back(self, k: int, step: Step) -> None:
         change = self._change
-        if step.file in change.after and not _is_unchanged(change, step.file):
+        if step.file in change.after and step.file not in self._later and not _is_unchanged(change, step.file):
             if (epochs := _epochs_since(change, step.file)) is not None:
                 self.plan.write(step.file, [epochs], "was so before, but for the epochs since")
                 return
@@ -170,4 +191,4 @@ def purge(change: Change, disk: Disk | None = None) -> int:
     return freed
 
 
-__all__ = ["last_change", "plan_undo", "purge", "undo"]
+__all__ = ["changes_of", "last_change", "plan_all", "plan_undo", "purge", "undo"]

@@ -7,13 +7,14 @@ middle completes it: new files as .swap, the .log first; the old ones go; the ne
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kseg.changes.plan import Plan
 from kseg.changes.staging import Staging
 from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, Segment, read_segments, segments_between
 from kseg.cleaner.producers import Producers, read_producers
 from kseg.cleaner.ranges import CleanableRange, LogLimits, cleanable_range
+from kseg.cleaner.room import Need, RoomTaken, bound, counted, file_bytes
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
@@ -32,11 +33,21 @@ class Checkpoints:
     high_watermark: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LaterRound:
+    """A round that a dry run does not carry out: its map is made, but not what comes before it. ``keys`` in its map."""
+
+    start: int
+    end: int
+    keys: int
+
+
 @dataclass(slots=True)
 class Compaction:
     """What became, or would become, of a partition. ``end``: the cleaner's checkpoint afterwards, None: as it was.
 
-    ``groups``: what was cleaned in all rounds; ``found``: the dirty range of the first one.
+    ``groups``: what was cleaned in all rounds; ``found``: the dirty range of the first one. ``later``: rounds that a
+    dry run knows only so much of. ``peak_bytes``: room that new files took at most.
     """
 
     directory: str
@@ -45,9 +56,11 @@ class Compaction:
     rounds: int = 0
     keys: int = 0
     groups: list[CleanedGroup] = field(default_factory=list)
+    later: list[LaterRound] = field(default_factory=list)
     is_whole: bool = True
     bytes_before: int = 0
     bytes_after: int = 0
+    peak_bytes: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -69,13 +82,16 @@ class Compactor:
         staging: Staging | None,
         commits_each: bool = False,
         watcher: Watcher | None = None,
-        tell_peak: Callable[[int], None] = lambda _: None,
+        has_room: Callable[[Need], bool] = lambda _: True,
     ) -> None:
-        """``tell_peak`` is told `peak_bytes` before the first byte is written."""
-        self._watcher, self._tell_peak = watcher, tell_peak
+        """``has_room`` is asked before the first byte is written; if it says no to a guess, the room is counted, and
+        it is asked again. It may raise KsegError."""
+        self._watcher, self._has_room = watcher, has_room
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[Segment] = []
+        self._taken = RoomTaken(commits_each)
+        self._has_committed = False
         self.result = Compaction(directory)
 
     def plans(self) -> Iterator[Plan]:
@@ -94,8 +110,8 @@ class Compactor:
             result.found = result.found or found
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
-            if not result.rounds:
-                self._tell_peak(self.peak_bytes)
+            if not result.rounds and self._staging is not None:
+                self._check_room(found, producers)
             for group in self._round(found, producers):
                 if self._commits_each:
                     yield self._plan([group])
@@ -108,16 +124,34 @@ class Compactor:
             result.bytes_after = result.bytes_before + sum(
                 group.segment.size - group.bytes_before for group in result.groups
             )
+            if settings.until_clean and result.found is not None and not result.is_whole:
+                self._survey(result.found, producers)
         if not self._commits_each and result.groups:
             yield self._plan(self._final_groups(original))
 
+    def _check_room(self, found: CleanableRange, producers: Producers) -> None:
+        covered = segments_between(self._segments, 0, found.end)
+        if self._has_room(bound(covered, found.end, self._settings, self._commits_each)):
+            return
+        one = Round(self._segments, found, producers, self._settings, None, self._watcher)
+        groups = list(one.groups())
+        unread = [] if one.is_whole else segments_between(self._segments, one.end, found.end)
+        self._has_room(counted(groups, unread, self._settings.until_clean, self._commits_each))
+
+    def _survey(self, found: CleanableRange, producers: Producers) -> None:
+        """Where the rounds behind the first end: what is dirty does not change before its own round."""
+        result = self.result
+        while not result.is_whole and result.end is not None:
+            rest = replace(found, start=result.end)
+            one = Round(self._segments, rest, producers, self._settings, None)
+            one.survey()
+            result.later.append(LaterRound(rest.start, one.end, one.keys))
+            result.end, result.is_whole = one.end, one.is_whole
+
     @property
-    def peak_bytes(self) -> int:
-        """Room that the new files take at most: all of them, or, where each is put in place by itself, the largest."""
-        sizes = [segment.size for segment in self._segments]
-        if not self._commits_each:
-            return sum(sizes)
-        return max([min(self._settings.segment_bytes, sum(sizes)), *sizes], default=0)
+    def replaced_bytes(self) -> int:
+        """Of old files that others stand for now."""
+        return self._taken.replaced
 
     def _limits(self, producers: Producers) -> LogLimits:
         known, end = self._checkpoints, producers.end_offset
@@ -136,17 +170,37 @@ class Compactor:
         result.rounds += 1
         first = len(result.groups)
         for group in one.groups():
+            if len(result.groups) == first and self._commits_each and self._staging is not None:
+                one.check_the_rest()  # damage that is found later would stop it half-way
             result.groups.append(group)
             if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:
+                left = "what is not in place yet is given up" if self._has_committed else "nothing of it is changed"
                 raise UnsupportedError(
                     f"{self._directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
-                    "drops those (--drop-null-keys); nothing of it is changed"
+                    f"drops those (--drop-null-keys); {left}"
                 )
+            self._taken.made(group)
             self._adopt(group)
+            self._free(group)
             yield group
+        result.peak_bytes = self._taken.peak
         if self._staging is not None:
             self._replace(result.groups[first:])
         result.end, result.is_whole, result.keys = one.end, one.is_whole, max(result.keys, one.keys)
+
+    def _free(self, group: CleanedGroup) -> None:
+        """Removes what is not needed beside the new files of a group: its .log if it is the old one, and those of the
+        round before."""
+        staging = self._staging
+        if staging is None or self._commits_each:
+            return
+        staged = [source for source in group.sources if source.path.startswith(staging.folder + os.sep)]
+        for source in staged:
+            staging.remove(os.path.dirname(source.path))
+        self._taken.freed(staged)
+        if group.is_copy and not staged:
+            os.unlink(group.segment.path)
+            group.segment.paths[LOG] = group.sources[0].path
 
     def _adopt(self, group: CleanedGroup) -> None:
         """Gives new files owner and mode of those that they stand for."""
@@ -164,6 +218,7 @@ class Compactor:
 
     def _settle(self, group: CleanedGroup) -> None:
         """The new segment lies in the partition now."""
+        self._has_committed = True
         staging, segment = self._staging, group.segment
         if staging is not None and segment.paths:
             staging.remove(os.path.dirname(segment.path))
@@ -181,13 +236,16 @@ class Compactor:
         for segment, upper in zip(self._segments, uppers, strict=True):
             if id(segment) not in known:
                 sources = segments_between(original, segment.base_offset, upper)
-                found.append(CleanedGroup(sources, segment, Counter(rewritten=1)))
+                is_old = os.path.dirname(segment.path) == self._directory
+                found.append(CleanedGroup(sources, segment, Counter(rewritten=int(not is_old))))
         return found
 
     def _plan(self, groups: list[CleanedGroup]) -> Plan:
         plan = Plan(self._directory)
         for group in groups:
             put_in_place(plan, group)
+            if self._staging is not None and not group.is_copy:
+                plan.taken_bytes += file_bytes(group.segment)
         return plan
 
 
@@ -221,7 +279,9 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
 def _tell(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
     """The steps of a dry run, which has no new files: what goes, and a new .log of the size that it will have."""
     if not group.is_copy:
-        plan.outline(stem + LOG, group.segment.size, reason)
+        for suffix in SUFFIXES:
+            if suffix in group.segment.sizes:
+                plan.outline(stem + suffix, group.segment.sizes[suffix], reason)
     for source in group.sources[1:]:
         for suffix in (*SUFFIXES, SNAPSHOT):
             name = f"{source.base_offset:020d}{suffix}"

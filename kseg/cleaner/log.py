@@ -22,6 +22,7 @@ class Segment:
     mtime_ns: int
     paths: dict[str, str]
     sizes: dict[str, int] = field(default_factory=dict)
+    _aborted: list[AbortedTxn] | None = None
 
     @property
     def path(self) -> str:
@@ -45,7 +46,12 @@ class Segment:
         return found if found >= 0 else self.mtime_ms
 
     def aborted(self) -> list[AbortedTxn]:
-        """Raises UnsupportedError where the .txnindex cannot be read."""
+        """Read once: the file may be gone when it is asked for again. Raises UnsupportedError where it cannot be."""
+        if self._aborted is None:
+            self._aborted = self._read_aborted()
+        return self._aborted
+
+    def _read_aborted(self) -> list[AbortedTxn]:
         path = self.paths.get(TRANSACTION_INDEX)
         if path is None:
             return []

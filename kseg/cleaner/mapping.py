@@ -1,27 +1,29 @@
 """Reads the dirty part of a log into the offset map (Cleaner.buildOffsetMap)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from kseg.cleaner.key_reading import Hashes, read_keys
 from kseg.cleaner.log import TRANSACTION_INDEX, Segment, aborted_between, segments_between
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordRooms, open_message, open_records, refuse
+from kseg.cleaner.opening import RecordRooms
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
-from kseg.formats.rows import int64s
-from kseg.kernel import keys
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.cleaner.workers import Workers
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.segment.buffers import Buffers
+
+_Found = tuple[Window, list[Hashes]]
 
 
 class MapBuilder:
     """Fills ``offset_map`` with the keys of offsets [start, end); ``end`` is the base of a segment or the log's end."""
 
     def __init__(
-        self, offset_map: OffsetMap, start: int, rooms: RecordRooms, advance: Callable[[int], None] = lambda _: None
+        self, offset_map: OffsetMap, start: int, workers: Workers, advance: Callable[[int], None] = lambda _: None
     ) -> None:
         """``advance`` is told of bytes that are read."""
         self._advance = advance
-        self._map, self._start, self._rooms = offset_map, start, rooms
+        self._map, self._start, self._workers = offset_map, start, workers
         self._transactions = CleanedTransactions()
 
     def build(self, segments: Sequence[Segment], end: int, buffers: Buffers) -> int:
@@ -32,50 +34,54 @@ class MapBuilder:
         for i, segment in enumerate(dirty):
             for window in windows(segment.path, buffers):
                 if not self._take(window):
+                    self._give_up()
                     return self._map.latest_offset + 1
                 self._advance(window.size)
+            if not self._put_all(self._workers.drain()):
+                self._give_up()
+                return self._map.latest_offset + 1
             behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
             self._map.latest_offset = max(behind - 1, self._map.latest_offset)
         return self._map.latest_offset + 1
 
     def _take(self, window: Window) -> bool:
-        """Takes up the batches of a window; False where the map is full."""
-        rooms, state = self._rooms, int64s(8)
+        """Takes up the batches of a window, or of earlier ones that are ready; False where the map is full."""
+        workers, start, secret = self._workers, self._start, self._map.secret
         verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
-        opened: bytes | memoryview | None = None
-        while True:
-            status = keys.read(
-                window.data, window.rows, window.count, verdicts, self._start, self._map.secret, rooms.rows,
-                rooms.hashes, rooms.offsets, state, rooms.room, opened,
-            )  # fmt: skip
-            opened, i = None, state[keys.BATCH]
-            if status == keys.BAD:
-                refuse(window, i, state[keys.REASON])
-            if not self._put(window, state):
-                return False
-            if status == keys.DONE:
-                return True
-            if status == keys.ROWS:
-                rooms.widen(state[keys.NEEDED])
-            elif status == keys.OPEN or (status == keys.ROOM and not rooms.expand(window, i)):
-                if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
-                    if not self._take_message(window, i):
-                        return False
-                    state[keys.BATCH] = i + 1
-                else:
-                    opened = open_records(window, i, rooms)
+        if workers.is_alone:
+            return read_keys(
+                window, verdicts, start, secret, workers.rooms[0], lambda hashes: self._put(window, hashes)
+            )
 
-    def _put(self, window: Window, state: memoryview) -> bool:
+        def work(rooms: RecordRooms, kept: Window) -> _Found:
+            found: list[Hashes] = []
+
+            def put(hashes: Hashes) -> bool:
+                found.append(hashes.copy())
+                return True
+
+            read_keys(kept, verdicts, start, secret, rooms, put)
+            return kept, found
+
+        return self._put_all(workers.submit(window, work))
+
+    def _put_all(self, ready: Iterator[_Found]) -> bool:
+        return all(self._put(window, hashes) for window, found in ready for hashes in found)
+
+    def _give_up(self) -> None:
+        """What was read beyond the end of the map is not needed."""
+        for _ in self._workers.drain():
+            pass
+
+    def _put(self, window: Window, found: Hashes) -> bool:
         """Puts the keys that were read; False where the map is full."""
-        count, offsets = state[keys.KEYS], self._rooms.offsets
-        state[keys.KEYS] = 0
-        taken = self._map.put(self._rooms.hashes, offsets, count)
-        if taken < count:
-            self._end_before(window, offsets[taken])
+        taken = self._map.put(found.hashes, found.offsets, found.keys)
+        if taken < found.keys:
+            self._end_before(window, found.offsets[taken])
             if taken:
-                self._map.latest_offset = max(self._map.latest_offset, offsets[taken - 1])
+                self._map.latest_offset = max(self._map.latest_offset, found.offsets[taken - 1])
             return False
-        self._end_before(window, None, state[keys.BATCH])
+        self._end_before(window, None, found.batches)
         return True
 
     def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
@@ -86,14 +92,3 @@ class MapBuilder:
             ends = [end for end in ends if end < offset]
         if ends and ends[-1] >= self._start:
             self._map.latest_offset = max(self._map.latest_offset, ends[-1])
-
-    def _take_message(self, window: Window, i: int) -> bool:
-        """A message v0 or v1; False where the map is full."""
-        for record in open_message(window, i, self._rooms):
-            if record.key is None or record.offset < self._start:
-                continue
-            if not self._map.put_key(record.key, record.offset):
-                self._end_before(window, record.offset)
-                return False
-            self._map.latest_offset = max(self._map.latest_offset, record.offset)
-        return True

@@ -1,5 +1,6 @@
 """The map from keys to the last offset of each, within a bound of memory (Kafka's SkimpyOffsetMap)."""
 
+import math
 import mmap
 import os
 from typing import Any
@@ -13,6 +14,11 @@ LOAD_FACTOR = 0.9
 
 _MOST_SLOTS = (1 << 32) - 1
 _LEAST_SLOTS = 1024
+
+
+def memory_for(keys: int) -> int:
+    """Bytes that a map of so many keys takes."""
+    return math.ceil((keys + 1) / LOAD_FACTOR) * ENTRY_BYTES
 
 
 class OffsetMap:

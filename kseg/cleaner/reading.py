@@ -40,6 +40,13 @@ class Window:
         last, first = (self.count - 1) * BATCH_WIDTH, self.rows[BATCH_POSITION]
         return int(self.rows[last + BATCH_POSITION] + self.rows[last + BATCH_SIZE] - first)
 
+    def copy(self) -> "Window":
+        """The same in memory of its own."""
+        end = self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_POSITION]
+        end += self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_SIZE]
+        rows = memoryview(bytes(self.rows[: self.count * BATCH_WIDTH])).cast("q")
+        return Window(memoryview(bytes(self.data[:end])), rows, self.count, self.origin, self.path)
+
     def damage(self, i: int, what: str) -> DamagedError:
         """That of batch i."""
         return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], what)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,17 +11,16 @@ from kseg.cleaner.grouping import group_segments
 from kseg.cleaner.log import LOG, TRANSACTION_INDEX, Segment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordRooms
 from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.reading import windows
 from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.workers import Workers
 from kseg.errors import UnsupportedError
-from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH
 from kseg.segment.buffers import Buffers
+from kseg.segment.record_count import RecordCounter
 from kseg.segment.writer import SegmentWriter
 
-OUT_BYTES = 2 << 20
 COUNT_BYTES = 4 << 30
 """Of a larger dirty part records are not counted before the map is made: it gets all of its memory at once."""
 
@@ -71,7 +71,7 @@ class Round:
         self._watcher = watcher
         self._segments, self._range, self._producers, self._settings = segments, found, producers, settings
         self._make_folder = make_folder
-        self._buffers, self._rooms = Buffers(), RecordRooms(OUT_BYTES)
+        self._buffers = Buffers()
         self._with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         bases = [segment.base_offset for segment in segments]
         self._behind = dict(zip(bases, [*bases[1:], producers.end_offset], strict=True))
@@ -86,19 +86,41 @@ class Round:
     def groups(self) -> Iterator[CleanedGroup]:
         """New segments, the oldest first. Raises DamagedError, UnsupportedError, OSError."""
         found, settings = self._range, self._settings
-        offset_map = OffsetMap(settings.memory_bytes, self._expected_keys())
-        try:
-            advance = self._watched()
-            builder = MapBuilder(offset_map, found.start, self._rooms, advance)
-            self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
-            self.keys = len(offset_map)
+        advance = self._watched()
+        for segment in self._with_aborted:
+            segment.aborted()  # now: what is put in place while groups are made takes files away
+        with closing(Workers(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
             below = segments_between(self._segments, 0, found.start)
             horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
-            copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, self._rooms, advance)
+            copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance)
             for group in group_segments(segments_between(self._segments, 0, self.end), found.end, settings):
                 yield self._clean(group, copier)
-        finally:
+
+    def survey(self) -> None:
+        """Finds ``end`` and ``keys`` without a look at what goes. Raises DamagedError, OSError."""
+        with closing(Workers(self._settings.jobs)) as workers:
+            self._map(workers, lambda _: None).close()
+
+    def check_the_rest(self) -> None:
+        """Looks at the checksums of what is copied but not in the map. Raises DamagedError."""
+        known = segments_between(self._segments, self._range.start, self._range.end) if self.is_whole else []
+        for segment in segments_between(self._segments, 0, self.end):
+            if segment not in known:
+                for _ in windows(segment.path, self._buffers):
+                    pass
+
+    def _map(self, workers: Workers, advance: Callable[[int], None]) -> OffsetMap:
+        """The map of the dirty part, or as much of that as it holds."""
+        found = self._range
+        offset_map = OffsetMap(self._settings.memory_bytes, self._expected_keys())
+        try:
+            builder = MapBuilder(offset_map, found.start, workers, advance)
+            self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
+        except BaseException:
             offset_map.close()
+            raise
+        self.keys = len(offset_map)
+        return offset_map
 
     def _watched(self) -> Callable[[int], None]:
         watcher = self._watcher
@@ -133,11 +155,6 @@ class Round:
         dirty = segments_between(self._segments, self._range.start, self._range.end)
         if sum(segment.size for segment in dirty) > COUNT_BYTES:
             return None
-        total = 0
-        for segment in dirty:
-            for window in windows(segment.path, self._buffers, believes=True):
-                counts = window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-                if min(counts) < 0:
-                    return None
-                total += sum(counts)
-        return total
+        counter = RecordCounter()
+        counts = [counter.count(segment.path) for segment in dirty]
+        return None if None in counts else sum(count for count in counts if count is not None)

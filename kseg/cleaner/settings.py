@@ -12,7 +12,7 @@ class CleanerSettings:
 
     ``memory_bytes``: of the offset map. ``keeps_log_end``: the last batch below the limit stays as a header where its
     records go (4.1 and later). ``keeps_format``: messages v0 and v1 are not turned into v2 batches (up to 3.9).
-    ``drops_null_keys``: records without a key may go.
+    ``drops_null_keys``: records without a key may go. ``jobs``: threads.
     """
 
     now_ms: int
@@ -30,3 +30,4 @@ class CleanerSettings:
     includes_active: bool = False
     drops_null_keys: bool = False
     until_clean: bool = False
+    jobs: int = 1

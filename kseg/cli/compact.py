@@ -12,12 +12,15 @@ from kseg.changes.plan import Plan
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor
 from kseg.cleaner.memory import default_memory_bytes
+from kseg.cleaner.offset_map import memory_for
+from kseg.cleaner.room import Need
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import POLICY, is_compacted, settings_for
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.compaction_room import CompactionRoom
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
-from kseg.cli.options import ByteCount, Milliseconds, interval_option
+from kseg.cli.options import ByteCount, Milliseconds, interval_option, usable_cores
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import Topics, topic_option
 from kseg.errors import KsegError, StoppedHalfwayError
@@ -64,6 +67,7 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @click.option("--include-active", is_flag=True, help="Clean the last segment too.")
 @click.option("--keep-format", is_flag=True, help="Let messages v0 and v1 be what they are; default: they become v2.")
 @click.option("--drop-null-keys", is_flag=True, help="Go on where records have no key: they go.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
 @era_option("3.1")
 @changing_options
@@ -97,6 +101,7 @@ class CompactWork:
         self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
         self._ends: dict[Partition, int] = {}
         self._printer: CompactionPrinter | None = None
+        self._plans_printer: PlanPrinter | None = None
         memory_bytes = options["memory"] if options["memory"] is not None else default_memory_bytes()
         self._base = CleanerSettings(
             now_ms=options["now"] if options["now"] is not None else int(time.time() * 1000),
@@ -107,9 +112,11 @@ class CompactWork:
             includes_active=options["include_active"],
             drops_null_keys=options["drop_null_keys"],
             until_clean=options["until_clean"],
+            jobs=options["jobs"] or usable_cores(),
         )
 
     def begin(self, printer: PlanPrinter) -> None:
+        self._plans_printer = printer
         self._printer = CompactionPrinter(printer.sink, self._notices, self._options["form"] == "json")
 
     def end(self) -> None:
@@ -161,11 +168,9 @@ class CompactWork:
             stage = None
             if not self._options["dry_run"]:
                 stage = stack.enter_context(staging(directory, self._options["output"]))
-            each = self._options["no_quarantine"] and not self._options["output"]
+            room = CompactionRoom(directory, self._options, self._notices)
             progress = stack.enter_context(Progress(None, self._options["quiet"]))
-            compactor = Compactor(
-                directory, checkpoints, settings, stage, each, progress, lambda peak: self._tell_peak(directory, peak)
-            )
+            compactor = Compactor(directory, checkpoints, settings, stage, room.commits_each, progress, room.has_room)
             self._notices.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
             has_plan = False
             try:
@@ -180,18 +185,9 @@ class CompactWork:
                 yield Plan(directory)  # a copy is asked for in any case
         if place is not None and compactor.result.end is not None:
             self._ends[place] = compactor.result.end
+        if self._options["dry_run"] and compactor.result.rounds:
+            room.warn(Need(compactor.result.peak_bytes, compactor.replaced_bytes, True))
         self._tell(compactor.result, time.monotonic() - began)
-
-    def _tell_peak(self, directory: str, peak_bytes: int) -> None:
-        """How much room it takes at most, louder where that is not there."""
-        status = os.statvfs(self._options["output"] or directory)
-        free_bytes = status.f_bavail * status.f_frsize
-        line = f"{directory}: new files may take {shown_bytes(peak_bytes)}, {shown_bytes(free_bytes)} are free"
-        if peak_bytes < free_bytes or self._options["dry_run"]:
-            self._notices.detail(line)
-        else:
-            each = "" if self._options["no_quarantine"] else "; --no-quarantine needs room for one segment only"
-            self._notices.warning(line + each)
 
     def _settings(self, directory: str) -> CleanerSettings:
         asked = {**self._options, "interval_bytes": self._options["index_interval_bytes"]}
@@ -203,11 +199,11 @@ class CompactWork:
         return settings_for(self._base, asked, lookup)
 
     def _tell(self, result: Compaction, seconds: float) -> None:
-        if self._printer is None or result.found is None:
+        if self._printer is None or self._plans_printer is None or result.found is None:
             return
         counts, found = result.counts, result.found
         stops = list(found.stops)
-        if result.rounds and not result.is_whole:
+        if result.rounds and not result.is_whole and not result.later:
             stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
         if not result.rounds and not stops:
             stops.append("nothing is dirty")
@@ -220,6 +216,9 @@ class CompactWork:
             "dirtyRatio": round(found.ratio, 4),
             "checkpoint": result.end if result.end is not None else found.start,
             "keys": result.keys,
+            "laterRounds": [{"dirtyFrom": each.start, "dirtyTo": each.end, "keys": each.keys} for each in result.later],
+            "oneRoundMemory": memory_for(result.keys + sum(each.keys for each in result.later)),
+            "peakBytes": result.peak_bytes,
             "bytesBefore": result.bytes_before,
             "bytesAfter": result.bytes_after,
             "records": counts["records"],
@@ -248,6 +247,7 @@ class CompactWork:
             }
             for group in result.groups
         ]
+        self._plans_printer.totals.peak_bytes = max(self._plans_printer.totals.peak_bytes, result.peak_bytes)
         self._printer.show(row, segments)
         if counts["no_key"] and self._options["dry_run"] and not self._options["drop_null_keys"]:
             self._notices.warning(

@@ -14,6 +14,7 @@ from kseg.cli.changing import Known, is_partition, run_work
 from kseg.cli.convert_options import asked
 from kseg.convert.request import Request
 from kseg.convert.rewriting import Rewritten, complete, note_gaps, plan_rewriting, rewrite, segments_of, take_after
+from kseg.convert.room import check_room
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
 from kseg.output.sink import open_sink
@@ -91,10 +92,11 @@ class ConvertWork:
         return Plan(directory)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
-        files, folder = segments_of(directory), None
+        files, folder, request = segments_of(directory), None, _request(directory, self._options)
         if not self._options["dry_run"]:
+            check_room(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
-        made = rewrite(directory, files, directory, _request(directory, self._options), folder)
+        made = rewrite(directory, files, directory, request, folder)
         tell(directory, made, self._notices)
         if folder is not None:
             take_after(folder, directory)
@@ -146,6 +148,8 @@ class Copies:
     def _convert(self, path: str, directory: str | None, target: str, folder: str) -> Plan:
         files = [segment_file(path)] if directory is None else segments_of(directory)
         request, staged = _request(directory, self._options), None if self._is_dry else folder
+        if staged is not None:
+            check_room(staged, path, files, directory, request)
         rewritten = rewrite(path, files, directory, request, staged)
         tell(path, rewritten, self._notices)
         if directory is not None and not self._is_dry:

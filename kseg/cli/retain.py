@@ -16,9 +16,10 @@ from kseg.cli.times import TimePoint
 from kseg.cli.topics import Topics, topic_option
 from kseg.errors import KsegError
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes, shown_time
+from kseg.output.paint import plural, shown_bytes, shown_time
 from kseg.output.plans import PlanPrinter
 from kseg.output.retention import RetentionPrinter, retention_printer
+from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import Verdict, explain, first_in_future
 from kseg.retention.log_starts import LOG_STARTS, LogStart, Partition, with_log_starts
 from kseg.retention.planning import Known as KnownOffsets
@@ -94,25 +95,21 @@ class RetainWork:
         self._printer: RetentionPrinter | None = None
         self._starts: dict[Partition, LogStart] = {}
         self._told: set[str] = set()
-        self._changed: list[Retention] = []
+        self._changed: list[Amounts] = []
         if options["log_start_offset"] is not None and not self._rules.has_log_start:
             raise click.UsageError("--log-start-offset: a log has no start offset before 0.11")
 
     def begin(self, printer: PlanPrinter) -> None:
-        if self._options["explains"]:
+        if self._options["explains"] or self._options["form"] == "json":
             self._printer = retention_printer(self._options["form"], printer.sink, self._options["color"])
+        if self._options["explains"]:
             printer.is_summary = self._options["form"] == "text"
 
     def tell_amounts(self) -> None:
         """How much there was, and how much is left."""
-        for found in self._changed:
-            self._notices.detail(
-                f"{found.log.directory}: {_amounts([found])}, the log starts at offset "
-                f"{found.selection.log_start_offset}, before at {found.state.spans[0].base_offset}"
-            )
         if self._changed:
             would = "would be: " if self._options["dry_run"] else ""
-            self._notices.warning(f"{would}{_amounts(self._changed)}, in partitions: {len(self._changed)}")
+            self._notices.warning(f"{would}{_told(self._changed)}, in partitions: {len(self._changed)}")
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if not self._topics.is_named(directory):
@@ -142,6 +139,16 @@ class RetainWork:
                 self._notices.error(error)
                 self.damage_remains = True
         yield from plans
+
+    def _tell_segments(self, found: Retention, amount: Amounts) -> None:
+        for segment, count, i in zip(found.log.segments, amount.counts, range(len(amount.counts)), strict=True):
+            records = "" if count is None else f", {plural(count, 'record', 'records')}"
+            fate = "goes" if i < amount.gone else "stays"
+            self._notices.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
+        self._notices.detail(
+            f"{amount.directory}: {_told([amount])}, the log starts at offset {found.selection.log_start_offset}, "
+            f"before at {found.state.spans[0].base_offset}"
+        )
 
     def _is_meant(self, path: str, directory: str) -> bool:
         if not self._topics.is_meant(path, directory):
@@ -203,14 +210,22 @@ class RetainWork:
             frees=self._options["no_quarantine"],
         )
         found = retain(directory, offsets, request)
+        amount = None
         if found.selection.why:
-            self._changed.append(found)
+            amount = amounts(found, self._options["verbose"])
+            self._changed.append(amount)
+            self._tell_segments(found, amount)
         if place is not None:
             self._starts[place] = LogStart(found.selection.log_start_offset, found.first_base)
-        if self._printer is not None:
-            rows = [_segment_row(verdict) for verdict in explain(found, request)]
-            self._printer.show(_partition_row(found, settings, self._now_ms), rows)
-        elif (segment := first_in_future(found, request)) is not None:
+        if self._printer is not None and (self._options["explains"] or amount is not None):
+            counts = amount.counts if amount else (None,) * len(found.log.segments)
+            is_each = self._options["explains"] or self._options["verbose"]
+            verdicts = explain(found, request) if is_each else iter(())
+            rows = [_segment_row(verdict, count) for verdict, count in zip(verdicts, counts, strict=is_each)]
+            self._printer.show(_partition_row(found, settings, self._now_ms, amount), rows)
+        if self._options["explains"]:
+            return found.plan
+        if (segment := first_in_future(found, request)) is not None:
             self._notices.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
                 "it and all later segments stay whatever their age (--explain tells more)"
@@ -218,14 +233,22 @@ class RetainWork:
         return found.plan
 
 
-def _amounts(changed: list[Retention]) -> str:
-    before = [span.size for found in changed for span in found.state.spans]
-    after = [span.size for found in changed for span in found.left]
-    sizes = f"{shown_bytes(sum(before))} -> {shown_bytes(sum(after))}"
-    return f"segments: {len(before)} -> {len(after)}, their size: {sizes}"
+def _told(changed: list[Amounts]) -> str:
+    """What there was of partitions and what is left."""
+    segments, sizes = (_sums([getattr(each, name) for each in changed]) for name in ("segments", "sizes"))
+    told = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
+    records = [each.records for each in changed if each.records is not None]
+    if len(records) < len(changed):
+        return told
+    return f"{told}, records: {' -> '.join(map(str, _sums(records)))}"
 
 
-def _partition_row(found: Retention, settings: Settings, now_ms: int) -> dict[str, Any]:
+def _sums(pairs: list[tuple[int, int]]) -> tuple[int, int]:
+    return sum(before for before, _ in pairs), sum(after for _, after in pairs)
+
+
+def _partition_row(found: Retention, settings: Settings, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
+    records = amount.records if amount else None
     return {
         "type": "retention",
         "directory": found.log.directory,
@@ -241,15 +264,20 @@ def _partition_row(found: Retention, settings: Settings, now_ms: int) -> dict[st
         "now": now_ms,
         "goes": len(found.selection.why),
         "rolls": found.selection.rolls,
+        "segmentsAfter": len(found.left),
+        "bytesAfter": sum(span.size for span in found.left),
+        "records": records[0] if records else None,
+        "recordsAfter": records[1] if records else None,
     }
 
 
-def _segment_row(verdict: Verdict) -> dict[str, Any]:
+def _segment_row(verdict: Verdict, records: int | None) -> dict[str, Any]:
     segment = verdict.segment
     return {
         "type": "segmentRetention",
         "file": segment.file.name,
         "size": segment.size,
+        "records": records,
         "baseOffset": segment.base_offset,
         "lastOffset": verdict.last_offset,
         "rule": ("logStart" if verdict.rule == LOG_START else verdict.rule) or None,

@@ -19,7 +19,7 @@ from kseg.changes.log_directory_undo import (
 )
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
-from kseg.changes.undo import last_change, plan_undo, purge, undo
+from kseg.changes.undo import changes_of, last_change, plan_all, purge, undo
 from kseg.cli.changing import common_options, is_partition, paths_argument, pending_notices, remove_marker, settled
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.output.changes_list import ListedChange, show_changes
@@ -90,12 +90,15 @@ def _undo_partition(path: str, is_dry: bool, printer: PlanPrinter, notices: Noti
     if journal := sole_change(path, change.group):  # what was changed beside the partition comes back with it
         _undo_change(journal, is_dry, printer, notices)
         return
-    plan, root = plan_undo(change), log_directory_of(path)
+    found = plan_all(changes_of(path, change.group) if change.group else [change])
+    root = log_directory_of(path)
     _show_marker(root, printer)
-    printer.show(plan)
+    for _, plan in found:
+        printer.show(plan)
     if not is_dry:
         remove_marker(root)
-        undo(change, plan=plan)
+        for each, _ in found:
+            undo(each)
         printer.totals.has_changed = True
 
 

@@ -8,17 +8,17 @@ from functools import partial
 from kseg.convert.converter import Converter
 from kseg.convert.grouping import Build
 from kseg.convert.losses import Losses
-from kseg.convert.pipeline import TASK_BYTES, Pipeline
 from kseg.convert.recoding import Place, Refusal, Refused, recode, refused_at
 from kseg.convert.request import DamagedError, LossError, Request
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.native import FRAME_WIDTH
 from kseg.kernel.recoding import choose
-from kseg.segment.batches import Batch, Message
+from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage
+from kseg.segment.items import Damage, Problem
+from kseg.segment.pipeline import TASK_BYTES, Pipeline
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
@@ -170,6 +170,9 @@ class _Conversion:
             self._found.left_out += 1
             self._leave_gap(batch)
             return
+        if (impossible := self._impossible(batch)) is not None:
+            self._refuse(batch, Refused(impossible))
+            return
         base = batch.last_offset if batch.base_offset is None else batch.base_offset
         if self._writer is None:
             self._begin_segment(base)
@@ -187,6 +190,17 @@ class _Conversion:
         if self._converter.drops(batch):
             self._leave_gap(batch)
         self._next_offset = max(self._next_offset, batch.next_offset)
+
+    def _impossible(self, batch: Batch) -> Problem | None:
+        """What the header says that nobody ever wrote, and that no segment can take, although its checksum is right."""
+        if not self._is_07 and not 0 <= batch.last_offset < LAST_OFFSET:
+            return Problem("offset-out-of-range", f"no log reaches to offset {batch.last_offset}")
+        if isinstance(batch, RecordBatch) and self._request.magic in (None, 2):
+            header = batch.header
+            if header.producer_id < -1 or header.base_sequence < -1:
+                what = f"producer id {header.producer_id}, sequence {header.base_sequence}"
+                return Problem("impossible-header", f"{what}: no producer has these")
+        return None
 
     def _leave_gap(self, batch: Batch) -> None:
         base, gaps = batch.base_offset, self._found.gaps

@@ -113,6 +113,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
             plan.outline(name, size, reason)
         elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
             plan.write(name, (), reason, _gone(removed, name) if plan.seen(name) else [], source=path)
+            plan.taken_bytes += size
     return plan
 
 

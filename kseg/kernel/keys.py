@@ -1,4 +1,4 @@
-"""Hashes the keys of v2 batches for the map of a compaction (`kseg.kernel.key_map`).
+"""Hashes the keys of v2 batches, and of plain messages v0 and v1, for the map of a compaction (`kseg.kernel.key_map`).
 
 ``state`` (int64[8], in and out): 0 BATCH to begin with, then the one it stopped at   1 KEYS written so far
 2 NEEDED records that there is no room for   3 REASON that records make no sense (`kseg.kernel.opening`)
@@ -26,6 +26,7 @@ if cython.compiled:
         ROW_WIDTH,
     )
     from cython.cimports.kseg.kernel.opening import open_batch, read_batch
+    from cython.cimports.kseg.kernel.plain import is_legacy_plain, legacy_row
 else:
     from kseg.kernel.expand import Room
     from kseg.kernel.key_hash import hash_key
@@ -43,6 +44,7 @@ else:
         ROW_WIDTH,
     )
     from kseg.kernel.opening import open_batch, read_batch
+    from kseg.kernel.plain import is_legacy_plain, legacy_row
 
 COMPILED = cython.compiled
 BATCH, KEYS, NEEDED, REASON = 0, 1, 2, 3
@@ -104,8 +106,10 @@ def hash_window(
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     batch: cython.Py_ssize_t
+    magic: cython.longlong
     records: cython.longlong
     status: cython.int
+    payload: cython.pointer[cython.const[cython.uchar]]
     span: cython.longlong[2]
     if not cython.compiled:
         span = [0, 0]
@@ -113,8 +117,17 @@ def hash_window(
         state[0] = i
         batch = i * BATCH_WIDTH
         records = batches[batch + BATCH_COUNT]
-        if batches[batch + BATCH_MAGIC] != 2:
-            return 4
+        at = batches[batch + BATCH_POSITION]
+        magic = batches[batch + BATCH_MAGIC]
+        if magic != 2:
+            if magic > 1 or not is_legacy_plain(p, at, batches[batch + BATCH_SIZE], cython.cast(cython.int, magic)):
+                return 4
+            if state[1] >= key_capacity:
+                state[2] = 1
+                return 1
+            legacy_row(p, at, cython.cast(cython.int, magic), rows)
+            state[1] = hash_rows(p, rows, 1, least, secret, hashes, offsets, state[1])
+            continue
         if (
             verdicts[i] & 1
             or batches[batch + BATCH_ATTRIBUTES] & 32
@@ -122,35 +135,27 @@ def hash_window(
             or batches[batch + BATCH_LAST_OFFSET] < least
         ):
             continue
-        at = batches[batch + BATCH_POSITION]
+        payload = p
         if opened_bytes >= 0:
-            status, span[0], span[1] = 4, 0, opened_bytes
+            payload, span[0], span[1] = opened, 0, opened_bytes
         else:
             status = open_batch(p, at, batches[batch + BATCH_SIZE], out, room_bytes, zstd, span)
-        if status == 2:
-            return 3
-        if status == 3:
-            return 4
+            if status == 2:
+                return 3
+            if status == 3:
+                return 4
+            if status == 1:
+                payload = out
         if records < 0 or records > (span[1] - span[0]) // 7:
             state[3] = 103
             return 5
         if records > key_capacity - state[1] or records > capacity:
             state[2] = records
             return 1 if state[1] else 2
-        if status == 0:
-            state[3] = read_batch(p, at, p, span, rows)
-        elif status == 1:
-            state[3] = read_batch(p, at, out, span, rows)
-        else:
-            state[3] = read_batch(p, at, opened, span, rows)
+        state[3] = read_batch(p, at, payload, span, rows)
         if state[3]:
             return 5
-        if status == 0:
-            state[1] = hash_rows(p, rows, records, least, secret, hashes, offsets, state[1])
-        elif status == 1:
-            state[1] = hash_rows(out, rows, records, least, secret, hashes, offsets, state[1])
-        else:
-            state[1] = hash_rows(opened, rows, records, least, secret, hashes, offsets, state[1])
+        state[1] = hash_rows(payload, rows, records, least, secret, hashes, offsets, state[1])
         opened_bytes = -1
     state[0] = count
     return 0
@@ -217,3 +222,34 @@ def read(
             window, batches, count, verdicts, least, secret, rows, len(rows) // ROW_WIDTH, hashes, offsets, most,
             state, None, 0, None, opened, size,
         )  # fmt: skip
+
+
+def of_rows(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    least: cython.longlong,
+    secret: cython.const[cython.longlong][::1],
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> int:
+    """As `read`, of ``count`` records in rows (ROW_*); how many keys there are."""
+    if count <= 0 or len(payload) == 0:
+        return 0
+    if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count or len(secret) < 2:
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        with cython.nogil:
+            count = hash_rows(
+                cython.address(payload[0]),
+                cython.address(rows[0]),
+                count,
+                least,
+                cython.address(secret[0]),
+                cython.address(hashes[0]),
+                cython.address(offsets[0]),
+                0,
+            )
+        return count
+    else:
+        return hash_rows(payload, rows, count, least, secret, hashes, offsets, 0)

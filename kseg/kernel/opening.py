@@ -11,19 +11,13 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import expand_area
-    from cython.cimports.kseg.kernel.native import (
-        ROW_CHECK,
-        ROW_HEADERS,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-    )
+    from cython.cimports.kseg.kernel.native import ROW_CHECK, ROW_HEADERS, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+    from cython.cimports.kseg.kernel.plain import read_header
     from cython.cimports.kseg.kernel.records import read_records
 else:
     from kseg.kernel.expand import expand_area
-    from kseg.kernel.native import ROW_CHECK, ROW_HEADERS, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH, be32, be64
+    from kseg.kernel.native import ROW_CHECK, ROW_HEADERS, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+    from kseg.kernel.plain import read_header
     from kseg.kernel.records import read_records
 
 COMPILED = cython.compiled
@@ -92,13 +86,8 @@ def read_batch(
     status: cython.int = 0
     if not cython.compiled:
         batch, cursor = [0] * 8, [0] * 8
-    batch[0] = be32(p, at + 57)
-    batch[1] = be64(p, at)
-    batch[2] = be64(p, at + 27)
-    batch[3] = be64(p, at + 35)
-    batch[4] = p[at + 22] >> 3 & 1
+    read_header(p, at, batch)
     batch[5] = -1
-    batch[6] = be32(p, at + 23)
     if batch[0] > batch[6] + 1:
         return 103
     cursor[0] = cursor[2] = cursor[3] = cursor[4] = cursor[6] = 0

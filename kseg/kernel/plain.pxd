@@ -1,6 +1,7 @@
 # What the renderers share, and what the walk over frames takes from it.
 cdef bint has_plain_header(const unsigned char* p, const long long* frame) noexcept nogil
 cdef int is_legacy_plain(const unsigned char* p, Py_ssize_t position, Py_ssize_t size, int magic) noexcept nogil
+cdef void legacy_row(const unsigned char* p, Py_ssize_t position, int magic, long long* row) noexcept nogil
 cdef void read_header(const unsigned char* p, Py_ssize_t at, long long* batch) noexcept nogil
 cdef long long offset_after(long long base, long long delta) noexcept nogil
 cdef long long sequence_after(long long base, long long delta) noexcept nogil

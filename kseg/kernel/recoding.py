@@ -21,6 +21,7 @@ if cython.compiled:
     )
     from cython.cimports.kseg.kernel.plain import read_header
     from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.search import could_be_frame
 else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
@@ -35,6 +36,7 @@ else:
     )
     from kseg.kernel.plain import read_header
     from kseg.kernel.records import read_records
+    from kseg.kernel.search import could_be_frame
 
 COMPILED = cython.compiled
 
@@ -69,6 +71,8 @@ def count_choices(
         if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1:
             return i
         if frames[frame + FRAME_SIZE] < HEADER_BYTES or p[at + 22] & CONTROL or be32(p, at + 57) <= 0:
+            return i
+        if not could_be_frame(p, at, frames[frame + FRAME_SIZE], False):
             return i
         if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > ZSTD:
             return i

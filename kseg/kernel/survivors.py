@@ -12,6 +12,7 @@ of a transaction of which nothing is left), ALL (control: its records stay).
 4 LATEST offset in the map   5 NOW ms   6 RETENTION of tombstones, ms
 7 AREA: bytes of records at OUT + 61 that are to be compressed (PACK)   8 BASE_TIMESTAMP, 9 MAX_TIMESTAMP,
 10 ATTRIBUTES, 11 SURVIVORS of that batch
+12 LEGACY: how plain messages v0 and v1 are taken: KEEP_FORMAT, else each becomes a batch (KIP-724); KEEP_TOMBSTONES
 ``counts`` (int64[16], added to): COUNTS.
 """
 
@@ -22,8 +23,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import Room
-    from cython.cimports.kseg.kernel.key_hash import hash_key
-    from cython.cimports.kseg.kernel.key_map import ask_for, check, find_entry
+    from cython.cimports.kseg.kernel.judging import has_tombstone, judge
+    from cython.cimports.kseg.kernel.key_map import check
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_TIMESTAMP,
@@ -34,8 +35,7 @@ if cython.compiled:
         BATCH_POSITION,
         BATCH_SIZE,
         BATCH_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
+        ROW_CHECK,
         ROW_OFFSET,
         ROW_TIMESTAMP,
         ROW_VALUE_SIZE,
@@ -43,11 +43,12 @@ if cython.compiled:
         put_bytes,
     )
     from cython.cimports.kseg.kernel.opening import open_batch, read_batch
+    from cython.cimports.kseg.kernel.plain import is_legacy_plain, legacy_row
     from cython.cimports.kseg.kernel.rewriting import put_header, put_records
 else:
     from kseg.kernel.expand import Room
-    from kseg.kernel.key_hash import hash_key
-    from kseg.kernel.key_map import ask_for, check, find_entry
+    from kseg.kernel.judging import has_tombstone, judge
+    from kseg.kernel.key_map import check
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_TIMESTAMP,
@@ -58,8 +59,7 @@ else:
         BATCH_POSITION,
         BATCH_SIZE,
         BATCH_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
+        ROW_CHECK,
         ROW_OFFSET,
         ROW_TIMESTAMP,
         ROW_VALUE_SIZE,
@@ -67,11 +67,13 @@ else:
         put_bytes,
     )
     from kseg.kernel.opening import open_batch, read_batch
+    from kseg.kernel.plain import is_legacy_plain, legacy_row
     from kseg.kernel.rewriting import put_header, put_records
 
 COMPILED = cython.compiled
 BATCH, OUT, NEEDED, REASON, LATEST, NOW, RETENTION = 0, 1, 2, 3, 4, 5, 6
 AREA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, SURVIVORS = 7, 8, 9, 10, 11
+LEGACY, KEEP_FORMAT, KEEP_TOMBSTONES = 12, 1, 2
 DONE, FULL, ROWS, ROOM, OPEN, BAD, PACK = 0, 1, 2, 3, 4, 5, 6
 """DONE with all batches; FULL: no room for NEEDED bytes of output; ROWS: no room for NEEDED rows; ROOM to expand into
 is missing; OPEN: a batch has to be opened by someone else; BAD: records make no sense; PACK: records have to be
@@ -85,67 +87,6 @@ COUNTS = (
 )  # fmt: skip
 """Records read, and kept; gone: superseded by a later one, as tombstones, without a key, of aborted transactions, as
 markers. Batches copied as they stand, written anew, left as a header, and gone."""
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def judge(
-    payload: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    is_protected: cython.bint,
-    latest: cython.longlong,
-    secret: cython.pointer[cython.const[cython.longlong]],
-    table: cython.pointer[cython.const[cython.longlong]],
-    slots: cython.longlong,
-    hashes: cython.pointer[cython.longlong],
-    keep: cython.pointer[cython.uchar],
-    counts: cython.pointer[cython.longlong],
-) -> cython.longlong:
-    """Marks the records to keep; how many. ``is_protected``: tombstones of the batch may not go yet."""
-    k: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    kept: cython.longlong = 0
-    found: cython.longlong
-    for k in range(count):
-        row = k * ROW_WIDTH
-        if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] <= latest:
-            hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], secret, hashes, 2 * k)
-            ask_for(table, slots, hashes[2 * k])
-    for k in range(count):
-        row = k * ROW_WIDTH
-        keep[k] = 0
-        if rows[row + ROW_OFFSET] > latest:
-            keep[k] = 1
-        elif rows[row + ROW_KEY_SIZE] < 0:
-            counts[4] += 1
-        else:
-            found = table[find_entry(table, slots, hashes[2 * k], hashes[2 * k + 1]) + 2] - 1
-            if rows[row + ROW_OFFSET] < found:
-                counts[2] += 1
-            elif rows[row + ROW_VALUE_SIZE] < 0 and not is_protected:
-                counts[3] += 1
-            else:
-                keep[k] = 1
-        kept += keep[k]
-    return kept
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def has_tombstone(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    keep: cython.pointer[cython.const[cython.uchar]],
-) -> cython.bint:
-    """Whether a record that is kept has no value."""
-    k: cython.Py_ssize_t
-    for k in range(count):
-        if keep[k] and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0:
-            return True
-    return False
 
 
 @cython.cfunc
@@ -229,7 +170,27 @@ def filter_window(
         at, size = batches[batch + BATCH_POSITION], batches[batch + BATCH_SIZE]
         records, attributes = batches[batch + BATCH_COUNT], batches[batch + BATCH_ATTRIBUTES]
         if batches[batch + BATCH_MAGIC] != 2:
-            return 4
+            if batches[batch + BATCH_MAGIC] > 1 or verdict & 2:
+                return 4
+            if not is_legacy_plain(p, at, size, cython.cast(cython.int, batches[batch + BATCH_MAGIC])):
+                return 4
+            if out_bytes - state[1] < size + 128:
+                state[2] = size + 128
+                return 1
+            legacy_row(p, at, cython.cast(cython.int, batches[batch + BATCH_MAGIC]), rows)
+            rows[ROW_CHECK] = 0  # where headers end: there are none
+            counts[0] += 1
+            if judge(p, rows, 1, state[12] & 2, state[4], secret, table, slots, hashes, keep, counts) == 0:
+                counts[10] += 1
+                continue
+            counts[1] += 1
+            if state[12] & 1:
+                state[1] = put_bytes(out, state[1], p, at, size)
+                counts[7] += 1
+            else:
+                put_as_batch(p, at, batches[batch + BATCH_MAGIC], rows, keep, out, state)
+                counts[8] += 1
+            continue
         kept = 0
         needs_horizon = False
         if out_bytes - state[1] < size:
@@ -241,7 +202,7 @@ def filter_window(
             counts[0] += records
         elif records != 0:
             if opened_bytes >= 0:
-                payload, status, span[0], span[1] = opened, 4, 0, opened_bytes
+                payload, span[0], span[1] = opened, 0, opened_bytes
             else:
                 status = open_batch(p, at, size, space, space_bytes, zstd, span)
                 if status == 2:
@@ -326,6 +287,40 @@ def put_empty(
     end: cython.Py_ssize_t = state[1] + 61
     attributes: cython.longlong = batches[batch + BATCH_ATTRIBUTES] & 0x38
     put_header(out, state[1], end, p, at, attributes, -1, batches[batch + BATCH_MAX_TIMESTAMP], 0)
+    state[1] = end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_as_batch(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    magic: cython.longlong,
+    rows: cython.pointer[cython.const[cython.longlong]],
+    keep: cython.pointer[cython.const[cython.uchar]],
+    out: cython.pointer[cython.uchar],
+    state: cython.pointer[cython.longlong],
+) -> cython.void:
+    """Writes the v2 batch of the one record that a plain message v0 or v1 holds."""
+    model: cython.uchar[61]
+    k: cython.int
+    end: cython.Py_ssize_t
+    timestamp: cython.longlong = rows[ROW_TIMESTAMP]
+    base: cython.longlong = timestamp
+    attributes: cython.longlong = p[at + 17] & 8 if magic == 1 else 0
+    if not cython.compiled:
+        model = bytearray(61)
+    for k in range(61):
+        model[k] = p[at + k] if k < 8 else 255
+    for k in range(23, 27):
+        model[k] = 0
+    model[16] = 2
+    if rows[ROW_VALUE_SIZE] < 0:
+        base = state[5] + state[6]
+        attributes |= 64
+    end = put_records(p, rows, keep, 1, rows[ROW_OFFSET], base, out, state[1] + 61)
+    put_header(out, state[1], end, model, 0, attributes, base, timestamp, 1)
     state[1] = end
 
 

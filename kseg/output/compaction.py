@@ -7,6 +7,8 @@ from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink
 
+MAX_ROUNDS = 10
+"""That people are told of one by one."""
 KINDS = {
     "superseded": "superseded",
     "tombstones": "tombstones",
@@ -54,10 +56,29 @@ def _of_partition(row: dict[str, Any]) -> list[str]:
             f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}, {row['records']} -> {row['kept']} "
             f"records{rounds}; clean up to offset {row['checkpoint']}{_rate(row)}"
         )
+        lines.append(f"new files take at most {shown_bytes(row['peakBytes'])} of room before old ones go")
         gone = [f"{row['gone'][kind]} {text}" for kind, text in KINDS.items() if row["gone"][kind]]
         if gone:
             lines.append(f"records that go: {', '.join(gone)}")
+    lines += _of_later(row["laterRounds"], row["oneRoundMemory"])
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
+
+
+def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
+    """What is known of the rounds that a dry run does not carry out."""
+    if not later:
+        return []
+    lines = [
+        f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"
+        for number, each in enumerate(later, 2)
+    ]
+    if len(lines) > MAX_ROUNDS:
+        lines[MAX_ROUNDS:] = [f"... and {len(lines) - MAX_ROUNDS} rounds more"]
+    return [
+        *lines,
+        "sizes and counts above are those of round 1: what the others take depends on what it leaves; with --memory "
+        f"{-(-memory_bytes >> 20)}M one round does it all, and a dry run tells all of it",
+    ]
 
 
 def _of_segment(segment: dict[str, Any]) -> str:

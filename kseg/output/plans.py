@@ -27,7 +27,7 @@ _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "g
 class PlanTotals:
     """What all plans of a command amount to; ``damage_remains``: something is left that is not as it should be."""
 
-    directories: int = 0
+    names: set[str] = field(default_factory=set)
     actions: Counter[str] = field(default_factory=Counter)
     removed_bytes: int = 0
     new_bytes: int = 0
@@ -39,12 +39,16 @@ class PlanTotals:
     has_changed: bool = False
     damage_remains: bool = False
 
+    @property
+    def directories(self) -> int:
+        return len(self.names)
+
     def add(self, plan: Plan, keeps: bool) -> None:
-        self.directories += 1
+        self.names.add(plan.directory)
         self.actions.update(step.action for step in plan.steps)
         self.removed_bytes += plan.freed_bytes
         self.new_bytes += plan.new_bytes
-        self.peak_bytes = max(self.peak_bytes, plan.peak_bytes(keeps=keeps))
+        self.peak_bytes = max(self.peak_bytes, plan.peak_bytes(keeps=keeps) + plan.taken_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         room = MAX_GAPS - len(self.gaps)
@@ -113,9 +117,8 @@ class TextPlans(PlanPrinter):
             self._put_taken(taken)
         if len(plan.taken) > MAX_STEPS:
             self._put(f"  ... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
-        for line in _wrapped(
-            f"In all: {_removed(plan)}; room needed: {shown_bytes(plan.peak_bytes(keeps=self._keeps))}"
-        ):
+        needed = plan.peak_bytes(keeps=self._keeps) + plan.taken_bytes
+        for line in _wrapped(f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"):
             self._put(line)
 
     def _put_step(self, step: Step, reason: str) -> None:

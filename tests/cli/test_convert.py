@@ -58,6 +58,27 @@ def test_in_place_and_back(kseg: Kseg, partition: Path) -> None:
     assert kept == {name: data for name, data in before.items() if name != ".kafka_cleanshutdown"}
 
 
+@pytest.mark.parametrize("where", ["--in-place", "--output"])
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_without_the_room_nothing_is_begun(
+    kseg: Kseg, partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, codec: str
+) -> None:
+    place = [where] if where == "--in-place" else [where, tmp_path / "out"]
+    planned = kseg("convert", "--codec", codec, *place, "--dry-run", "--format", "json", partition)
+    needed = planned.of_type("summary")[0]["peakBytes"] + (64 << 10)
+    assert needed > 64 << 10
+    before = files(partition)
+    for module in ("kseg.convert.room", "kseg.changes.apply"):
+        monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
+    done = kseg("convert", "--codec", codec, *place, partition)
+    assert (done.status, f"{needed} bytes of room are needed, {needed - 1} are free" in done.err) == (3, True)
+    assert files(partition) == before
+    assert not (tmp_path / "out" / partition.name).exists()
+    for module in ("kseg.convert.room", "kseg.changes.apply"):
+        monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed)
+    assert kseg("convert", "--codec", codec, *place, partition).status == 0
+
+
 def test_a_log_directory_in_place_and_elsewhere(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     assert kseg("convert", "--codec", "lz4", "--output", tmp_path / "new", partition.parent).status == 0
     assert kseg("verify", "--level", "deep", tmp_path / "new").status == 0

@@ -388,8 +388,28 @@ def test_what_is_no_length_of_time(kseg: Kseg, logs: Path, text: str) -> None:
 
 def test_amounts_are_told(kseg: Kseg, logs: Path) -> None:
     done = kseg("retain", "-v", "--topic", "r-time-half", *HOUR, *NOW, logs)
-    assert "segments: 8 -> 4, their size: 183.9 KiB -> 84.7 KiB, in partitions: 1" in done.err
+    assert "segments: 8 -> 4, their size: 183.9 KiB -> 84.7 KiB, records: 500 -> 233, in partitions: 1" in done.err
     assert "the log starts at offset 267, before at 0" in done.err
+    assert f"{FIRST}.log: goes: " in done.err
+    assert done.err.count(".log: stays: ") == 4
+
+
+def test_amounts_in_json(kseg: Kseg, logs: Path) -> None:
+    done = kseg("retain", "-v", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
+    (row,) = done.of_type("retention")
+    assert [row[name] for name in ("segments", "segmentsAfter", "records", "recordsAfter")] == [8, 4, 500, 233]
+    counts = [each["records"] for each in done.of_type("segmentRetention")]
+    assert (sum(counts), sum(counts[4:])) == (500, 233)
+    again = kseg("retain", "--format", "json", *HOUR, *NOW, logs / "r-time-half-0")
+    assert again.of_type("retention") == []
+
+
+def test_records_that_headers_do_not_tell_are_not_guessed(kseg: Kseg, tmp_path: Path) -> None:
+    partition = tmp_path / "one-gzip-0"
+    shutil.copytree(TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-gzip-0", partition)
+    done = kseg("retain", "-n", "-v", "--era", "0.8.2", "--retention-ms", "0", "--now", str(1 << 42), partition)
+    assert "segments: " in done.err
+    assert ", records: " not in done.err
 
 
 def test_one_that_cannot_be_read_does_not_keep_the_others(kseg: Kseg, logs: Path) -> None:

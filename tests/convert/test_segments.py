@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import struct
 from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
@@ -222,3 +223,26 @@ def test_nonsense_is_refused_in_its_place(tmp_path: Path, magic: int | None, see
     offsets = [record[0] for record in records_of(tmp_path / "x-0")]
     assert offsets == sorted(set(offsets))
     assert 0 < len(made.converted.skipped) < len(found)
+
+
+@pytest.mark.parametrize(
+    ("position", "form", "value"), [(43, ">q", -9), (53, ">i", -9), (0, ">q", (1 << 63) - 2), (23, ">i", -5)]
+)
+@pytest.mark.parametrize("asked", [{"codec": "zstd"}, {"batch_bytes": 3000}, {"magic": 2, "codec": "none"}])
+def test_headers_that_nobody_wrote_are_damage_under_a_right_checksum(
+    tmp_path: Path, position: int, form: str, value: int, asked: dict[str, object]
+) -> None:
+    source = tmp_path / "y-0"
+    source.mkdir()
+    first, bad, last = (bytearray(part) for part in entries((PLAIN / f"{0:020d}.log").read_bytes())[:3])
+    struct.pack_into(form, bad, position, value)
+    struct.pack_into(">I", bad, 17, crc32c(bytes(bad[21:]), 0))
+    (source / f"{0:020d}.log").write_bytes(bytes(first + bad + last))
+    with pytest.raises(DamagedError, match=f"at position {len(first)}, {len(bad)} bytes"):
+        convert(source, tmp_path / "z-0", **asked)
+    made = convert(source, tmp_path / "x-0", skips_damage=True, **asked)
+    assert [(damage.position, damage.length) for _, damage in made.converted.skipped] == [(len(first), len(bad))]
+    good = tmp_path / "good-0"
+    good.mkdir()
+    (good / f"{0:020d}.log").write_bytes(bytes(first + last))
+    assert records_of(tmp_path / "x-0") == records_of(good)

@@ -1,0 +1,26 @@
+"""Whether there is room for what a conversion writes: guessed from sizes, and counted by a pass where that says no."""
+
+import os
+
+from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
+from kseg.convert.request import Request
+from kseg.convert.rewriting import rewrite
+from kseg.segment.files import SegmentFile
+
+_SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
+"""How much larger segments become at most, as a rule: a codec that does worse, messages that become batches, records
+that were compressed."""
+
+
+def check_room(place: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
+    """Raises KsegError where new segments of all of ``files`` do not fit into the file system of ``place``.
+
+    The other arguments are those of `rewrite`, which may raise too.
+    """
+    growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
+    if request.target is not None and not request.target.codec:
+        growth = _EXPANDED
+    size = sum(os.path.getsize(file.path) for file in files if os.path.isfile(file.path))
+    if size * growth + MARGIN_BYTES <= free_bytes(place):
+        return
+    check_free(place, sum(rewrite(name, files, directory, request, None).files.values()))

@@ -1,0 +1,71 @@
+"""How many records a segment holds, by what batch headers say: bodies of large batches are not even read."""
+
+import os
+
+from kseg.errors import PathError
+from kseg.formats.rows import int64s
+from kseg.kernel import frames, headers
+from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
+from kseg.segment.reader import BELIEVE_CHECKSUMS
+
+LOOK_BYTES = 4 << 10
+"""Read at a time: many small batches, or the beginning of a large one."""
+
+_HEADER_BYTES = 61
+
+
+class RecordCounter:
+    """Counts one segment after the other."""
+
+    def __init__(self) -> None:
+        most = LOOK_BYTES // 26 + 1
+        self._frames, self._rows = int64s(most * FRAME_WIDTH), int64s(most * BATCH_WIDTH)
+        self._table = memoryview(bytearray(4)).cast("I")
+
+    def count(self, path: str) -> int | None:
+        """Records of a .log, markers among them; None where headers do not tell: compressed messages v0 and v1, damage.
+
+        Raises PathError where it cannot be read.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            try:
+                return self._count(descriptor, os.fstat(descriptor).st_size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+
+    def _count(self, descriptor: int, end: int) -> int | None:
+        position, total = 0, 0
+        while position < end:
+            data = os.pread(descriptor, LOOK_BYTES, position)
+            taken, records = _first(data)
+            if not taken:
+                taken, records = self._whole(data)
+            if records < 0 or not taken or position + taken > end:
+                return None
+            position, total = position + taken, total + records
+        return total
+
+    def _whole(self, data: bytes) -> tuple[int, int]:
+        """How far the batches reach that lie in ``data`` as a whole, and their records, -1 where one does not tell."""
+        state, total = int64s(frames.STATE_SIZE), 0
+        state[2], state[6] = -1, BELIEVE_CHECKSUMS
+        frames.scan(data, len(data), self._frames, False, self._table, self._table, state)
+        if count := state[1]:
+            headers.read(data, self._frames, count, False, 0, self._rows)
+            counts = self._rows[BATCH_COUNT : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            total = sum(counts) if min(counts) >= 0 else -1
+        return state[0], total
+
+
+def _first(data: bytes) -> tuple[int, int]:
+    """Size and records of the batch that begins there and is larger than ``data``; (0, -1) where none is, or its header
+    does not tell."""
+    size = 12 + int.from_bytes(data[8:12], "big", signed=True)
+    if len(data) >= _HEADER_BYTES and size > len(data) and data[16] == 2:
+        return size, int.from_bytes(data[57:61], "big", signed=True)
+    if len(data) > 17 and size > len(data) and data[16] in (0, 1) and not data[17] & 7:
+        return size, 1
+    return 0, -1

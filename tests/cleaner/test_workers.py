@@ -1,0 +1,131 @@
+"""Cleaning on several threads leaves the same bytes as on one; so does the kernel's way with old messages."""
+
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.staging import staging
+from kseg.cleaner.compaction import Checkpoints, Compactor
+from kseg.cleaner.settings import CleanerSettings
+from kseg.errors import KsegError
+from kseg.formats.areas import build_wrapper
+from kseg.formats.compressing import Target
+from kseg.kernel import survivors
+from kseg.kernel.rewriting import seal
+from kseg.segment.log import open_path
+from kseg.segment.writer import SegmentWriter
+
+from .building import BatchFields, build_record_batch
+from .partitions import new_records, write_log
+
+NOW_MS = 1_700_000_000_000
+
+
+def cleaned(partition: Path, folder: Path, jobs: int, **settings: object) -> tuple[object, ...]:
+    """All that comes out, without a plan being carried out."""
+    folder.mkdir()
+    chosen = CleanerSettings(NOW_MS, min_ratio=0.0, includes_active=True, jobs=jobs, **settings)  # type: ignore
+    with staging(str(partition), str(folder)) as stage:
+        compactor = Compactor(str(partition), Checkpoints(), chosen, stage)
+        for _ in compactor.plans():
+            pass
+        found = [Path(group.segment.path).read_bytes() for group in compactor.result.groups]
+    result = compactor.result
+    return found, result.counts, result.end, result.rounds, result.keys
+
+
+def log_of(partition: Path, codec: int, batches: int = 60) -> None:
+    chosen, offset, parts = random.Random(codec), 0, []
+    for number in range(batches):
+        count = 4000 if number == batches // 2 else chosen.randrange(1, 300)
+        rows = [
+            (b"key-%d" % chosen.randrange(3000), None if chosen.random() < 0.1 else chosen.randbytes(200))
+            for _ in range(count)
+        ]
+        parts.append(build_record_batch(new_records(rows, offset), BatchFields(codec)))
+        offset += count
+    write_log(partition, parts, 2 << 20)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 3, 4])
+@pytest.mark.parametrize("memory_bytes", [1 << 20, 40_000])
+def test_threads_change_nothing(tmp_path: Path, codec: int, memory_bytes: int) -> None:
+    log_of(tmp_path / "t-0", codec)
+    settings = {"memory_bytes": memory_bytes, "until_clean": memory_bytes > 50_000}
+    alone = cleaned(tmp_path / "t-0", tmp_path / "one", 1, **settings)
+    assert cleaned(tmp_path / "t-0", tmp_path / "three", 3, **settings) == alone
+
+
+def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:
+    log_of(tmp_path / "t-0", 3)
+    path = sorted((tmp_path / "t-0").glob("*.log"))[1]
+    rows = new_records([(b"a", b"1"), (b"a", b"2")], 1 << 20)
+    batch = bytearray(build_record_batch(rows, BatchFields()))
+    batch[61] = 0x7E
+    seal(batch, 0, len(batch), bytes(batch), 0, 0, 0, 2)
+    (tmp_path / "t-0" / f"{1 << 20:020d}.log").write_bytes(batch)
+    for jobs in (1, 3):
+        with pytest.raises(KsegError, match="does not fit the batch"):
+            cleaned(tmp_path / "t-0", tmp_path / f"out{jobs}", jobs)
+    assert path.exists()
+
+
+def old_messages(partition: Path, magic: int, is_packed: bool) -> list[tuple[int, bytes | None, bytes | None, int]]:
+    """Plain messages, or the same in wrappers of one each; offset, key, value and timestamp of each."""
+    chosen, rows, writer = random.Random(magic), [], None
+    partition.mkdir()
+    writer = SegmentWriter(str(partition), 0)
+    for offset in range(0, 3000, 3):
+        key = None if offset % 99 == 0 else b"key-%d" % chosen.randrange(200)
+        value = None if chosen.random() < 0.2 else chosen.randbytes(chosen.randrange(60))
+        timestamp = NOW_MS + offset if magic else -1
+        message = build_wrapper(magic, 0, timestamp, 8 * (magic and offset % 2), b"", Target(0, None))
+        front = message[:16] + message[16 : 18 + 8 * magic]
+        body = bytearray(front)
+        for part in (key, value):
+            body += (-1 if part is None else len(part)).to_bytes(4, "big", signed=True) + (part or b"")
+        body[0:8] = (offset if not is_packed or magic == 0 else 0).to_bytes(8, "big")
+        body[8:12] = (len(body) - 12).to_bytes(4, "big")
+        body[12:16] = zlib_crc(body[16:])
+        whole = bytes(body)
+        if is_packed:
+            whole = build_wrapper(magic, offset, timestamp, 8 * (magic and offset % 2), whole, Target(1, 6))
+        writer.append(whole)
+        rows.append((offset, key, value, timestamp))
+    writer.finish()
+    return rows
+
+
+def zlib_crc(data: bytes | bytearray) -> bytes:
+    return zlib.crc32(data).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("keeps_format", [False, True])
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: bool, keeps_format: bool) -> None:
+    rows = old_messages(tmp_path / "t-0", magic, is_packed)
+    last = {key: offset for offset, key, _, _ in rows}
+    stay = [row for row in rows if row[1] is not None and last[row[1]] == row[0]]
+    found, counts, *_ = cleaned(
+        tmp_path / "t-0", tmp_path / "out", 2, keeps_format=keeps_format, drops_null_keys=True, keeps_log_end=False
+    )
+    target = tmp_path / "u-0"
+    target.mkdir()
+    (target / f"{0:020d}.log").write_bytes(found[0])  # type: ignore[index]
+    batches = list(open_path(str(target)))
+    assert [(r.offset, r.key, r.value, -1 if r.timestamp is None else r.timestamp) for b in batches for r in b] == stay
+    assert all(batch.is_valid and not batch.check() for batch in batches)
+    assert {batch.magic for batch in batches} == {magic if keeps_format else 2}
+    if not keeps_format:
+        horizons = [batch.header.delete_horizon_ms for batch in batches]
+        expected = [NOW_MS + CleanerSettings(0).delete_retention_ms if row[2] is None else None for row in stay]
+        assert horizons == expected
+        kinds = [batch.header.is_log_append_time for batch in batches]
+        assert kinds == [magic == 1 and row[0] % 2 == 1 for row in stay]
+    assert counts["records"] == len(rows)  # type: ignore[index]
+    assert counts["kept"] == len(stay)  # type: ignore[index]
+    assert counts["no_key"] == sum(row[1] is None for row in rows)  # type: ignore[index]
+    assert set(counts) <= set(survivors.COUNTS)  # type: ignore[arg-type]

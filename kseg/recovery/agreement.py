@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
@@ -23,9 +24,19 @@ from kseg.segment.source import Source, open_source
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Compared at a time."""
 
+_MOST_ALONE = 250_000
+"""Parts that only this replica has, of which it is told; some 200 bytes each."""
+
 
 class ReplicasDivergeError(KsegError):
-    """Two replicas have different records at one offset; nothing was changed."""
+    """Two replicas have different records at one offset; nothing was changed.
+
+    ``here``: the batch of this one, and whether offsets go on to it, or from it, without a gap.
+    """
+
+    def __init__(self, message: str, here: "Alone | None" = None) -> None:
+        super().__init__(message)
+        self.here = here
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +67,18 @@ class Hole:
     offers: tuple[Offer, ...]
 
 
+class Alone(NamedTuple):
+    """Batches that the other replica has not. ``is_joined``: offsets go on to them, or from them, without a gap."""
+
+    part: Part
+    is_joined: bool
+
+
 class Cursor:
-    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files."""
+    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files.
+
+    ``behind``: the part that follows ``part``, None for the last.
+    """
 
     def __init__(self, parts: Iterator[Part], stack: ExitStack) -> None:
         self._parts = parts
@@ -67,6 +88,7 @@ class Cursor:
         self._records: dict[int, Record] | None = None
         self.is_at_end = False
         self.part = Part(0, 0, -1, -1)
+        self.behind = next(self._parts, None)
         self._stack.callback(self._close)
         self._next_part()
 
@@ -76,7 +98,7 @@ class Cursor:
             self._opened = None
 
     def _next_part(self) -> None:
-        part = next(self._parts, None)
+        part, self.behind = self.behind, next(self._parts, None)
         self._batch = None
         self._records = None
         self.is_at_end = part is None
@@ -132,7 +154,10 @@ def epoch_of(source: Source, batch: Part) -> int:
 
 
 class Agreement:
-    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ."""
+    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+
+    ``alone``: the first of what only this replica has, after `holes`.
+    """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
         self._stack = ExitStack()
@@ -142,6 +167,7 @@ class Agreement:
         """The batches of A passed last, the last of them next to what comes, and whether B has that, too."""
         self._reached = -1
         self._offers: list[Offer] = []
+        self.alone: list[Alone] = []
 
     def holes(self) -> Iterator[Hole]:
         """What B alone has, in its order, what A alone has left out."""
@@ -155,14 +181,14 @@ class Agreement:
                     b.skip()
                 elif a.part.last < b.part.first:
                     yield from self._border(False)
-                    self._pass(a.part, False)
+                    self._pass_alone(a.part)
                     a.skip()
                 elif b.batch.last < a.batch.first:
                     self._offer(b.batch)
                     b.step()
                 elif a.batch.last < b.batch.first:
                     yield from self._border(False)
-                    self._pass(a.batch, False)
+                    self._pass_alone(a.batch)
                     a.step()
                 elif size := self._same_bytes():
                     yield from self._border(True)
@@ -171,8 +197,13 @@ class Agreement:
                     is_common = self._same_records()
                     yield from self._border(is_common)
                     self._pass_apart(is_common)
-            if self._offers:
+            if self._offers and not a.is_at_end:
+                yield from self._border(False)
+            elif self._offers:
                 yield Hole(self._last_border(), None, tuple(self._offers))
+            while not a.is_at_end:
+                self._pass_alone(a.part)
+                a.skip()
 
     def _border(self, is_common: bool) -> Iterator[Hole]:
         """The hole, if there is one, that ends at the batch of A."""
@@ -188,6 +219,17 @@ class Agreement:
         with open_source(part.path) as source:
             last = _last_of(source, part)
             return Border(last, epoch_of(source, last), is_common)
+
+    def _pass_alone(self, part: Part) -> None:
+        if len(self.alone) < _MOST_ALONE:
+            self.alone.append(Alone(part, self._is_joined(part)))
+        self._pass(part, False)
+
+    def _is_joined(self, part: Part) -> bool:
+        """Whether offsets go on to what A stands at, or from it, without a gap."""
+        follows = self._before is not None and self._reached + 1 == part.first
+        behind = self._a.behind.first if self._a.behind else -1
+        return follows or part.last < self._a.part.last or part.last + 1 == behind
 
     def _pass(self, part: Part, is_common: bool) -> None:
         self._before, self._reached = (part, is_common), part.last
@@ -253,7 +295,8 @@ class Agreement:
                 what = f"leader epochs {epochs[0]} and {epochs[1]}" if differs else "another record"
                 raise ReplicasDivergeError(
                     f"{a.part.path} at position {a.batch.start} and {b.part.path} at position {b.batch.start} diverge "
-                    f"at offset {offset}: {what}; nothing was changed"
+                    f"at offset {offset}: {what}; nothing was changed",
+                    Alone(a.batch, self._is_joined(a.batch)),
                 )
         return bool(common)
 

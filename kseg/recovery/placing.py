@@ -1,7 +1,7 @@
 """Finds the places of strays: intact batches that lie in the wrong segment, or bear a wrong offset, or lie there twice.
 
-What a batch says of its own offset counts where it fills what is missing, or leads on from it; else what its neighbours
-in the file leave room for, to the offset. What fits nowhere is cut out.
+What another replica says of a batch's offset counts most; what the batch itself says counts where it fills what is
+missing, or leads on from it; else what its neighbours in the file leave room for. What fits nowhere is cut out.
 """
 
 from bisect import bisect_right, insort
@@ -161,18 +161,26 @@ class Shelf:
 class Placing:
     """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
 
-    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`.
+    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`. ``known``:
+    tells of `fingerprint`s the first offsets of those batches that another replica has.
     """
 
-    def __init__(self, shelves: list[Shelf], load: Callable[[Shelf], None]) -> None:
+    def __init__(
+        self,
+        shelves: list[Shelf],
+        load: Callable[[Shelf], None],
+        known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
+    ) -> None:
         self.shelves = shelves
         self._bases = [shelf.kept.base for shelf in shelves]
         self._load = load
+        self._known = known
         self._left: list[tuple[Shelf, Stray]] = []
         self._singles = 0
 
     def run(self) -> None:
-        """Places them all: long stretches first, then batches by their own offsets, then by their neighbours'."""
+        """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
+        by their neighbours'."""
         pending = [(shelf, stray) for shelf in self.shelves for stray in shelf.kept.strays]
         pending.sort(key=lambda item: (-item[1].batches, item[0].kept.base, item[1].part.start))
         singles: list[tuple[Shelf, Stray]] = []
@@ -180,6 +188,7 @@ class Placing:
             if stray.batches > 1 and not self._place(own, stray):
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
+        singles = self._place_known(singles)
         self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
         if self._left:
             self._mend()
@@ -218,6 +227,28 @@ class Placing:
         if is_sure:
             home.put(part._replace(path="") if home is own else part)
         return is_sure
+
+    def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
+        """Puts batches where the other replica has them; those that it has not."""
+        prints: list[bytes] = []
+        for own, stray in strays:
+            with open_source(own.kept.path) as source:
+                prints.append(fingerprint(source, stray.part))
+        known = self._known(set(prints)) if prints else {}
+        left = []
+        for (own, stray), found in zip(strays, prints, strict=True):
+            part, first = stray.part, known.get(found)
+            if first is None:
+                left.append((own, stray))
+                continue
+            home, last = self._home(first), first + part.last - part.first
+            is_free = home is not None and last <= home.kept.limit and home.around(first, last) is not None
+            if home is None or not is_free or home.bytes + part.size > LARGEST_POSITION:
+                self._leave_out(own, stray)
+                continue
+            moved = part if first == part.first else self._moved(own, part, first, last)
+            home.put(moved._replace(path="" if home is own else part.path))
+        return left
 
     def _split(self, own: Shelf, stray: Stray) -> Iterator[Stray]:
         """The batches of a stray, one by one."""

@@ -114,11 +114,15 @@ class SalvageLoad(PartitionLoad):
 
     def _arrange(self, shelves: list[Shelf]) -> None:
         """Decides what each segment is made of."""
-        Placing(shelves, self._load_parts).run()
+        Placing(shelves, self._load_parts, self._known_elsewhere).run()
         for shelf in shelves:
             if shelf.kept.epochs_fall:
                 self._load_parts(shelf)
                 mend_epochs(shelf)
+
+    def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
+        """First offsets of batches that another replica has: there is none to ask."""
+        return {}
 
     def _shelves(self) -> list[Shelf]:
         """All segments, rising, as they are read."""

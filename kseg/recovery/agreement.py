@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
-from kseg.recovery.mending import fingerprint
+from kseg.recovery.mending import fingerprint, first_bytes
 from kseg.recovery.parts import Part
 from kseg.recovery.placing import batches_of
 from kseg.segment.batches import Message, RecordBatch
@@ -156,7 +156,8 @@ def epoch_of(source: Source, batch: Part) -> int:
 class Agreement:
     """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
 
-    ``alone``: the first of what only this replica has, after `holes`.
+    After `holes`: ``alone`` is the first of what only this replica has; ``heads`` are the first bytes that the other
+    one has of batches whose headers were mended here, by first offset, where they are not what was guessed.
     """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
@@ -168,6 +169,7 @@ class Agreement:
         self._reached = -1
         self._offers: list[Offer] = []
         self.alone: list[Alone] = []
+        self.heads: dict[int, bytes] = {}
 
     def holes(self) -> Iterator[Hole]:
         """What B alone has, in its order, what A alone has left out."""
@@ -252,7 +254,12 @@ class Agreement:
         if a.part.first != b.part.first:
             return 0
         if a.part.head:
-            return a.part.size if fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch) else 0
+            if fingerprint(a.source, a.batch) != fingerprint(b.source, b.batch):
+                return 0
+            mine, other = first_bytes(a.source, a.batch), first_bytes(b.source, b.batch)
+            if mine != other:
+                self.heads[a.part.first] = other
+            return a.part.size
         room, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
         while size < room:
             wanted, chunk = min(chunk, room - size), min(2 * chunk, _LAST_BYTES)

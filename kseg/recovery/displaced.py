@@ -88,6 +88,18 @@ def take_out(shelves: list[Shelf], wrong: list[Displaced]) -> None:
         owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
 
 
+def take_heads(shelves: list[Shelf], heads: dict[int, bytes]) -> None:
+    """Gives batches whose headers were mended those of the other replica, by first offset."""
+    bases = [shelf.kept.base for shelf in shelves]
+    for first, head in heads.items():
+        shelf = shelves[bisect_right(bases, first) - 1]
+        parts, why = shelf.kept.parts, "its header is that of the replica"
+        i = parts.last_from(first)
+        if i >= 0 and parts[i].first == first:
+            parts.mend(i, head, why)
+        shelf.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in shelf.extra]
+
+
 def _remove(shelf: Shelf, batch: Part) -> None:
     kept = shelf.kept
     shelf.extra[:] = [part for part in shelf.extra if part.first != batch.first]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kseg.errors import KsegError
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
 from kseg.recovery.mending import fingerprint, first_bytes
@@ -21,6 +22,7 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.source import Source, open_source
 
+_COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Compared at a time."""
 
@@ -157,7 +159,8 @@ class Agreement:
     """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
 
     After `holes`: ``alone`` is the first of what only this replica has; ``heads`` are the first bytes that the other
-    one has of batches whose headers were mended here, by first offset, where they are not what was guessed.
+    one has of batches whose headers were mended here, by first offset, where they are not what was guessed; ``epochs``
+    are its leader epochs of batches whose own are wrong.
     """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
@@ -170,6 +173,7 @@ class Agreement:
         self._offers: list[Offer] = []
         self.alone: list[Alone] = []
         self.heads: dict[int, bytes] = {}
+        self.epochs: dict[int, int] = {}
 
     def holes(self) -> Iterator[Hole]:
         """What B alone has, in its order, what A alone has left out."""
@@ -270,12 +274,33 @@ class Agreement:
             size += wanted
         if size == room:
             return size
+        if self._has_wrong_epoch():
+            self.epochs[a.batch.first] = epoch_of(b.source, b.batch)
+            return a.batch.size
         end = 0
         for batch in batches_of(a.source, a.part):
             if batch.end - a.part.start > size:
                 break
             end = batch.end - a.part.start
         return end
+
+    def _has_wrong_epoch(self) -> bool:
+        """Whether A has the batch of B but for a leader epoch that cannot be right: it is none, or does not rise with
+        those of its neighbours; or a batch without records, of which nothing could diverge."""
+        a, b = self._a, self._b
+        is_same = a.batch.first == b.batch.first and fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch)
+        epoch = epoch_of(a.source, a.batch)
+        if not is_same or epoch == epoch_of(b.source, b.batch):
+            return False
+        if epoch < -1 or not be32(bytes(a.source.buffer[a.batch.start : a.batch.start + HEADER_BYTES]), _COUNT_AT):
+            return True
+        before = self._last_border()
+        rest = a.part._replace(start=a.batch.end) if a.batch.end < a.part.end else a.behind
+        if rest is None:
+            return before is not None and epoch < before.epoch
+        with open_source(rest.path) as source:
+            behind = epoch_of(source, rest)
+        return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
 
     def _pass_same(self, size: int) -> None:
         a, b = self._a, self._b

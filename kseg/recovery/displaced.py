@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kseg.recovery.agreement import Alone, Cursor, Hole
+from kseg.recovery.epoch_mending import give_epochs
 from kseg.recovery.mending import fingerprint
 from kseg.recovery.parts import Part, Parts
 from kseg.recovery.placing import MOST_SINGLES, Shelf, batches_of
@@ -88,8 +89,8 @@ def take_out(shelves: list[Shelf], wrong: list[Displaced]) -> None:
         owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
 
 
-def take_heads(shelves: list[Shelf], heads: dict[int, bytes]) -> None:
-    """Gives batches whose headers were mended those of the other replica, by first offset."""
+def take_headers(shelves: list[Shelf], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
+    """Gives batches what of their headers the other replica has, by first offset; see `Agreement`."""
     bases = [shelf.kept.base for shelf in shelves]
     for first, head in heads.items():
         shelf = shelves[bisect_right(bases, first) - 1]
@@ -98,6 +99,10 @@ def take_heads(shelves: list[Shelf], heads: dict[int, bytes]) -> None:
         if i >= 0 and parts[i].first == first:
             parts.mend(i, head, why)
         shelf.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in shelf.extra]
+    for shelf in shelves:
+        mine = {first: epoch for first, epoch in epochs.items() if shelf.kept.base <= first <= shelf.kept.limit}
+        if mine:
+            give_epochs(shelf, mine)
 
 
 def _remove(shelf: Shelf, batch: Part) -> None:

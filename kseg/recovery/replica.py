@@ -13,7 +13,7 @@ from kseg.changes.plan import Taken
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
-from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offsets_of, take_heads, take_out
+from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offsets_of, take_headers, take_out
 from kseg.recovery.keeping import ROOM, Cuts, Kept, keep
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
@@ -126,7 +126,9 @@ class _FillingLoad(SalvageLoad):
             if not wrong:
                 raise
             return [], [], wrong
-        take_heads(shelves, agreement.heads)
+        if agreement.heads or agreement.epochs:
+            take_headers(shelves, agreement.heads, agreement.epochs)
+            return self._compared(shelves)
         return holes, agreement.alone, displaced(agreement.alone, self._there())
 
     def _known_elsewhere(self, prints: set[bytes]) -> dict[bytes, int]:

@@ -106,6 +106,9 @@ class SalvageLoad(PartitionLoad):
             if shelf.is_changed:
                 self._write(shelf)
         self._tell_gaps(shelves)
+        ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
+        if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
+            self.epochs.truncate_from_end(ends[-1])
         first = next((shelf for shelf in shelves if not shelf.is_empty), None)
         if first is not None and first is not shelves[0]:  # a broker takes the base of what is left for the log's start
             log_start = max(first.kept.base, self.start.log_start_offset)
@@ -116,7 +119,7 @@ class SalvageLoad(PartitionLoad):
         """Decides what each segment is made of."""
         Placing(shelves, self._load_parts, self._known_elsewhere).run()
         for shelf in shelves:
-            if shelf.kept.epochs_fall:
+            if shelf.kept.epochs_fall or shelf.is_mended:  # what hit a header may have hit its epoch, too
                 self._load_parts(shelf)
                 mend_epochs(shelf)
 

@@ -69,6 +69,9 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
 @example(damages=[Damage("zero", 1, 0, 0, 0, 0, 13)])
 @example(damages=[Damage("zero", 0, 1, 0, 0, 2, 511), Damage("cut", 0, 2, 0, 0, 0, 0)])
 @example(damages=[Damage("zero", 1, 0, 0, 0, 8, 7)])  # the length, the leader epoch
+@example(damages=[Damage("flip", 0, 0, 0, 0, 12, 7)])  # a leader epoch that is none
+@example(damages=[Damage("zero", 1, 0, 0, 0, 12, 3)])
+@example(damages=[Damage("flip", 1, 5, 0, 0, 12, 7), Damage("swap", 1, 5, 1, 2, 0, 0)])
 @example(damages=[Damage("double", 1, 0, 1, 0, 0, 0), Damage("part", 1, 0, 0, 0, 7, 1)])
 @example(damages=[Damage("swap", 0, 3, 0, 97, 0, 0), Damage("cut", 0, 8, 0, 0, 0, 0)])
 @given(damages=st.lists(st.builds(Damage, st.sampled_from(_LOSING), *[_NUMBERS] * 6), min_size=1, max_size=3))

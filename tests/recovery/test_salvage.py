@@ -83,6 +83,9 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> 
 @pytest.mark.parametrize("name", PARTITIONS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
+@example(damages=[_damage("zero", 196, 0, 15)])  # the leader epoch, too
+@example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])
+@example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:
@@ -91,12 +94,12 @@ def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
         for damage in damages:
             damage.do(damaged)
         write(directory, damaged)
-        found = salvage(directory)
+        salvage(directory)
         assert_all_is_kept(before, damaged, read(directory))
         assert [error for error in errors_of(directory) if error.code not in known] == []
         again = plan_salvage(str(directory), START)
         assert again.cuts == []
-        assert not again.plan or found.mended  # of two wrong headers the second may be provable once the first is right
+        assert not again.plan
 
 
 @pytest.mark.parametrize("name", PARTITIONS)

@@ -14,7 +14,7 @@ from kseg.recovery.agreement import ReplicasDivergeError
 from kseg.recovery.replica import plan_from_replica, replica_of
 from kseg.recovery.salvage import Salvage
 
-from .damages import KINDS, Damage, Segments, read, write
+from .damages import KINDS, Damage, Segments, covered, read, write
 from .partitions import START, TESTDATA, TRANSACTIONS, at_offset, contents, copy_of, last_offset, make, real_batches
 from .test_salvage import copied, errors_of, salvage
 
@@ -86,7 +86,7 @@ def test_all_that_was_lost_comes_back(name: str, damages: list[Damage]) -> None:
         try:
             found = fill(directory, PARTITIONS[name])
         except ReplicasDivergeError:
-            assert "flip" in {damage.kind for damage in damages}  # of a header that no checksum covers
+            assert has_other_epoch(before, damaged)  # which no checksum covers
             return
         assert [error for error in errors_of(directory) if error.code not in known] == []
         assert not plan_from_replica(str(directory), str(PARTITIONS[name]), START).plan
@@ -94,6 +94,13 @@ def test_all_that_was_lost_comes_back(name: str, damages: list[Damage]) -> None:
             whole = [batch for chunks in before.values() for batch in chunks]
             found_now = [batch for chunks in read(directory).values() for batch in chunks]
             assert found_now == whole
+
+
+def has_other_epoch(before: Segments, damaged: Segments) -> bool:
+    """Whether a batch of v2 is the same but for its leader epoch."""
+    epochs = {covered(batch): batch[12:16] for chunks in before.values() for batch in chunks if batch[16] == 2}
+    found = [chunk for chunks in damaged.values() for chunk in chunks if len(chunk) > 61]
+    return any(chunk[12:16] != epochs.get(chunk[17:], chunk[12:16]) for chunk in found)
 
 
 def test_a_damaged_batch_is_replaced(partition: Path) -> None:

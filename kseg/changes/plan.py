@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.errors import PathError
 
@@ -149,13 +149,14 @@ class Plan:
     So that it can be completed and taken back from any point, a file is renamed at most once and either cut or kept
     whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
     ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
-    that another replica has and this partition lacks.
+    that another replica has and this partition lacks. ``facts``: what was found, as objects of JSON with a ``type``.
     """
 
     directory: str
     steps: list[Step] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
+    facts: list[dict[str, Any]] = field(default_factory=list)
     _names: dict[str, Occupant | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
@@ -265,6 +266,12 @@ class Plan:
     def freed_bytes(self) -> int:
         """Bytes that go, quarantined or not."""
         return sum(step.freed_bytes for step in self.steps)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Those of them that go because their file gets other content, not because they are removed from it."""
+        replaced = [step for step in self.steps if step.action == REPLACE]
+        return sum(max(step.freed_bytes - sum(cut.length for cut in step.removed), 0) for step in replaced)
 
     @property
     def new_bytes(self) -> int:

@@ -17,8 +17,7 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
 from kseg.recovery.mending import fingerprint, first_bytes
 from kseg.recovery.parts import Part
-from kseg.recovery.placing import batches_of
-from kseg.segment.batches import Message, RecordBatch
+from kseg.recovery.placing import batch_of, batches_of
 from kseg.segment.items import Record
 from kseg.segment.source import Source, open_source
 
@@ -125,10 +124,7 @@ class Cursor:
     def records(self, scratch: Scratch) -> dict[int, Record]:
         """The records of the batch by offset."""
         if self._records is None:
-            part = self.batch
-            data = bytes(part.head) + bytes(self.source.buffer[part.start + len(part.head) : part.end])
-            kind = RecordBatch if data[16] >= 2 else Message
-            self._records = {record.offset: record for record in kind(data, 0, len(data), data[16], True, scratch)}
+            self._records = {record.offset: record for record in batch_of(self.source, self.batch, scratch)}
         return self._records
 
     def read(self, start: int, size: int) -> bytes:

@@ -223,6 +223,8 @@ class _Finder:
         """
         parts = self.kept.parts
         shift = self._shift
+        if self._state[chain.HOLED]:  # a cleaner has left gaps
+            return False
         if not shift or not len(parts) or parts.weights[len(parts) - 1] != 2 or parts[len(parts) - 1].head:
             return False
         if parts[len(parts) - 1].last - first + 1 != shift:

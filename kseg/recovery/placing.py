@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 
+from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32, be64
 from kseg.recovery.keeping import Kept, Stray
 from kseg.recovery.layout import Layout
 from kseg.recovery.mending import fingerprint, with_first_offset
+from kseg.recovery.old_sets import offsets_inside
 from kseg.recovery.parts import Part, Parts
 from kseg.recovery.segments import LARGEST_POSITION
+from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Damage
 from kseg.segment.source import Source, open_source
 
@@ -177,6 +180,7 @@ class Placing:
         self._known = known
         self._left: list[tuple[Shelf, Stray]] = []
         self._singles = 0
+        self._scratch = Scratch()
 
     def run(self) -> None:
         """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
@@ -205,8 +209,11 @@ class Placing:
         """The offset behind the last batch that is in its place."""
         return next((shelf.next_offset for shelf in reversed(self.shelves) if not shelf.is_empty), 0)
 
-    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False) -> bool:
-        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done."""
+    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
+        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
+
+        ``is_sure``: something else speaks for them.
+        """
         part = stray.part
         home = self._home(part.first) if part.first <= part.last else None
         if home is None or part.last > home.kept.limit or home.bytes + part.size > LARGEST_POSITION:
@@ -221,7 +228,7 @@ class Placing:
         behind = found[1] if home.kept.is_last or found[1] is not None else home.kept.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
-        is_sure = fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
+        is_sure = is_sure or fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
         if not is_sure and is_last_try:
             is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
         if is_sure:
@@ -229,24 +236,29 @@ class Placing:
         return is_sure
 
     def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
-        """Puts batches where the other replica has them; those that it has not."""
+        """Puts batches where the other replica has them, or where their own records tell; those of which neither is."""
         prints: list[bytes] = []
+        inside: list[tuple[int, int] | None] = []
         for own, stray in strays:
             with open_source(own.kept.path) as source:
                 prints.append(fingerprint(source, stray.part))
+                inside.append(offsets_inside(source, stray.part))
         known = self._known(set(prints)) if prints else {}
         left = []
-        for (own, stray), found in zip(strays, prints, strict=True):
-            part, first = stray.part, known.get(found)
-            if first is None:
+        for (own, stray), found, offsets in zip(strays, prints, inside, strict=True):
+            part = stray.part
+            if offsets is None and found in known:
+                offsets = (known[found], known[found] + part.last - part.first)
+            if offsets is None:
                 left.append((own, stray))
                 continue
-            home, last = self._home(first), first + part.last - part.first
+            first, last = offsets
+            home = self._home(first)
             is_free = home is not None and last <= home.kept.limit and home.around(first, last) is not None
             if home is None or not is_free or home.bytes + part.size > LARGEST_POSITION:
                 self._leave_out(own, stray)
                 continue
-            moved = part if first == part.first else self._moved(own, part, first, last)
+            moved = part if offsets == (part.first, part.last) else self._moved(own, part, first, last)
             home.put(moved._replace(path="" if home is own else part.path))
         return left
 
@@ -279,12 +291,33 @@ class Placing:
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
             if not has_neighbours and self._place(own, stray, is_last_try=True):
                 continue
+            if self._is_of_another_time(own, stray) and self._place(own, stray, is_last_try=True, is_sure=True):
+                continue
             first = stray.expected if stray.expected >= 0 else self._first_by_neighbours(own, stray, log_end)
             last = first + stray.part.last - stray.part.first
             if own.kept.base <= first <= last <= own.kept.limit and own.around(first, last) is not None:
                 own.put(self._moved(own, stray.part, first, last))
             elif not self._place(own, stray, is_last_try=True):
                 self._leave_out(own, stray, "belong to no place that is left")
+
+    def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
+        """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the
+        file on which its offset is."""
+        part, parts = stray.part, own.parts
+        i = parts.at_position(part.start)
+        with open_source(own.kept.path) as source:
+            if i >= 0 and part.last < parts[i].first:
+                return self._is_older(source, part, parts[i])
+            if i + 1 < len(parts) and part.first > parts[i + 1].last:
+                return self._is_older(source, parts[i + 1], part)
+        return False
+
+    def _is_older(self, source: Source, one: Part, other: Part) -> bool:
+        """Whether the first batch of a part has a smaller timestamp than that of the other, or an older format."""
+        a, b = (batch_of(source, next(batches_of(source, part)), self._scratch) for part in (one, other))
+        if min(a.max_timestamp, b.max_timestamp) < 0:
+            return a.magic < b.magic
+        return a.max_timestamp < b.max_timestamp
 
     def _moved(self, own: Shelf, part: Part, first: int, last: int) -> Part:
         with open_source(own.kept.path) as source:
@@ -329,6 +362,13 @@ class Placing:
                     found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
                     stack.close()
         return found
+
+
+def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
+    """The batch that a part is."""
+    data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
+    kind = RecordBatch if data[16] >= 2 else Message
+    return kind(data, 0, len(data), data[16], True, scratch)
 
 
 def batches_of(source: Source, part: Part) -> Iterator[Part]:

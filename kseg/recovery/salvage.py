@@ -119,7 +119,7 @@ class SalvageLoad(PartitionLoad):
         """Decides what each segment is made of."""
         Placing(shelves, self._load_parts, self._known_elsewhere).run()
         for shelf in shelves:
-            if shelf.kept.epochs_fall or shelf.is_mended:  # what hit a header may have hit its epoch, too
+            if shelf.kept.epochs_fall or shelf.is_changed:  # what hit a batch may have hit its epoch, too
                 self._load_parts(shelf)
                 mend_epochs(shelf)
 

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.errors import PathError
 
@@ -150,7 +150,7 @@ class Plan:
     whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
     ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
     that another replica has and this partition lacks. ``taken_bytes``: room that files which become part of it have
-    taken already.
+    taken already. ``facts``: what was found, as objects of JSON with a ``type``.
     """
 
     directory: str
@@ -158,6 +158,7 @@ class Plan:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
     taken_bytes: int = 0
+    facts: list[dict[str, Any]] = field(default_factory=list)
     _names: dict[str, Occupant | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
@@ -271,6 +272,12 @@ class Plan:
     def freed_bytes(self) -> int:
         """Bytes that go, quarantined or not."""
         return sum(step.freed_bytes for step in self.steps)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Those of them that go because their file gets other content, not because they are removed from it."""
+        replaced = [step for step in self.steps if step.action == REPLACE]
+        return sum(max(step.freed_bytes - sum(cut.length for cut in step.removed), 0) for step in replaced)
 
     @property
     def new_bytes(self) -> int:

@@ -15,19 +15,21 @@ from kseg.cli.compaction import is_compacted
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.options import ByteCount, interval_option, jobs_option, usable_cores
 from kseg.cli.records import RecordsFile
+from kseg.cli.recovery_facts import facts
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_time
+from kseg.output.paint import plural, shown_time
 from kseg.recovery.broker import Recovery, plan_partition
 from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.salvage import Salvage, plan_salvage
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.topic_ids import TopicIds
-from kseg.segment.files import METADATA_TOPIC, list_partitions
+from kseg.segment.files import METADATA_TOPIC, list_partitions, list_segments
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 
 MOST_REMAINS = 5
+MOST_GAPS = 5
 
 
 def _topic_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -119,6 +121,7 @@ class RecoverWork:
         path = options["records"]
         self._records = None if path is None else RecordsFile(path, options, notices)
         self._ends: dict[tuple[str, int], int] = {}
+        self._segments = self._unscanned = 0
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         start = self._start_of(directory, Root.of("", known))
@@ -127,6 +130,7 @@ class RecoverWork:
         plan = self._plan(directory, replace(start, was_clean=False, epochs=epochs, topic_ids=ids))
         if self._records is not None:
             self._records.write([directory])
+        self._tell_unscanned(directory)
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -139,6 +143,7 @@ class RecoverWork:
         plans = [self._plan(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
         if self._records is not None:
             self._records.write(paths)
+        self._tell_unscanned(directory)
         yield from plans
 
     def _topic_ids(self, root: str) -> TopicIds:
@@ -165,12 +170,15 @@ class RecoverWork:
             self._tell_salvage(salvaged)
             self._tell_remains(salvaged)
             plan, end = salvaged.plan, salvaged.next_offset
+            plan.facts = facts(salvaged)
         else:
             recovered = plan_partition(directory, start)
             self._tell_cuts(recovered)
             self._tell_remains(recovered)
             self._intervals.tell(directory, recovered.interval if recovered.plan else None)
             plan, end = recovered.plan, recovered.next_offset
+            plan.facts = facts(recovered)
+            self._count_unscanned(recovered)
         if key := partition_of(directory):
             self._ends[key] = end
         return plan
@@ -206,11 +214,26 @@ class RecoverWork:
                     "replica that is in sync has them"
                 )
 
+    def _count_unscanned(self, recovered: Recovery) -> None:
+        segments = {file.path for file in list_segments(recovered.directory) if file.kind in (".log", ".kafka")}
+        self._segments += len(segments)
+        scanned = {os.path.join(recovered.directory, name) for name in recovered.scanned}
+        self._unscanned += len(segments - scanned)
+
+    def _tell_unscanned(self, directory: str) -> None:
+        """Damage in what a broker does not look into stays, and nothing else here says so."""
+        if self._unscanned:
+            self._notices.warning(
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} not looked into, "
+                "as a broker trusts what was flushed before the stop: --full looks into all"
+            )
+        self._segments = self._unscanned = 0
+
     def _tell_remains(self, recovered: Recovery | Salvage) -> None:
         """What a broker does not mind and consumers do; gaps only where no cleaner is known to have left them."""
         remains = recovered.remains
         if any(one.missing for one in remains) and is_compacted(recovered.directory):
-            remains = [one for one in remains if not one.missing]
+            remains = recovered.remains = [one for one in remains if not one.missing]
         for one in remains[:MOST_REMAINS]:
             missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
             self._notices.warning(
@@ -236,8 +259,9 @@ class RecoverWork:
         if salvaged.moved:
             self._notices.warning(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
         if salvaged.plan.gaps:
-            missing = sum(last - first + 1 for first, last in salvaged.plan.gaps)
-            self._notices.warning(
-                f"{salvaged.directory}: offsets that stay missing: {missing}, in {len(salvaged.plan.gaps)} gaps; "
-                "a replica may have them"
-            )
+            gaps = salvaged.plan.gaps
+            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MOST_GAPS])
+            shown += f" and {len(gaps) - MOST_GAPS} more gaps" if len(gaps) > MOST_GAPS else ""
+            missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
+            hint = "" if self._options["from_replica"] else "; a replica may have them: --from-replica DIR"
+            self._notices.warning(f"{salvaged.directory}: {missing} missing: {shown}{hint}")

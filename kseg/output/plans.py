@@ -30,6 +30,7 @@ class PlanTotals:
     names: set[str] = field(default_factory=set)
     actions: Counter[str] = field(default_factory=Counter)
     removed_bytes: int = 0
+    rewritten_bytes: int = 0
     new_bytes: int = 0
     peak_bytes: int = 0
     records: int = 0
@@ -47,6 +48,7 @@ class PlanTotals:
         self.names.add(plan.directory)
         self.actions.update(step.action for step in plan.steps)
         self.removed_bytes += plan.freed_bytes
+        self.rewritten_bytes += plan.rewritten_bytes
         self.new_bytes += plan.new_bytes
         self.peak_bytes = max(self.peak_bytes, plan.peak_bytes(keeps=keeps) + plan.taken_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
@@ -69,6 +71,8 @@ class PlanPrinter:
         self._keeps = keeps
 
     def show(self, plan: Plan) -> None:
+        if not self.is_summary:
+            self._put_facts(plan)
         if plan:
             self.totals.add(plan, self._keeps)
             if not self.is_summary:
@@ -87,6 +91,9 @@ class PlanPrinter:
 
     def _put_plan(self, plan: Plan) -> None:
         raise NotImplementedError
+
+    def _put_facts(self, plan: Plan) -> None:
+        """What was found; as text it is told on standard error."""
 
 
 class TextPlans(PlanPrinter):
@@ -146,10 +153,11 @@ class TextPlans(PlanPrinter):
             notices.warning("nothing is to be changed")
             return
         what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
+        size = _gone(totals.removed_bytes, totals.rewritten_bytes)
         if is_dry:
-            notices.warning(f"nothing was changed; would be: {what}, {shown_bytes(totals.removed_bytes)} removed")
+            notices.warning(f"nothing was changed; would be: {what}, {size}")
             return
-        notices.warning(f"done: {what}, {shown_bytes(totals.removed_bytes)} removed")
+        notices.warning(f"done: {what}, {size}")
         if totals.kept:
             more = f" and {len(totals.kept) - 1} more" if len(totals.kept) > 1 else ""
             notices.warning(f"what went is kept in {totals.kept[0]}{more} (kseg undo puts it back, --purge frees it)")
@@ -157,6 +165,10 @@ class TextPlans(PlanPrinter):
 
 class JsonPlans(PlanPrinter):
     """An object a line; the last is the summary."""
+
+    def _put_facts(self, plan: Plan) -> None:
+        for row in plan.facts:
+            self._put(row)
 
     def _put_plan(self, plan: Plan) -> None:
         for step in plan.steps:
@@ -267,13 +279,19 @@ def _range(step: Step) -> str:
 
 def _removed(plan: Plan) -> str:
     records = sum(removed.records or 0 for step in plan.steps for removed in step.removed)
-    text = f"{shown_bytes(plan.freed_bytes)} removed"
+    text = _gone(plan.freed_bytes, plan.rewritten_bytes)
     if records:
         text += f", {plural(records, 'record', 'records')} with them"
     if plan.gaps:
         shown = ", ".join(f"{first}..{last}" for first, last in plan.gaps[:5])
         text += f"; offsets missing afterwards: {shown}" + (", ..." if len(plan.gaps) > 5 else "")
     return text
+
+
+def _gone(size: int, rewritten: int) -> str:
+    """What goes: an index that is built anew is no loss."""
+    text = f"{shown_bytes(size - rewritten)} removed"
+    return text + (f", {shown_bytes(rewritten)} replaced" if rewritten else "")
 
 
 def _counted(actions: Counter[str]) -> str:

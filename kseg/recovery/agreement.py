@@ -9,23 +9,35 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kseg.errors import KsegError
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
-from kseg.recovery.mending import fingerprint
+from kseg.recovery.mending import fingerprint, first_bytes
 from kseg.recovery.parts import Part
-from kseg.recovery.placing import batches_of
-from kseg.segment.batches import Message, RecordBatch
+from kseg.recovery.placing import batch_of, batches_of
 from kseg.segment.items import Record
 from kseg.segment.source import Source, open_source
 
+_COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Compared at a time."""
 
+_MOST_ALONE = 250_000
+"""Parts that only this replica has, of which it is told; some 200 bytes each."""
+
 
 class ReplicasDivergeError(KsegError):
-    """Two replicas have different records at one offset; nothing was changed."""
+    """Two replicas have different records at one offset; nothing was changed.
+
+    ``here``: the batch of this one, and whether offsets go on to it, or from it, without a gap.
+    """
+
+    def __init__(self, message: str, here: "Alone | None" = None) -> None:
+        super().__init__(message)
+        self.here = here
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +68,18 @@ class Hole:
     offers: tuple[Offer, ...]
 
 
+class Alone(NamedTuple):
+    """Batches that the other replica has not. ``is_joined``: offsets go on to them, or from them, without a gap."""
+
+    part: Part
+    is_joined: bool
+
+
 class Cursor:
-    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files."""
+    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files.
+
+    ``behind``: the part that follows ``part``, None for the last.
+    """
 
     def __init__(self, parts: Iterator[Part], stack: ExitStack) -> None:
         self._parts = parts
@@ -67,6 +89,7 @@ class Cursor:
         self._records: dict[int, Record] | None = None
         self.is_at_end = False
         self.part = Part(0, 0, -1, -1)
+        self.behind = next(self._parts, None)
         self._stack.callback(self._close)
         self._next_part()
 
@@ -76,7 +99,7 @@ class Cursor:
             self._opened = None
 
     def _next_part(self) -> None:
-        part = next(self._parts, None)
+        part, self.behind = self.behind, next(self._parts, None)
         self._batch = None
         self._records = None
         self.is_at_end = part is None
@@ -101,10 +124,7 @@ class Cursor:
     def records(self, scratch: Scratch) -> dict[int, Record]:
         """The records of the batch by offset."""
         if self._records is None:
-            part = self.batch
-            data = bytes(part.head) + bytes(self.source.buffer[part.start + len(part.head) : part.end])
-            kind = RecordBatch if data[16] >= 2 else Message
-            self._records = {record.offset: record for record in kind(data, 0, len(data), data[16], True, scratch)}
+            self._records = {record.offset: record for record in batch_of(self.source, self.batch, scratch)}
         return self._records
 
     def read(self, start: int, size: int) -> bytes:
@@ -132,7 +152,12 @@ def epoch_of(source: Source, batch: Part) -> int:
 
 
 class Agreement:
-    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ."""
+    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+
+    After `holes`: ``alone`` is the first of what only this replica has; ``heads`` are the first bytes that the other
+    one has of batches whose headers were mended here, by first offset, where they are not what was guessed; ``epochs``
+    are its leader epochs of batches whose own are wrong.
+    """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
         self._stack = ExitStack()
@@ -142,6 +167,9 @@ class Agreement:
         """The batches of A passed last, the last of them next to what comes, and whether B has that, too."""
         self._reached = -1
         self._offers: list[Offer] = []
+        self.alone: list[Alone] = []
+        self.heads: dict[int, bytes] = {}
+        self.epochs: dict[int, int] = {}
 
     def holes(self) -> Iterator[Hole]:
         """What B alone has, in its order, what A alone has left out."""
@@ -155,14 +183,14 @@ class Agreement:
                     b.skip()
                 elif a.part.last < b.part.first:
                     yield from self._border(False)
-                    self._pass(a.part, False)
+                    self._pass_alone(a.part)
                     a.skip()
                 elif b.batch.last < a.batch.first:
                     self._offer(b.batch)
                     b.step()
                 elif a.batch.last < b.batch.first:
                     yield from self._border(False)
-                    self._pass(a.batch, False)
+                    self._pass_alone(a.batch)
                     a.step()
                 elif size := self._same_bytes():
                     yield from self._border(True)
@@ -171,8 +199,13 @@ class Agreement:
                     is_common = self._same_records()
                     yield from self._border(is_common)
                     self._pass_apart(is_common)
-            if self._offers:
+            if self._offers and not a.is_at_end:
+                yield from self._border(False)
+            elif self._offers:
                 yield Hole(self._last_border(), None, tuple(self._offers))
+            while not a.is_at_end:
+                self._pass_alone(a.part)
+                a.skip()
 
     def _border(self, is_common: bool) -> Iterator[Hole]:
         """The hole, if there is one, that ends at the batch of A."""
@@ -188,6 +221,17 @@ class Agreement:
         with open_source(part.path) as source:
             last = _last_of(source, part)
             return Border(last, epoch_of(source, last), is_common)
+
+    def _pass_alone(self, part: Part) -> None:
+        if len(self.alone) < _MOST_ALONE:
+            self.alone.append(Alone(part, self._is_joined(part)))
+        self._pass(part, False)
+
+    def _is_joined(self, part: Part) -> bool:
+        """Whether offsets go on to what A stands at, or from it, without a gap."""
+        follows = self._before is not None and self._reached + 1 == part.first
+        behind = self._a.behind.first if self._a.behind else -1
+        return follows or part.last < self._a.part.last or part.last + 1 == behind
 
     def _pass(self, part: Part, is_common: bool) -> None:
         self._before, self._reached = (part, is_common), part.last
@@ -210,7 +254,12 @@ class Agreement:
         if a.part.first != b.part.first:
             return 0
         if a.part.head:
-            return a.part.size if fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch) else 0
+            if fingerprint(a.source, a.batch) != fingerprint(b.source, b.batch):
+                return 0
+            mine, other = first_bytes(a.source, a.batch), first_bytes(b.source, b.batch)
+            if mine != other:
+                self.heads[a.part.first] = other
+            return a.part.size
         room, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
         while size < room:
             wanted, chunk = min(chunk, room - size), min(2 * chunk, _LAST_BYTES)
@@ -221,12 +270,33 @@ class Agreement:
             size += wanted
         if size == room:
             return size
+        if self._has_wrong_epoch():
+            self.epochs[a.batch.first] = epoch_of(b.source, b.batch)
+            return a.batch.size
         end = 0
         for batch in batches_of(a.source, a.part):
             if batch.end - a.part.start > size:
                 break
             end = batch.end - a.part.start
         return end
+
+    def _has_wrong_epoch(self) -> bool:
+        """Whether A has the batch of B but for a leader epoch that cannot be right: it is none, or does not rise with
+        those of its neighbours; or a batch without records, of which nothing could diverge."""
+        a, b = self._a, self._b
+        is_same = a.batch.first == b.batch.first and fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch)
+        epoch = epoch_of(a.source, a.batch)
+        if not is_same or epoch == epoch_of(b.source, b.batch):
+            return False
+        if epoch < -1 or not be32(bytes(a.source.buffer[a.batch.start : a.batch.start + HEADER_BYTES]), _COUNT_AT):
+            return True
+        before = self._last_border()
+        rest = a.part._replace(start=a.batch.end) if a.batch.end < a.part.end else a.behind
+        if rest is None:
+            return before is not None and epoch < before.epoch
+        with open_source(rest.path) as source:
+            behind = epoch_of(source, rest)
+        return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
 
     def _pass_same(self, size: int) -> None:
         a, b = self._a, self._b
@@ -253,7 +323,8 @@ class Agreement:
                 what = f"leader epochs {epochs[0]} and {epochs[1]}" if differs else "another record"
                 raise ReplicasDivergeError(
                     f"{a.part.path} at position {a.batch.start} and {b.part.path} at position {b.batch.start} diverge "
-                    f"at offset {offset}: {what}; nothing was changed"
+                    f"at offset {offset}: {what}; nothing was changed",
+                    Alone(a.batch, self._is_joined(a.batch)),
                 )
         return bool(common)
 

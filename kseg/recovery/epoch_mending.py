@@ -16,8 +16,12 @@ from kseg.segment.source import open_source
 def mend_epochs(shelf: Shelf) -> None:
     """Gives batches of a segment the epoch of those around them."""
     epochs = dict(_wrong(shelf.layout()))
-    if not epochs:
-        return
+    if epochs:
+        give_epochs(shelf, epochs)
+
+
+def give_epochs(shelf: Shelf, epochs: dict[int, int]) -> None:
+    """Gives batches of a segment other epochs, by first offset."""
     path, kept = shelf.kept.path, shelf.kept
     parts = Parts(kept.base)
     for part in _split(kept.parts, epochs, path):

@@ -8,6 +8,7 @@ from kseg.kernel import chain
 from kseg.kernel.native import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
     BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
@@ -39,8 +40,8 @@ _PLAIN_GAPS = 8
 """With more gaps that no damage explains, it is compaction that has left them."""
 
 _MENDED = 100
+_NO_EPOCH = -1
 _UNBROKEN = (_MENDED, 0, 0)
-_MAY_BE_MENDED = (_MENDED, chain.GAP, chain.NOT_RISING)
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
 
@@ -87,7 +88,7 @@ class Kept:
     """Whether offsets are missing for other reasons than damage."""
     has_mended: bool = False
     epochs_fall: bool = False
-    """Whether a batch has a lower leader epoch than the one before."""
+    """Whether a batch has a lower leader epoch than the one before, or one that is none."""
 
     @property
     def is_intact(self) -> bool:
@@ -182,6 +183,8 @@ class _Finder:
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
             self.kept.epochs_fall |= kind == chain.EPOCH_FALLS
+        epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        self.kept.epochs_fall |= min(epochs) < _NO_EPOCH
         # The chain forgives a gap that another batch explains; a part has none.
         firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
         for row, first in enumerate(firsts):
@@ -191,7 +194,7 @@ class _Finder:
         self._last_offset = lasts[-1]
         if self._heads:
             for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
-                if position in self._heads and breaks.get(row, _UNBROKEN)[0] in _MAY_BE_MENDED:
+                if position in self._heads:
                     breaks[row] = _UNBROKEN
         return breaks
 
@@ -220,6 +223,8 @@ class _Finder:
         """
         parts = self.kept.parts
         shift = self._shift
+        if self._state[chain.HOLED]:  # a cleaner has left gaps
+            return False
         if not shift or not len(parts) or parts.weights[len(parts) - 1] != 2 or parts[len(parts) - 1].head:
             return False
         if parts[len(parts) - 1].last - first + 1 != shift:

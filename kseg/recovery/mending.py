@@ -63,10 +63,15 @@ def with_first_offset(data: bytes, first: int, last: int) -> bytes:
     return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
 
 
+def first_bytes(source: Source, part: Part) -> bytes:
+    """What of a batch lies before its checksum: nothing tells whether it is right."""
+    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
+    return head if head[_MAGIC_AT] >= 2 else head[:12]
+
+
 def fingerprint(source: Source, part: Part) -> bytes:
     """Checksum and size of a batch: alike for two only if they are the same one, wherever each of them was put."""
-    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
-    at = part.start + (_CRC_AT if head[_MAGIC_AT] >= 2 else 12)
+    at = part.start + len(first_bytes(source, part))
     return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")
 
 

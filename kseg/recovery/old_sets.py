@@ -1,5 +1,6 @@
 """Compressed messages of v0 and v1, whose first offsets only opening them tells."""
 
+from kseg.formats import message_set
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.native import (
     BATCH_FIRST_OFFSET,
@@ -12,6 +13,7 @@ from kseg.kernel.native import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
+from kseg.recovery.parts import Part
 from kseg.segment.batches import Message
 from kseg.segment.source import Source
 
@@ -55,22 +57,32 @@ class OldSets:
         """
         data = head + bytes(self._source.buffer[position + len(head) : position + size])
         message = Message(data, position, size, magic, True, self._scratch)
-        found = self._reach(message)
+        found = reach(message)
         if magic == 1 and (found is None or found[1] != message.last_offset):
             # Inside v1 offsets count from the message's own, which may be too small a number to count from.
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
-            found = self._reach(Message(data, position, size, 1, True, self._scratch))
+            found = reach(Message(data, position, size, 1, True, self._scratch))
             if found is not None:
                 return message.last_offset - (found[1] - found[0]), message.last_offset
         return found or (message.last_offset, message.last_offset)
 
-    @staticmethod
-    def _reach(message: Message) -> tuple[int, int] | None:
-        first = last = None
-        try:
-            for rows in message.rows():
-                first = rows.rows[ROW_OFFSET] if first is None else first
-                last = rows.rows[(rows.count - 1) * ROW_WIDTH + ROW_OFFSET]
-        except UndecodableError:
-            return None
-        return None if first is None or last is None else (first, last)
+
+def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
+    """First and last offset of a compressed message of v0, whose records bear theirs under its checksum; None for all
+    other batches."""
+    data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])
+    if data[16] != 0 or not message_set.parse_header(data).codec:
+        return None
+    return reach(Message(data, 0, len(data), 0, True, Scratch()))
+
+
+def reach(message: Message) -> tuple[int, int] | None:
+    """First and last offset in a compressed message; None if it cannot be opened."""
+    first = last = None
+    try:
+        for rows in message.rows():
+            first = rows.rows[ROW_OFFSET] if first is None else first
+            last = rows.rows[(rows.count - 1) * ROW_WIDTH + ROW_OFFSET]
+    except UndecodableError:
+        return None
+    return None if first is None or last is None else (first, last)

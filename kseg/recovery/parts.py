@@ -62,6 +62,10 @@ class Parts:
         self._lasts.append(part.last - self.base)
         self.weights.append(min(weight, _MOST))
 
+    def mend(self, i: int, head: bytes, why: str) -> None:
+        """Gives a part, of a single batch, other first bytes."""
+        self._special[i] = (head, why, self[i].path)
+
     def lengthen(self, end: int, last: int, weight: int) -> None:
         """Adds what lies behind the last part to it."""
         self._make_room(end)

@@ -1,7 +1,7 @@
 """Finds the places of strays: intact batches that lie in the wrong segment, or bear a wrong offset, or lie there twice.
 
-What a batch says of its own offset counts where it fills what is missing, or leads on from it; else what its neighbours
-in the file leave room for, to the offset. What fits nowhere is cut out.
+What another replica says of a batch's offset counts most; what the batch itself says counts where it fills what is
+missing, or leads on from it; else what its neighbours in the file leave room for. What fits nowhere is cut out.
 """
 
 from bisect import bisect_right, insort
@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 
+from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32, be64
 from kseg.recovery.keeping import Kept, Stray
 from kseg.recovery.layout import Layout
 from kseg.recovery.mending import fingerprint, with_first_offset
+from kseg.recovery.old_sets import offsets_inside
 from kseg.recovery.parts import Part, Parts
 from kseg.recovery.segments import LARGEST_POSITION
+from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Damage
 from kseg.segment.source import Source, open_source
 
@@ -161,18 +164,27 @@ class Shelf:
 class Placing:
     """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
 
-    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`.
+    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`. ``known``:
+    tells of `fingerprint`s the first offsets of those batches that another replica has.
     """
 
-    def __init__(self, shelves: list[Shelf], load: Callable[[Shelf], None]) -> None:
+    def __init__(
+        self,
+        shelves: list[Shelf],
+        load: Callable[[Shelf], None],
+        known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
+    ) -> None:
         self.shelves = shelves
         self._bases = [shelf.kept.base for shelf in shelves]
         self._load = load
+        self._known = known
         self._left: list[tuple[Shelf, Stray]] = []
         self._singles = 0
+        self._scratch = Scratch()
 
     def run(self) -> None:
-        """Places them all: long stretches first, then batches by their own offsets, then by their neighbours'."""
+        """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
+        by their neighbours'."""
         pending = [(shelf, stray) for shelf in self.shelves for stray in shelf.kept.strays]
         pending.sort(key=lambda item: (-item[1].batches, item[0].kept.base, item[1].part.start))
         singles: list[tuple[Shelf, Stray]] = []
@@ -180,6 +192,7 @@ class Placing:
             if stray.batches > 1 and not self._place(own, stray):
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
+        singles = self._place_known(singles)
         self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
         if self._left:
             self._mend()
@@ -196,8 +209,11 @@ class Placing:
         """The offset behind the last batch that is in its place."""
         return next((shelf.next_offset for shelf in reversed(self.shelves) if not shelf.is_empty), 0)
 
-    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False) -> bool:
-        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done."""
+    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
+        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
+
+        ``is_sure``: something else speaks for them.
+        """
         part = stray.part
         home = self._home(part.first) if part.first <= part.last else None
         if home is None or part.last > home.kept.limit or home.bytes + part.size > LARGEST_POSITION:
@@ -212,12 +228,39 @@ class Placing:
         behind = found[1] if home.kept.is_last or found[1] is not None else home.kept.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
-        is_sure = fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
+        is_sure = is_sure or fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
         if not is_sure and is_last_try:
             is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
         if is_sure:
             home.put(part._replace(path="") if home is own else part)
         return is_sure
+
+    def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
+        """Puts batches where the other replica has them, or where their own records tell; those of which neither is."""
+        prints: list[bytes] = []
+        inside: list[tuple[int, int] | None] = []
+        for own, stray in strays:
+            with open_source(own.kept.path) as source:
+                prints.append(fingerprint(source, stray.part))
+                inside.append(offsets_inside(source, stray.part))
+        known = self._known(set(prints)) if prints else {}
+        left = []
+        for (own, stray), found, offsets in zip(strays, prints, inside, strict=True):
+            part = stray.part
+            if offsets is None and found in known:
+                offsets = (known[found], known[found] + part.last - part.first)
+            if offsets is None:
+                left.append((own, stray))
+                continue
+            first, last = offsets
+            home = self._home(first)
+            is_free = home is not None and last <= home.kept.limit and home.around(first, last) is not None
+            if home is None or not is_free or home.bytes + part.size > LARGEST_POSITION:
+                self._leave_out(own, stray)
+                continue
+            moved = part if offsets == (part.first, part.last) else self._moved(own, part, first, last)
+            home.put(moved._replace(path="" if home is own else part.path))
+        return left
 
     def _split(self, own: Shelf, stray: Stray) -> Iterator[Stray]:
         """The batches of a stray, one by one."""
@@ -248,12 +291,33 @@ class Placing:
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
             if not has_neighbours and self._place(own, stray, is_last_try=True):
                 continue
+            if self._is_of_another_time(own, stray) and self._place(own, stray, is_last_try=True, is_sure=True):
+                continue
             first = stray.expected if stray.expected >= 0 else self._first_by_neighbours(own, stray, log_end)
             last = first + stray.part.last - stray.part.first
             if own.kept.base <= first <= last <= own.kept.limit and own.around(first, last) is not None:
                 own.put(self._moved(own, stray.part, first, last))
             elif not self._place(own, stray, is_last_try=True):
                 self._leave_out(own, stray, "belong to no place that is left")
+
+    def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
+        """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the
+        file on which its offset is."""
+        part, parts = stray.part, own.parts
+        i = parts.at_position(part.start)
+        with open_source(own.kept.path) as source:
+            if i >= 0 and part.last < parts[i].first:
+                return self._is_older(source, part, parts[i])
+            if i + 1 < len(parts) and part.first > parts[i + 1].last:
+                return self._is_older(source, parts[i + 1], part)
+        return False
+
+    def _is_older(self, source: Source, one: Part, other: Part) -> bool:
+        """Whether the first batch of a part has a smaller timestamp than that of the other, or an older format."""
+        a, b = (batch_of(source, next(batches_of(source, part)), self._scratch) for part in (one, other))
+        if min(a.max_timestamp, b.max_timestamp) < 0:
+            return a.magic < b.magic
+        return a.max_timestamp < b.max_timestamp
 
     def _moved(self, own: Shelf, part: Part, first: int, last: int) -> Part:
         with open_source(own.kept.path) as source:
@@ -298,6 +362,13 @@ class Placing:
                     found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
                     stack.close()
         return found
+
+
+def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
+    """The batch that a part is."""
+    data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
+    kind = RecordBatch if data[16] >= 2 else Message
+    return kind(data, 0, len(data), data[16], True, scratch)
 
 
 def batches_of(source: Source, part: Part) -> Iterator[Part]:

@@ -1,7 +1,8 @@
 """``recover --from-replica DIR``: what is damaged or missing in a partition, taken from another replica of it.
 
-First the partition is salvaged; then holes are filled with batches of the replica as they are, where what lies beside a
-hole is the same on both, and leader epochs rise through it. Nothing of the replica is changed.
+First the partition is salvaged, where the replica tells of batches that seem out of place at which offsets they belong;
+then holes are filled with batches of the replica as they are, where what lies beside a hole is the same on both, and
+leader epochs rise through it. Nothing of the replica is changed.
 """
 
 import os
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from kseg.changes.plan import Taken
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.recovery.agreement import Agreement, Hole, Offer, ReplicasDivergeError
+from kseg.recovery.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
+from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offsets_of, take_headers, take_out
 from kseg.recovery.keeping import ROOM, Cuts, Kept, keep
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
@@ -98,14 +100,39 @@ class _FillingLoad(SalvageLoad):
     def _arrange(self, shelves: list[Shelf]) -> None:
         super()._arrange(shelves)
         self._is_sparse |= any(shelf.kept.is_sparse for shelf in shelves)
-        holes = list(Agreement(self._here(shelves), self._there(), self._scratch).holes())
+        holes, alone, wrong = self._compared(shelves)
+        while wrong:
+            take_out(shelves, wrong)
+            holes, alone, wrong = self._compared(shelves)
+        elsewhere = elsewhere_here(alone, holes)
         for hole in holes:
             for offer in hole.offers:
-                if why := self._objection(hole, offer):
+                why = self._objection(hole, offer)
+                if offer.part.first in elsewhere:
+                    why = f"the same batch is here at offset {elsewhere[offer.part.first]}, where offsets go on"
+                if why:
                     self._tell(offer.part, why)
                 else:
                     self._put(shelves, offer.part)
         self._forget_later_snapshots()
+
+    def _compared(self, shelves: list[Shelf]) -> tuple[list[Hole], list[Alone], list[Displaced]]:
+        """What the replica alone has, what this one alone has, and what of that has wrong offsets."""
+        agreement = Agreement(self._here(shelves), self._there(), self._scratch)
+        try:
+            holes = list(agreement.holes())
+        except ReplicasDivergeError as error:
+            wrong = displaced([error.here] if error.here else [], self._there())
+            if not wrong:
+                raise
+            return [], [], wrong
+        if agreement.heads or agreement.epochs:
+            take_headers(shelves, agreement.heads, agreement.epochs)
+            return self._compared(shelves)
+        return holes, agreement.alone, displaced(agreement.alone, self._there())
+
+    def _known_elsewhere(self, prints: set[bytes]) -> dict[bytes, int]:
+        return offsets_of(self._there(), prints)
 
     def _forget_later_snapshots(self) -> None:
         """Those behind a hole may have been taken when it was there: the state is learned from the batches again."""

@@ -106,6 +106,9 @@ class SalvageLoad(PartitionLoad):
             if shelf.is_changed:
                 self._write(shelf)
         self._tell_gaps(shelves)
+        ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
+        if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
+            self.epochs.truncate_from_end(ends[-1])
         first = next((shelf for shelf in shelves if not shelf.is_empty), None)
         if first is not None and first is not shelves[0]:  # a broker takes the base of what is left for the log's start
             log_start = max(first.kept.base, self.start.log_start_offset)
@@ -114,11 +117,15 @@ class SalvageLoad(PartitionLoad):
 
     def _arrange(self, shelves: list[Shelf]) -> None:
         """Decides what each segment is made of."""
-        Placing(shelves, self._load_parts).run()
+        Placing(shelves, self._load_parts, self._known_elsewhere).run()
         for shelf in shelves:
-            if shelf.kept.epochs_fall:
+            if shelf.kept.epochs_fall or shelf.is_changed:  # what hit a batch may have hit its epoch, too
                 self._load_parts(shelf)
                 mend_epochs(shelf)
+
+    def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
+        """First offsets of batches that another replica has: there is none to ask."""
+        return {}
 
     def _shelves(self) -> list[Shelf]:
         """All segments, rising, as they are read."""

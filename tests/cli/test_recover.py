@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kseg.output.paint import shown_bytes
+
 from .command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged"
@@ -54,10 +56,20 @@ def test_a_dry_run_changes_nothing(kseg: Kseg, partition: Path, mode: str) -> No
     done = kseg("recover", "--mode", mode, "--dry-run", "--format", "json", partition)
     assert done.status == 1
     rows = [json.loads(line) for line in done.out.splitlines()]
-    assert {row["type"] for row in rows[:-1]} == {"action"}
+    found = {"broker": ["cut"], "salvage": ["damage", "salvage"]}[mode]
+    assert [row["type"] for row in rows[: len(found)]] == found
+    assert {row["type"] for row in rows[len(found) : -1]} == {"action"}
     assert (rows[-1]["type"], rows[-1]["changed"], rows[-1]["dryRun"]) == ("summary", False, True)
     assert files(partition.parent) == before
     assert not (partition.parent / ".lock").exists()
+
+
+def test_an_index_that_is_built_anew_counts_as_replaced(kseg: Kseg, partition: Path) -> None:
+    size = shown_bytes((partition / LAST).stat().st_size - CUT_AT)
+    (partition / LAST).with_suffix(".index").write_bytes(bytes(10 << 20))
+    done = kseg("recover", "--dry-run", partition)
+    assert any(line.startswith(f"  In all: {size} removed, 10.0 MiB replaced") for line in done.lines)
+    assert f"{size} removed, 10.0 MiB replaced" in done.err
 
 
 def test_json_tells_which_offsets_stay_missing(kseg: Kseg, partition: Path) -> None:
@@ -66,9 +78,22 @@ def test_json_tells_which_offsets_stay_missing(kseg: Kseg, partition: Path) -> N
     (gap,) = summary["gaps"]
     assert gap["directory"] == str(partition)
     assert summary["missingOffsets"] == gap["lastOffset"] - gap["firstOffset"] + 1 > 0
-    assert f"offsets that stay missing: {summary['missingOffsets']}, in 1 gaps" in done.err
+    place = f"{gap['firstOffset']} to {gap['lastOffset']}"
+    assert f"{summary['missingOffsets']} offsets stay missing: {place}; a replica may have them" in done.err
     again = kseg("recover", "--mode", "salvage", "--format", "json", partition)
     assert json.loads(again.out.splitlines()[-1])["gaps"] == []
+
+
+def test_json_tells_all_that_the_warnings_tell(kseg: Kseg, partition: Path) -> None:
+    size = (partition / LAST).stat().st_size
+    done = kseg("recover", "--dry-run", "--format", "json", partition)
+    cut = json.loads(done.out.splitlines()[0])
+    told = f"{cut['intactBatches']} batches, {cut['intactRecords']} records, offsets {cut['firstOffset']} to "
+    assert told + f"{cut['lastOffset']}, " in done.err
+    assert (cut["file"], cut["position"], cut["length"]) == (str(partition / LAST), CUT_AT, size - CUT_AT)
+    assert 0 < cut["firstTimestamp"] <= cut["lastTimestamp"]
+    assert cut["nextOffset"] < cut["firstOffset"]
+    assert cut["laterSegments"] == []
 
 
 def of_kraft(partition: Path) -> Path:
@@ -93,7 +118,9 @@ def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partitio
     for suffix in (".index", ".timeindex"):
         (partition / LAST).with_suffix(suffix).write_bytes(b"")
     log = (partition / LAST).read_bytes()
-    assert kseg("recover", root).status == 0
+    done = kseg("recover", root)
+    assert done.status == 0
+    assert f"{root}: 1 of 1 segment not looked into" in done.err
     assert (partition / LAST).read_bytes() == log
 
 
@@ -173,6 +200,8 @@ def test_damage_that_a_broker_does_not_mind_is_told(kseg: Kseg, tmp_path: Path, 
         done = kseg("recover", "--format", "json", path)
         assert done.status == 1
         assert f"stays as it is: {code}: the batch at position 7129, offset 13" in done.err
+        (found,) = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "remains"]
+        assert (found["code"], found["file"], found["position"]) == (code, str(path / LAST), 7129)
         assert json.loads(done.out.splitlines()[-1])["damageRemains"] is True
     assert (path / LAST).read_bytes() == whole
     found = [json.loads(line) for line in kseg("verify", "--format", "json", path).out.splitlines()]
@@ -201,7 +230,9 @@ def test_gaps_that_a_cleaner_leaves_are_no_damage(kseg: Kseg, tmp_path: Path) ->
     (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\ndplain 0 140\n")
     done = kseg("recover", "--format", "json", path)
     assert done.status == 0, done.err
-    assert json.loads(done.out.splitlines()[-1])["damageRemains"] is False
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert rows[-1]["damageRemains"] is False
+    assert "remains" not in {row["type"] for row in rows}
 
 
 def test_gaps_that_a_salvage_has_left_are_no_news(kseg: Kseg, partition: Path) -> None:

@@ -65,24 +65,39 @@ def home_of(batch: bytes, segments: Segments) -> int:
     return max(base for base in segments if base <= first_offset(batch))
 
 
+def may_have_a_wrong_offset(batch: bytes, whole: list[bytes], kept: list[bytes]) -> bool:
+    """Whether nothing tells a moved message from one whose offset was damaged: in v0 only the offset, which no checksum
+    covers, says where it was, and neither what was before nor what was behind it is left."""
+    i = whole.index(batch)
+    is_alone = not any(neighbour in kept for neighbour in [*whole[:i][-1:], *whole[i + 1 : i + 2]])
+    return batch[16] == 0 and not batch[17] & 7 and is_alone
+
+
 def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> None:
     """Each batch whose bytes are somewhere in the damaged files is there once, in its segment."""
     files = [b"".join(chunks) for chunks in damaged.values()]
+    whole, kept = ([batch for base in sorted(files) for batch in files[base]] for files in (before, after))
     places = [(base, covered(batch), first_offset(batch)) for base, chunks in after.items() for batch in chunks]
     for chunks in before.values():
         for batch in chunks:
-            if any(batch in file for file in files):
+            if any(batch in file for file in files) and not may_have_a_wrong_offset(batch, whole, kept):
                 want = (home_of(batch, after), covered(batch), first_offset(batch))
                 assert places.count(want) == 1
     known = {covered(batch) for chunks in before.values() for batch in chunks}
     assert {content for _, content, _ in places} <= known
-    kept = [batch for base in sorted(after) for batch in after[base]]
     assert all(last_offset(a) < last_offset(b) for a, b in pairwise(kept))
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
+@example(damages=[_damage("zero", 196, 0, 15)])  # the leader epoch, too
+@example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])
+@example(damages=[_damage("double", 37), Damage("swap", 0, 4, 0, 26, 0, 0), _damage("cut", 11)])  # a lost end
+@example(damages=[Damage("double", 0, 37, 0, 9, 0, 0), _damage("remove", 8), _damage("cut", 24)])
+@example(damages=[_damage("flip", 38, 15, 1), Damage("swap", 0, 27, 0, 38, 0, 0)])
+@example(damages=[_damage("header", 2, 7, 10), _damage("remove", 0)])
+@example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:
@@ -91,12 +106,12 @@ def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
         for damage in damages:
             damage.do(damaged)
         write(directory, damaged)
-        found = salvage(directory)
+        salvage(directory)
         assert_all_is_kept(before, damaged, read(directory))
         assert [error for error in errors_of(directory) if error.code not in known] == []
         again = plan_salvage(str(directory), START)
         assert again.cuts == []
-        assert not again.plan or found.mended  # of two wrong headers the second may be provable once the first is right
+        assert not again.plan
 
 
 @pytest.mark.parametrize("name", PARTITIONS)

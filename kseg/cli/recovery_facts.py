@@ -1,0 +1,79 @@
+"""What a recovery has found, as rows of JSON: all that its warnings tell."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from kseg.output.jsonl import name_value
+from kseg.recovery.broker import Recovery
+from kseg.recovery.remains import Remaining
+from kseg.recovery.salvage import Salvage
+from kseg.recovery.start import Cut
+
+
+def facts(found: Recovery | Salvage) -> list[dict[str, Any]]:
+    """Objects of type ``cut``, or ``damage`` and ``salvage``, and ``remains``."""
+    rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
+    rows += [_remains(found.directory, one) for one in found.remains]
+    if found.complaint:
+        rows.append({"type": "remains", "directory": name_value(found.directory), "message": found.complaint})
+    return rows
+
+
+def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
+    loss = cut.loss
+    return {
+        "type": "cut",
+        "file": _file(found.directory, cut.file),
+        "position": cut.position,
+        "length": cut.length,
+        "nextOffset": cut.next_offset,
+        "laterSegments": [_file(found.directory, name) for name in cut.dropped],
+        "intactBatches": loss.batches,
+        "intactRecords": loss.records,
+        "firstOffset": _known(loss.first_offset),
+        "lastOffset": _known(loss.last_offset),
+        "firstTimestamp": _known(loss.first_timestamp),
+        "lastTimestamp": _known(loss.last_timestamp),
+    }
+
+
+def _salvage(found: Salvage) -> Iterator[dict[str, Any]]:
+    for file, cut in found.cuts:
+        yield {
+            "type": "damage",
+            "code": cut.code,
+            "file": _file(found.directory, file),
+            "position": cut.position,
+            "length": cut.length,
+            "message": cut.message,
+        }
+    if found.cuts or found.mended or found.moved:
+        yield {
+            "type": "salvage",
+            "directory": name_value(found.directory),
+            "damagedRanges": len(found.cuts) + found.more_cuts,
+            "mendedHeaders": found.mended,
+            "movedStretches": found.moved,
+        }
+
+
+def _remains(directory: str, one: Remaining) -> dict[str, Any]:
+    missing = {"firstMissing": one.missing[0], "lastMissing": one.missing[1]} if one.missing else {}
+    return {
+        "type": "remains",
+        "code": one.code,
+        "file": _file(directory, one.file),
+        "position": one.position,
+        "offset": _known(one.offset),
+        "message": one.text,
+        **missing,
+    }
+
+
+def _file(directory: str, name: str) -> Any:
+    return name_value(os.path.join(directory, name))
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None

@@ -92,11 +92,20 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
 }
 
+/* 64 bits, of which the lowest come first, modulo the polynomial of IEEE (Barrett's reduction: by the quotient of x^64,
+ * the polynomial and its quotient written in 33 bits, highest degree lowest). */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_reduce_ieee(__m128i x) {
+    const __m128i both = _mm_set_epi64x(0x1F7011641, 0x1DB710641), low = _mm_cvtsi32_si128(-1);
+    __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), both, 0x10), low);
+    x = _mm_xor_si128(x, _mm_clmulepi64_si128(quotient, both, 0x00));
+    return (uint32_t)_mm_extract_epi32(x, 1);
+}
+
 /* The product of two registers; each polynomial has its quickest way to bring 64 bits down to 32. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_multiply_sse(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
     uint64_t product = kseg_product_sse(a, b);
-    uint32_t low = (uint32_t)product;
-    return (uint32_t)(product >> 32) ^ (poly == &kseg_castagnoli ? _mm_crc32_u32(0, low) : kseg_step4(poly, low));
+    if (poly == &kseg_ieee) return kseg_reduce_ieee(_mm_cvtsi64_si128((long long)product));
+    return (uint32_t)(product >> 32) ^ _mm_crc32_u32(0, (uint32_t)product);
 }
 
 /* kseg_shift_table with one instruction for a product. Only the last product waits for the register: the others are
@@ -170,11 +179,13 @@ KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_tail(__m128i x, __m128i factors, c
 /* Folds on to the end, then reduces: 128 folded bits are a message of 16 bytes that begins with an empty register. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
     const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
-    uint32_t reg;
+    const __m128i ends = kseg_load_128(kseg_ieee.fold_ends), low = _mm_cvtsi32_si128(-1);
     for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
     if (n) x = kseg_fold_tail(x, factors, p, n);
-    reg = kseg_step8(&kseg_ieee, (uint64_t)_mm_cvtsi128_si64(x));
-    return kseg_step8(&kseg_ieee, (uint64_t)_mm_extract_epi64(x, 1) ^ reg);
+    /* The low 64 bits go behind the others, which makes 96 with the 32 zero bits of a CRC; then the low 32 of these. */
+    x = _mm_xor_si128(_mm_clmulepi64_si128(x, ends, 0x00), _mm_srli_si128(x, 8));
+    x = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), ends, 0x10), _mm_srli_si128(x, 4));
+    return kseg_reduce_ieee(x);
 }
 
 /* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */

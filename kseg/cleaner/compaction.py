@@ -157,7 +157,7 @@ class Compactor:
         known, end = self._checkpoints, producers.end_offset
         start = max(known.log_start or 0, self._segments[0].base_offset)
         stable, why = end, ""
-        if known.high_watermark is not None and known.high_watermark < stable:
+        if self._settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
             stable, why = known.high_watermark, "above the high watermark: replicas may not have it"
         if producers.first_unstable is not None and producers.first_unstable < stable:
             stable, why = producers.first_unstable, "a transaction that begins there is open"

@@ -68,7 +68,7 @@ class GroupCopier:
 
     def _filter(self, manner: WindowFilter, window: Window, writer: SegmentWriter) -> None:
         """Appends what is left of a window, or of earlier ones that are ready."""
-        verdicts, workers = self._verdicts(window), self._workers
+        verdicts, workers = self._verdicts(window, manner.keeps_tombstones), self._workers
         if workers.is_alone:
             self._add_counts(manner.filter(window, verdicts, workers.rooms[0], writer.append))
             return
@@ -89,8 +89,8 @@ class GroupCopier:
         for i, number in enumerate(numbers):
             self._numbers[i] += number
 
-    def _verdicts(self, window: Window) -> memoryview:
-        """What is known of the batches before their records are read."""
+    def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
+        """What is known of the batches before their records are read; ``keeps_markers`` where file times count."""
         rows, count = window.rows, window.count
         numbers = self._transactions.discardable(rows, count)
         found = as_verdicts(numbers, count)
@@ -98,12 +98,13 @@ class GroupCopier:
             at = i * BATCH_WIDTH
             if not rows[at + BATCH_ATTRIBUTES] & CONTROL:
                 continue
-            is_over = rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms
             found[i] = kernel.ALL
-            if numbers[i]:
+            if numbers[i] and self._settings.has_horizons:
                 found[i] |= kernel.EMPTY_TXN
-                if rows[at + BATCH_ATTRIBUTES] & HORIZON and is_over:
+                if rows[at + BATCH_ATTRIBUTES] & HORIZON and rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms:
                     found[i] |= kernel.DISCARD
+            elif numbers[i] and not keeps_markers:
+                found[i] |= kernel.DISCARD
         for i in self._producers.last_batches(rows, count):
             found[i] |= kernel.KEEP_EMPTY
         if self._settings.keeps_log_end and rows[(count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1 >= self._end:

@@ -21,7 +21,7 @@ _HEADER_BYTES = 61
 
 @dataclass(frozen=True, slots=True)
 class WindowFilter:
-    """``keeps_tombstones``: those of v0 and v1 may not go yet."""
+    """``keeps_tombstones``: those of v0 and v1, and before 3.1 all others, may not go yet."""
 
     offset_map: OffsetMap
     settings: CleanerSettings
@@ -56,6 +56,7 @@ class _Filtering:
         state[kernel.RETENTION] = settings.delete_retention_ms
         state[kernel.LEGACY] = kernel.KEEP_FORMAT * settings.keeps_format
         state[kernel.LEGACY] |= kernel.KEEP_TOMBSTONES * self._keeps_tombstones
+        state[kernel.LEGACY] |= kernel.BY_FILE_TIME * (not settings.has_horizons)
         opened: bytes | memoryview | None = None
         while True:
             status = kernel.survive(

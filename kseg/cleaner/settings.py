@@ -13,6 +13,8 @@ class CleanerSettings:
     ``memory_bytes``: of the offset map. ``keeps_log_end``: the last batch below the limit stays as a header where its
     records go (4.1 and later). ``keeps_format``: messages v0 and v1 are not turned into v2 batches (up to 3.9).
     ``drops_null_keys``: records without a key may go. ``jobs``: threads.
+    ``has_horizons``: tombstones and markers get a time at which they may go (KIP-534, 3.1 and later); else the file's
+    time decides. ``heeds_high_watermark``: as the last stable offset does, not only open transactions (3.1 and later).
     """
 
     now_ms: int
@@ -31,3 +33,5 @@ class CleanerSettings:
     drops_null_keys: bool = False
     until_clean: bool = False
     jobs: int = 1
+    has_horizons: bool = True
+    heeds_high_watermark: bool = True

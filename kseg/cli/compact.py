@@ -69,7 +69,7 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @click.option("--drop-null-keys", is_flag=True, help="Go on where records have no key: they go.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
-@era_option("3.1")
+@era_option("2.3")
 @changing_options
 def command(**options: Any) -> int:
     """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
@@ -95,8 +95,8 @@ class CompactWork:
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         era = options["era"].release
-        if era < (3, 1):
-            raise click.UsageError("--era: the rules of the cleaner are known from 3.1 on")
+        if era < (2, 3):
+            raise click.UsageError("--era: the rules of the cleaner are known from 2.3 on")
         self._options, self._notices = options, notices
         self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
         self._ends: dict[Partition, int] = {}
@@ -113,6 +113,8 @@ class CompactWork:
             drops_null_keys=options["drop_null_keys"],
             until_clean=options["until_clean"],
             jobs=options["jobs"] or usable_cores(),
+            has_horizons=era >= (3, 1),
+            heeds_high_watermark=era >= (3, 1),
         )
 
     def begin(self, printer: PlanPrinter) -> None:

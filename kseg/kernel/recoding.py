@@ -44,6 +44,7 @@ HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 CONTROL = cython.declare(cython.int, 32)
 CODEC_BITS = cython.declare(cython.int, 7)
 ZSTD = cython.declare(cython.int, 4)
+LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 native_setup()
 
@@ -77,7 +78,7 @@ def count_choices(
         if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > ZSTD:
             return i
         delta = be32(p, at + 23)
-        if be64(p, at) < state[0] or delta < 0 or be64(p, at) + delta < be64(p, at):
+        if be64(p, at) < state[0] or delta < 0 or be64(p, at) >= LARGEST_OFFSET - delta:
             return i
         if taken and taken + frames[frame + FRAME_SIZE] > most_bytes:
             return i

@@ -12,7 +12,8 @@ of a transaction of which nothing is left), ALL (control: its records stay).
 4 LATEST offset in the map   5 NOW ms   6 RETENTION of tombstones, ms
 7 AREA: bytes of records at OUT + 61 that are to be compressed (PACK)   8 BASE_TIMESTAMP, 9 MAX_TIMESTAMP,
 10 ATTRIBUTES, 11 SURVIVORS of that batch
-12 LEGACY: how plain messages v0 and v1 are taken: KEEP_FORMAT, else each becomes a batch (KIP-724); KEEP_TOMBSTONES
+12 LEGACY: how plain messages v0 and v1 are taken: KEEP_FORMAT, else each becomes a batch (KIP-724); KEEP_TOMBSTONES,
+   of batches too where BY_FILE_TIME: there are no delete horizons (before KIP-534)
 ``counts`` (int64[16], added to): COUNTS.
 """
 
@@ -73,7 +74,7 @@ else:
 COMPILED = cython.compiled
 BATCH, OUT, NEEDED, REASON, LATEST, NOW, RETENTION = 0, 1, 2, 3, 4, 5, 6
 AREA, BASE_TIMESTAMP, MAX_TIMESTAMP, ATTRIBUTES, SURVIVORS = 7, 8, 9, 10, 11
-LEGACY, KEEP_FORMAT, KEEP_TOMBSTONES = 12, 1, 2
+LEGACY, KEEP_FORMAT, KEEP_TOMBSTONES, BY_FILE_TIME = 12, 1, 2, 4
 DONE, FULL, ROWS, ROOM, OPEN, BAD, PACK = 0, 1, 2, 3, 4, 5, 6
 """DONE with all batches; FULL: no room for NEEDED bytes of output; ROWS: no room for NEEDED rows; ROOM to expand into
 is missing; OPEN: a batch has to be opened by someone else; BAD: records make no sense; PACK: records have to be
@@ -224,7 +225,7 @@ def filter_window(
             if state[3]:
                 return 5
             counts[0] += records
-            has_horizon = attributes & 64
+            has_horizon = state[12] & 4 or attributes & 64
             if verdict & 8:
                 for k in range(records):
                     keep[k] = 1
@@ -235,7 +236,9 @@ def filter_window(
                     payload,
                     rows,
                     records,
-                    not has_horizon or state[5] < batches[batch + BATCH_BASE_TIMESTAMP],
+                    state[12] & 2
+                    if state[12] & 4
+                    else not has_horizon or state[5] < batches[batch + BATCH_BASE_TIMESTAMP],
                     state[4],
                     secret,
                     table,

@@ -69,6 +69,8 @@ def main() -> None:
         line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
         if "two" in found:
             line += f", clock 1 : 2 threads {found['kseg'][1] / found['two'][1]:.2f}"
+        if "bare" in found:
+            line += f", pyarrow alone {found['bare'][0]:.2f} s"
         print(line, flush=True)
 
     parts = chosen.only.split(",")
@@ -81,7 +83,12 @@ def main() -> None:
     for kind in TABLES if "table" in parts and has_peers else ():
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
         loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, str(out)]
-        compare(f"{kind} to parquet", [*KSEG, "convert", "--to", "parquet", "--output", str(out), path], loop)
+        rows = chosen.folder / "rows.arrow"
+        rows.unlink(missing_ok=True)
+        subprocess.run([*KSEG, "convert", "--quiet", "--to", "arrow", "--output", str(rows), path], check=True)
+        bare = {"bare": [sys.executable, "-m", "tests.benchmarks.bare_table", str(rows), str(out)]}
+        compare(f"{kind} to parquet", [*KSEG, "convert", "--to", "parquet", "--output", str(out), path], loop, bare)
+        rows.unlink()
     for kind in TABLES if "lines" in parts else ():
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
         dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]

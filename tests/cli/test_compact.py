@@ -243,9 +243,51 @@ def test_records_without_a_key_are_counted_and_refused(kseg: Kseg, tmp_path: Pat
 
 
 def test_releases_whose_rules_are_not_known_are_refused(kseg: Kseg, tmp_path: Path) -> None:
-    done = kseg("compact", "--era", "2.8", ABORTED.copy(tmp_path))
+    done = kseg("compact", "--era", "2.2", ABORTED.copy(tmp_path))
     assert done.status == 2
-    assert "3.1" in done.err
+    assert "2.3" in done.err
+
+
+@pytest.mark.parametrize(("era", "goes"), [("2.8", True), ("3.0", True), ("3.1", False)])
+def test_before_horizons_the_time_of_files_lets_tombstones_go(kseg: Kseg, tmp_path: Path, era: str, goes: bool) -> None:
+    """LogCleaner 2.3 to 3.0: retainDeletes = lastModified > lastModified of the last clean segment - retention."""
+    partition = tmp_path / "t-0"
+    rows = [[(b"a", b"1"), (b"b", b"1")], [(b"a", None)], [(b"b", None)], [(b"c", b"1")], [(b"d", b"1")]]
+    firsts = (0, 2, 3, 4, 5)
+    batches = [build_record_batch(new_records(*each), BatchFields()) for each in zip(rows, firsts, strict=True)]
+    write_log(partition, batches, 1)
+    assert len(files(partition, ".log")) == 5
+    times = dict(zip(sorted(files(partition, ".log")), (900, 1000, 5000, 11_000, 12_000), strict=True))
+    for name, seconds in times.items():
+        os.utime(partition / name, (seconds, seconds))
+    write_checkpoint(tmp_path, "t-0", 4)  # the segment of 5000 s is the last clean one
+    options = ("--era", era, "--min-cleanable-ratio", "0", "--delete-retention-ms", "0", "--segment-bytes", "1")
+    assert kseg("compact", *options, "--now", "20000000", partition).status == 0
+    left = [row[2:4] for row in records(partition)]
+    assert ((b"a", None) in left) == (not goes)
+    assert ((b"b", None) in left) == (not goes)
+    assert (b"c", b"1") in left
+    assert any(row[3] & 64 for rows in headers(partition).values() for row in rows) == (not goes)
+    assert kseg("verify", "-q", partition).status == 0
+
+
+@pytest.mark.parametrize(("written_s", "goes"), [(1000, True), (1001, False)])
+def test_before_horizons_the_time_of_files_lets_markers_go(
+    kseg: Kseg, tmp_path: Path, written_s: int, goes: bool
+) -> None:
+    """Real transactions, of which newer records have left nothing."""
+    source = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
+    partition = Path(shutil.copytree(source, tmp_path / "compact-txn-0"))
+    first, second = sorted(files(partition, ".log"))[:2]
+    for name, seconds in ((first, 1000), (second, written_s)):
+        os.utime(partition / name, (seconds, seconds))
+    write_checkpoint(tmp_path, "compact-txn-0", int(second[:20]))
+    options = ("--era", "2.8", "--min-cleanable-ratio", "0", "--delete-retention-ms", "0", "--include-active")
+    before = headers(partition)[second]
+    assert kseg("compact", *options, "--segment-bytes", "1", "--drop-null-keys", partition).status == 0
+    after = headers(partition)[second]
+    assert (len([row for row in after if row[3] & 32]) < len([row for row in before if row[3] & 32])) == goes
+    assert not any(row[3] & 64 for row in after)
 
 
 def test_something_left_half_done_is_for_recover(kseg: Kseg, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``kseg compact`` of a partition and the checkpoint beside it, killed at any system call: repeated, or taken back."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,10 +50,23 @@ def points(count: int) -> Iterator[int]:
     yield from range(0, count, max(1, count // 40))
 
 
-@pytest.mark.parametrize("options", [(), ("--no-quarantine",)])
+@pytest.fixture
+def spare(tmp_path: Path) -> Iterator[Path]:
+    """A directory on another file system."""
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=shm) as found:
+        yield Path(found)
+
+
+@pytest.mark.parametrize("manner", ["beside", "nowhere", "elsewhere"])
 def test_repeated_it_ends_as_if_it_had_not_been_killed(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path, manner: str
 ) -> None:
+    """Elsewhere and nowhere each new segment is a change of its own."""
+    small = ("--segment-bytes", "4096")
+    options = {"beside": (), "nowhere": ("--no-quarantine",), "elsewhere": ("--quarantine", str(spare), *small)}[manner]
     whole, disk, name = make(tmp_path / "whole"), CountingDisk(), TRANSACTIONS.name
     before = everything(whole)
     on(disk, monkeypatch, *ARGUMENTS, *options, whole / name)
@@ -64,7 +78,7 @@ def test_repeated_it_ends_as_if_it_had_not_been_killed(
         on(KillingDisk(at), monkeypatch, *ARGUMENTS, *options, logs / name)
         assert kseg(*ARGUMENTS, *options, logs / name).status == 0, at
         assert outcome(logs) == after, at
-        if not options:
+        if manner != "nowhere":
             assert kseg("undo", "-q", logs / name).status == 0, at
             assert everything(logs) == before, at
         shutil.rmtree(logs)

@@ -98,6 +98,14 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> 
 @example(
     damages=[_damage("zero", 3, 2, 9), Damage("copies in nonsense", 0, 2, 0, 0, 2, 9), _damage("cut", 3, 1649)]
 )  # a header that tells a wrong offset
+@example(
+    damages=[
+        Damage("cut", 243, 246, 11, 63, 5, 10522),
+        Damage("copies in nonsense", 11, 32739, 99, 52655, 50, 30928),
+        Damage("header", 27286, 66, 1, 16, 142, 13),
+        Damage("swap", 20092, 12, 46703, 20476, 10, 6),
+    ]
+)  # a set of v0 behind one of larger offsets
 @example(damages=[_damage("flip", 38, 15, 1), Damage("swap", 0, 27, 0, 38, 0, 0)])
 @example(damages=[_damage("header", 2, 7, 10), _damage("remove", 0)])
 @example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])

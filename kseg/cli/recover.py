@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -22,11 +22,13 @@ from kseg.output.paint import plural, shown_time
 from kseg.recovery.broker import Recovery, plan_partition
 from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
-from kseg.recovery.salvage import Salvage, plan_salvage
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.topic_ids import TopicIds
 from kseg.segment.files import METADATA_TOPIC, list_partitions, list_segments
 from kseg.sidefiles.identifiers import ZERO, is_uuid
+
+if TYPE_CHECKING:
+    from kseg.recovery.salvage import Salvage
 
 MOST_REMAINS = 5
 MOST_GAPS = 5
@@ -183,7 +185,9 @@ class RecoverWork:
             self._ends[key] = end
         return plan
 
-    def _salvage(self, directory: str, start: Start) -> Salvage:
+    def _salvage(self, directory: str, start: Start) -> "Salvage":
+        from kseg.recovery.salvage import plan_salvage  # mode broker starts without it
+
         replica = self._options["from_replica"]
         if not replica:
             return plan_salvage(directory, start)
@@ -229,7 +233,7 @@ class RecoverWork:
             )
         self._segments = self._unscanned = 0
 
-    def _tell_remains(self, recovered: Recovery | Salvage) -> None:
+    def _tell_remains(self, recovered: "Recovery | Salvage") -> None:
         """What a broker does not mind and consumers do; gaps only where no cleaner is known to have left them."""
         remains = recovered.remains
         if any(one.missing for one in remains) and is_compacted(recovered.directory):
@@ -248,7 +252,7 @@ class RecoverWork:
             self._notices.warning(f"{recovered.directory}: {recovered.complaint}")
         self.damage_remains |= bool(remains or recovered.complaint)
 
-    def _tell_salvage(self, salvaged: Salvage) -> None:
+    def _tell_salvage(self, salvaged: "Salvage") -> None:
         for file, cut in salvaged.cuts[:20]:
             place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
             self._notices.warning(f"{place}: {cut.code}: {cut.message}")

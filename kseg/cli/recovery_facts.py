@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.output.jsonl import name_value
 from kseg.recovery.broker import Recovery
 from kseg.recovery.remains import Remaining
-from kseg.recovery.salvage import Salvage
 from kseg.recovery.start import Cut
 
+if TYPE_CHECKING:
+    from kseg.recovery.salvage import Salvage
 
-def facts(found: Recovery | Salvage) -> list[dict[str, Any]]:
+
+def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:
     """Objects of type ``cut``, or ``damage`` and ``salvage``, and ``remains``."""
     rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
     rows += [_remains(found.directory, one) for one in found.remains]
@@ -38,7 +40,7 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
     }
 
 
-def _salvage(found: Salvage) -> Iterator[dict[str, Any]]:
+def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
     for file, cut in found.cuts:
         yield {
             "type": "damage",

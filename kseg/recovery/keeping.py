@@ -41,6 +41,8 @@ _PLAIN_GAPS = 8
 
 _MENDED = 100
 _NO_EPOCH = -1
+_MENDED_WEIGHT = 1
+"""Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
 _UNBROKEN = (_MENDED, 0, 0)
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
@@ -142,7 +144,7 @@ class _Finder:
             head = with_first_offset(whole, first, last) + head[8:]  # those inside are under the checksum
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
-            self.kept.parts.append(part, 3)
+            self.kept.parts.append(part, _MENDED_WEIGHT)
             self._state[chain.LAST_OFFSET] = max(self._state[chain.LAST_OFFSET], last)
         else:
             self._stray(part)

@@ -30,8 +30,8 @@ class OldSets:
     def open(self, rows: memoryview, count: int, before: int) -> "dict[int, tuple[bytes, str]]":
         """Fills first offsets into rows of batches behind an offset; new first bytes by position, and why.
 
-        Inside v0 offsets are absolute and checksummed: where they go on from what is before, they are right about the
-        last offset, too.
+        Inside v0 offsets are absolute and checksummed: they are right about the last offset, too, unless they count
+        from 0, as in what no broker has written.
         """
         heads: dict[int, tuple[bytes, str]] = {}
         firsts = rows[BATCH_FIRST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
@@ -43,7 +43,8 @@ class OldSets:
                 continue
             if first == -1 and (magic := rows[at + BATCH_MAGIC]) < 2:
                 first, last = self.offsets(rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], magic)
-                if magic == 0 and last != rows[at + BATCH_LAST_OFFSET] and before < first <= last:
+                is_known = magic == 0 and first <= last and (first > 0 or before < 0)
+                if is_known and last != rows[at + BATCH_LAST_OFFSET]:
                     heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was mended")
                     rows[at + BATCH_LAST_OFFSET] = last
                 rows[at + BATCH_FIRST_OFFSET] = min(first, rows[at + BATCH_LAST_OFFSET])
@@ -73,7 +74,9 @@ def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
     data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])
     if data[16] != 0 or not message_set.parse_header(data).codec:
         return None
-    return reach(Message(data, 0, len(data), 0, True, Scratch()))
+    message = Message(data, 0, len(data), 0, True, Scratch())
+    found = reach(message)
+    return found if found and (found[0] > 0 or found[1] == message.last_offset) else None
 
 
 def reach(message: Message) -> tuple[int, int] | None:

@@ -67,10 +67,10 @@ def home_of(batch: bytes, segments: Segments) -> int:
 
 def may_have_a_wrong_offset(batch: bytes, whole: list[bytes], kept: list[bytes]) -> bool:
     """Whether nothing tells a moved message from one whose offset was damaged: in v0 only the offset, which no checksum
-    covers, says where it was, and neither what was before nor what was behind it is left."""
+    covers, says where it was, and it would not fill a gap exactly."""
     i = whole.index(batch)
-    is_alone = not any(neighbour in kept for neighbour in [*whole[:i][-1:], *whole[i + 1 : i + 2]])
-    return batch[16] == 0 and not batch[17] & 7 and is_alone
+    is_beside_a_gap = not all(neighbour in kept for neighbour in [*whole[:i][-1:], *whole[i + 1 : i + 2]])
+    return batch[16] == 0 and not batch[17] & 7 and is_beside_a_gap
 
 
 def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> None:
@@ -95,6 +95,17 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments) -> 
 @example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])
 @example(damages=[_damage("double", 37), Damage("swap", 0, 4, 0, 26, 0, 0), _damage("cut", 11)])  # a lost end
 @example(damages=[Damage("double", 0, 37, 0, 9, 0, 0), _damage("remove", 8), _damage("cut", 24)])
+@example(
+    damages=[_damage("zero", 3, 2, 9), Damage("copies in nonsense", 0, 2, 0, 0, 2, 9), _damage("cut", 3, 1649)]
+)  # a header that tells a wrong offset
+@example(
+    damages=[
+        Damage("cut", 243, 246, 11, 63, 5, 10522),
+        Damage("copies in nonsense", 11, 32739, 99, 52655, 50, 30928),
+        Damage("header", 27286, 66, 1, 16, 142, 13),
+        Damage("swap", 20092, 12, 46703, 20476, 10, 6),
+    ]
+)  # a set of v0 behind one of larger offsets
 @example(damages=[_damage("flip", 38, 15, 1), Damage("swap", 0, 27, 0, 38, 0, 0)])
 @example(damages=[_damage("header", 2, 7, 10), _damage("remove", 0)])
 @example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])

@@ -19,6 +19,7 @@ from kseg.errors import UnsupportedError
 from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH
 from kseg.segment.buffers import Buffers
 from kseg.segment.writer import SegmentWriter
+from kseg.sidefiles.transaction_index import AbortedTxn
 
 OUT_BYTES = 2 << 20
 COUNT_BYTES = 4 << 30
@@ -75,6 +76,7 @@ class Round:
         self._with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         bases = [segment.base_offset for segment in segments]
         self._behind = dict(zip(bases, [*bases[1:], producers.end_offset], strict=True))
+        self._aborted: dict[int, list[AbortedTxn]] = {}
         self.end = found.start
         self.keys = 0
 
@@ -95,6 +97,9 @@ class Round:
             below = segments_between(self._segments, 0, found.start)
             horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
             copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, self._rooms, advance)
+            for source in segments_between(self._segments, 0, self.end) if self._with_aborted else []:
+                # All of them now: a group that is put in place takes away the indexes of its sources.
+                self._aborted[source.base_offset] = self._aborted_in(source)
             for group in group_segments(segments_between(self._segments, 0, self.end), found.end, settings):
                 yield self._clean(group, copier)
         finally:
@@ -115,8 +120,7 @@ class Round:
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
-                behind = self._behind[source.base_offset]
-                copier.transactions.add(aborted_between(self._with_aborted, source.base_offset, behind))
+                copier.transactions.add(self._aborted.get(source.base_offset, []))
                 copier.copy(source, writer, self._buffers)
             written = writer.finish(group[-1].mtime_ns)
         except ValueError as error:
@@ -127,6 +131,10 @@ class Round:
         counts = copier.counts
         counts.subtract(before)
         return CleanedGroup(group, segment, counts)
+
+    def _aborted_in(self, source: Segment) -> list[AbortedTxn]:
+        """Aborted transactions with data in a segment."""
+        return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
 
     def _expected_keys(self) -> int | None:
         """At most so many keys are dirty; None where that is not known without opening batches."""

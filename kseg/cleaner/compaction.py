@@ -6,7 +6,7 @@ middle completes it: new files as .swap, the .log first; the old ones go; the ne
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kseg.changes.plan import Plan
@@ -58,6 +58,11 @@ class Compaction:
         return total
 
 
+RoundMaker = Callable[
+    [Sequence[Segment], CleanableRange, Producers, CleanerSettings, Callable[[], str] | None, Watcher | None], Round
+]
+
+
 class Compactor:
     """Cleans one partition. ``commits_each``: a plan for each new segment, so that the room for one is enough."""
 
@@ -70,9 +75,13 @@ class Compactor:
         commits_each: bool = False,
         watcher: Watcher | None = None,
         tell_peak: Callable[[int], None] = lambda _: None,
+        rounds: RoundMaker = Round,
+        writes_ahead: bool = False,
     ) -> None:
-        """``tell_peak`` is told `peak_bytes` before the first byte is written."""
+        """``tell_peak`` is told `peak_bytes` before the first byte is written. ``rounds``: where they are done;
+        ``writes_ahead``: which writes all new segments before the first can be put in place."""
         self._watcher, self._tell_peak = watcher, tell_peak
+        self._rounds, self._writes_ahead = rounds, writes_ahead
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[Segment] = []
@@ -115,7 +124,7 @@ class Compactor:
     def peak_bytes(self) -> int:
         """Room that the new files take at most: all of them, or, where each is put in place by itself, the largest."""
         sizes = [segment.size for segment in self._segments]
-        if not self._commits_each:
+        if self._writes_ahead or not self._commits_each:
             return sum(sizes)
         return max([min(self._settings.segment_bytes, sum(sizes)), *sizes], default=0)
 
@@ -131,7 +140,7 @@ class Compactor:
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
         make_folder = self._staging.make_folder if self._staging else None
-        one = Round(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
+        one = self._rounds(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
         result = self.result
         result.rounds += 1
         first = len(result.groups)

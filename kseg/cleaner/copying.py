@@ -41,12 +41,13 @@ class GroupCopier:
         legacy_horizon_ms: int,
         rooms: RecordRooms,
         advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
     ) -> None:
-        """``advance`` is told of bytes that are read."""
+        """``advance`` is told of bytes that are read; ``transactions``: what is known of them where it begins."""
         self._advance = advance
         self._map, self._producers, self._settings = offset_map, producers, settings
         self._end, self._legacy_horizon_ms, self._rooms = end, legacy_horizon_ms, rooms
-        self._transactions = CleanedTransactions()
+        self._transactions = transactions or CleanedTransactions()
         self._numbers = int64s(16)
         self._keeps_tombstones = True
 

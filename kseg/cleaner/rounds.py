@@ -15,6 +15,7 @@ from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.reading import windows
 from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.transactions import CleanedTransactions
 from kseg.errors import UnsupportedError
 from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH
 from kseg.segment.buffers import Buffers
@@ -94,16 +95,29 @@ class Round:
             builder = MapBuilder(offset_map, found.start, self._rooms, advance)
             self.end = max(builder.build(self._segments, found.end, self._buffers), found.start)
             self.keys = len(offset_map)
-            below = segments_between(self._segments, 0, found.start)
-            horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
-            copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, self._rooms, advance)
-            for source in segments_between(self._segments, 0, self.end) if self._with_aborted else []:
-                # All of them now: a group that is put in place takes away the indexes of its sources.
-                self._aborted[source.base_offset] = self._aborted_in(source)
-            for group in group_segments(segments_between(self._segments, 0, self.end), found.end, settings):
-                yield self._clean(group, copier)
+            copier = self.copier(offset_map, advance)
+            groups = self.grouped()
+            # All of them now: a group that is put in place takes away the indexes of its sources.
+            self._aborted = {source.base_offset: self.aborted_in(source) for group in groups for source in group}
+            for group in groups:
+                yield self.clean(group, copier, self._make_folder() if self._make_folder else None)
         finally:
             offset_map.close()
+
+    def copier(
+        self, offset_map: OffsetMap, advance: Callable[[int], None], transactions: CleanedTransactions | None = None
+    ) -> GroupCopier:
+        """One for the groups from some place in the log on; ``transactions``: what is known of them there."""
+        found, settings = self._range, self._settings
+        below = segments_between(self._segments, 0, found.start)
+        horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
+        return GroupCopier(
+            offset_map, self._producers, settings, found.end, horizon, self._rooms, advance, transactions
+        )
+
+    def grouped(self) -> list[list[Segment]]:
+        """Segments that become one each, once ``end`` is known."""
+        return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
 
     def _watched(self) -> Callable[[int], None]:
         watcher = self._watcher
@@ -114,13 +128,13 @@ class Round:
         watcher.total = sum(segment.size for segment in [*dirty, *whole])
         return watcher.advance
 
-    def _clean(self, group: list[Segment], copier: GroupCopier) -> CleanedGroup:
+    def clean(self, group: list[Segment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
+        """Makes one segment of a group, in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
         before = copier.counts
-        folder = self._make_folder() if self._make_folder else None
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
-                copier.transactions.add(self._aborted.get(source.base_offset, []))
+                copier.transactions.add(self.aborted_in(source))
                 copier.copy(source, writer, self._buffers)
             written = writer.finish(group[-1].mtime_ns)
         except ValueError as error:
@@ -132,8 +146,10 @@ class Round:
         counts.subtract(before)
         return CleanedGroup(group, segment, counts)
 
-    def _aborted_in(self, source: Segment) -> list[AbortedTxn]:
+    def aborted_in(self, source: Segment) -> list[AbortedTxn]:
         """Aborted transactions with data in a segment."""
+        if source.base_offset in self._aborted:
+            return self._aborted[source.base_offset]
         return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
 
     def _expected_keys(self) -> int | None:

@@ -33,5 +33,5 @@ def spark_session(options: dict[str, Any]) -> Iterator[Any]:
         return
     from kseg.spark.session import session
 
-    with session(options["master"], options["jobs"]) as spark:
+    with session(options["master"], options.get("jobs")) as spark:
         yield spark

@@ -4,19 +4,24 @@ import contextlib
 import importlib.util
 import os
 import pickle
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cleaner.partitions import PAIRS, write_checkpoint
 
 from .command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
-COMMANDS = ["verify", "dump"]
+TRANSACTIONS, COMPRESSED = PAIRS[2], PAIRS[1]
+COMMANDS = ["verify", "dump", "compact"]
 
 
 def program(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -78,6 +83,12 @@ def test_verify_finds_the_same_on_spark() -> None:
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
+def test_the_map_of_a_compaction_on_spark_has_no_bound(kseg: Kseg) -> None:
+    done = kseg("compact", "--engine", "spark", "--memory", "1M", DAMAGED)
+    assert (done.status, done.out) == (2, b"")
+    assert "--memory is for the local engine" in done.err
+
+
 @pytest.mark.parametrize(
     "question",
     [("--limit", "3"), ("--offsets", "5"), ("--hex",), ("--summary",), ("--format", "table"), ("--stop-on-damage",)],
@@ -127,3 +138,86 @@ def test_dump_prints_the_same_on_spark() -> None:
     there = program("dump", "--engine", "spark", "--master", "local[1]", *arguments)
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+
+
+def logs(folder: Path) -> Path:
+    """A log directory with partitions to be compacted, one of which is damaged."""
+    for pair in PAIRS:
+        pair.copy(folder)
+    write_checkpoint(folder, TRANSACTIONS.name, TRANSACTIONS.checkpoint or 0)
+    shutil.copytree(COMPRESSED.before, folder / "e-damaged-0")
+    path = next((folder / "e-damaged-0").glob("*.log"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return folder
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    """All but the records of what was done, which name times."""
+    found = [path for path in directory.rglob("*") if path.is_file() and ".kseg-" not in str(path)]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found if path.name != ".lock"}
+
+
+def told(text: str, folder: Path) -> str:
+    """What a command says, without the speed, the seconds and the place."""
+    text = re.sub(r" \([\d.]+ \w+/s\)|\"seconds\": ?[\d.]+", "", text)
+    return text.replace(str(folder), "")
+
+
+COMPACTION = ("--min-cleanable-ratio", "0", "--now", "1795253296701", "--segment-bytes", "32768", "--topic", "*-*")
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
+def test_a_compaction_in_tasks_leaves_the_same(
+    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from spark.cluster import Cluster
+
+    from kseg.spark import session
+
+    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
+    outcomes = []
+    for engine in ("local", "spark"):
+        folder = tmp_path / engine
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        done = kseg("compact", "--engine", engine, *COMPACTION, *options, logs(folder / "logs"))
+        lines = [line for line in told(done.err, folder).splitlines() if "map of keys" not in line]
+        outcomes.append((done.status, told(done.out.decode(), folder), lines, everything(folder)))
+    assert outcomes[1] == outcomes[0]
+    assert outcomes[0][0] == 1
+    assert "damaged at position" in "".join(outcomes[0][2])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("has_spark")
+def test_compact_leaves_the_same_on_spark(tmp_path: Path) -> None:
+    here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
+    local = program("compact", *COMPACTION, here)
+    spark = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
+    assert local.returncode == 1
+    assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
+    assert told(spark.stderr, there) == told(local.stderr, here)
+    assert everything(there) == everything(here)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("has_spark")
+def test_a_compaction_whose_driver_is_killed_is_repeated(tmp_path: Path) -> None:
+    """Killed while tasks write: nothing of the partition has changed, and what they wrote is taken away."""
+    here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
+    program("compact", *COMPACTION, here)
+    before, environment = everything(there), os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
+    command = [sys.executable, "-m", "kseg", "compact", "--engine", "spark", "--master", "local[1]", *COMPACTION]
+    with subprocess.Popen([*command, there], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+        while driver.poll() is None and not list(there.glob("*/.kseg-quarantine/0*/*/*/*.log")):
+            time.sleep(0.005)
+        driver.kill()
+        driver.communicate()
+    assert driver.returncode == -signal.SIGKILL
+    assert everything(there) == before
+    done = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
+    assert done.returncode == 1
+    assert everything(there) == everything(here)
+    assert not list(there.glob("*/.kseg-quarantine/0*"))

@@ -1,6 +1,7 @@
 """A partition converted to a folder, with all that belongs beside its segments; in place, as a plan."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kseg.changes.apply import Keeping, apply
@@ -15,6 +16,9 @@ from kseg.segment.items import Damage
 
 MOST_GAPS = 10_000
 _UNFINISHED = (".cleaned", ".swap")
+
+
+Conversion = Callable[[str, list[SegmentFile], Request, str | None], Converted]
 
 
 @dataclass(slots=True)
@@ -39,13 +43,19 @@ def segments_of(directory: str) -> list[SegmentFile]:
 
 
 def rewrite(
-    name: str, files: list[SegmentFile], directory: str | None, request: Request, folder: str | None
+    name: str,
+    files: list[SegmentFile],
+    directory: str | None,
+    request: Request,
+    folder: str | None,
+    convert: Conversion = convert_segments,
 ) -> Rewritten:
-    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do.
+    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do;
+    ``convert``: where segments are converted.
 
     Raises DamagedError, LossError.
     """
-    found = convert_segments(name, files, request, folder)
+    found = convert(name, files, request, folder)
     made = Rewritten(found)
     for segment in found.segments:
         made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})

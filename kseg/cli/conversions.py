@@ -176,7 +176,7 @@ class Copies:
         if directory is not None and not self._is_dry:
             complete(folder, directory, rewritten.carried)
         if not self._is_dry and rewritten.converted.gaps:
-            note_gaps(folder, rewritten.converted)
+            note_gaps(folder, rewritten.converted.gaps)
         plan = Plan(target)
         for name, size in sorted(rewritten.files.items()):
             plan.steps.append(Step(CREATE, name, f"converted ({_wanted(self._options)})", None, size))

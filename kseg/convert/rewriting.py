@@ -107,7 +107,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
     found = made.converted
     if found.is_same_log:
         return plan
-    plan.gaps = known_gaps(found)
+    plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
     for name in sorted(os.listdir(directory), reverse=True):
         is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
@@ -130,15 +130,15 @@ def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
     return [Removed(damage.position, damage.length, damage.message) for file, damage in removed if file == name]
 
 
-def known_gaps(found: Converted) -> list[tuple[int, int]]:
-    """The gaps that kseg keeps in mind as its own: none where they are too many."""
-    return found.gaps if len(found.gaps) <= MOST_GAPS else []
+def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that kseg keeps in mind as its own: none where they are too many."""
+    return gaps if len(gaps) <= MOST_GAPS else []
 
 
-def note_gaps(folder: str, found: Converted) -> None:
-    """Lets a new partition tell which of its gaps the conversion has made."""
-    plan = Plan(folder, gaps=known_gaps(found))
-    apply(plan, "convert", Keeping())
+def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
+    """Lets a new partition tell which of its gaps were made with it."""
+    plan = Plan(folder, gaps=known_gaps(gaps))
+    apply(plan, command, Keeping())
 
 
 def _is_same(path: str, other: str) -> bool:

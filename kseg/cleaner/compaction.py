@@ -6,7 +6,7 @@ middle completes it: new files as .swap, the .log first; the old ones go; the ne
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kseg.changes.plan import Plan
@@ -71,6 +71,11 @@ class Compaction:
         return total
 
 
+RoundMaker = Callable[
+    [Sequence[Segment], CleanableRange, Producers, CleanerSettings, Callable[[], str] | None, Watcher | None], Round
+]
+
+
 class Compactor:
     """Cleans one partition. ``commits_each``: a plan for each new segment, so that the room for one is enough."""
 
@@ -83,14 +88,18 @@ class Compactor:
         commits_each: bool = False,
         watcher: Watcher | None = None,
         has_room: Callable[[Need], bool] = lambda _: True,
+        rounds: RoundMaker = Round,
+        writes_ahead: bool = False,
     ) -> None:
         """``has_room`` is asked before the first byte is written; if it says no to a guess, the room is counted, and
-        it is asked again. It may raise KsegError."""
+        it is asked again. It may raise KsegError. ``rounds``: where they are done; ``writes_ahead``: which writes all
+        new segments before the first can be put in place."""
         self._watcher, self._has_room = watcher, has_room
+        self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[Segment] = []
-        self._taken = RoomTaken(commits_each)
+        self._taken = RoomTaken(self._frees_each)
         self._has_committed = False
         self.result = Compaction(directory)
 
@@ -131,12 +140,12 @@ class Compactor:
 
     def _check_room(self, found: CleanableRange, producers: Producers) -> None:
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_room(bound(covered, found.end, self._settings, self._commits_each)):
+        if self._has_room(bound(covered, found.end, self._settings, self._frees_each)):
             return
-        one = Round(self._segments, found, producers, self._settings, None, self._watcher)
+        one = self._rounds(self._segments, found, producers, self._settings, None, self._watcher)
         groups = list(one.groups())
         unread = [] if one.is_whole else segments_between(self._segments, one.end, found.end)
-        self._has_room(counted(groups, unread, self._settings.until_clean, self._commits_each))
+        self._has_room(counted(groups, unread, self._settings.until_clean, self._frees_each))
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Where the rounds behind the first end: what is dirty does not change before its own round."""
@@ -165,7 +174,7 @@ class Compactor:
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
         make_folder = self._staging.make_folder if self._staging else None
-        one = Round(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
+        one = self._rounds(list(self._segments), found, producers, self._settings, make_folder, self._watcher)
         result = self.result
         result.rounds += 1
         first = len(result.groups)

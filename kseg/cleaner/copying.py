@@ -39,12 +39,13 @@ class GroupCopier:
         legacy_horizon_ms: int,
         workers: Workers,
         advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
     ) -> None:
-        """``advance`` is told of bytes that are read."""
+        """``advance`` is told of bytes that are read; ``transactions``: what is known of them where it begins."""
         self._advance = advance
         self._map, self._producers, self._settings = offset_map, producers, settings
         self._end, self._legacy_horizon_ms, self._workers = end, legacy_horizon_ms, workers
-        self._transactions = CleanedTransactions()
+        self._transactions = transactions or CleanedTransactions()
         self._numbers = int64s(16)
 
     @property

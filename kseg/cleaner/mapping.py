@@ -19,12 +19,17 @@ class MapBuilder:
     """Fills ``offset_map`` with the keys of offsets [start, end); ``end`` is the base of a segment or the log's end."""
 
     def __init__(
-        self, offset_map: OffsetMap, start: int, workers: Workers, advance: Callable[[int], None] = lambda _: None
+        self,
+        offset_map: OffsetMap,
+        start: int,
+        workers: Workers,
+        advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
     ) -> None:
-        """``advance`` is told of bytes that are read."""
+        """``advance`` is told of bytes that are read; ``transactions``: what is known of them where it begins."""
         self._advance = advance
         self._map, self._start, self._workers = offset_map, start, workers
-        self._transactions = CleanedTransactions()
+        self._transactions = transactions or CleanedTransactions()
 
     def build(self, segments: Sequence[Segment], end: int, buffers: Buffers) -> int:
         """The first offset that is not in the map. Raises DamagedError."""
@@ -32,17 +37,23 @@ class MapBuilder:
         with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         self._transactions.add(aborted_between(with_aborted, self._start, end))
         for i, segment in enumerate(dirty):
-            for window in windows(segment.path, buffers):
-                if not self._take(window):
-                    self._give_up()
-                    return self._map.latest_offset + 1
-                self._advance(window.size)
-            if not self._put_all(self._workers.drain()):
-                self._give_up()
+            if not self.take(segment, buffers):
                 return self._map.latest_offset + 1
             behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
             self._map.latest_offset = max(behind - 1, self._map.latest_offset)
         return self._map.latest_offset + 1
+
+    def take(self, segment: Segment, buffers: Buffers) -> bool:
+        """Takes up a segment; False where the map is full. Raises DamagedError."""
+        for window in windows(segment.path, buffers):
+            if not self._take(window):
+                self._give_up()
+                return False
+            self._advance(window.size)
+        if not self._put_all(self._workers.drain()):
+            self._give_up()
+            return False
+        return True
 
     def _take(self, window: Window) -> bool:
         """Takes up the batches of a window, or of earlier ones that are ready; False where the map is full."""

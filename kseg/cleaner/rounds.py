@@ -15,11 +15,13 @@ from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.reading import windows
 from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import Workers
 from kseg.errors import UnsupportedError
 from kseg.segment.buffers import Buffers
 from kseg.segment.record_count import RecordCounter
 from kseg.segment.writer import SegmentWriter
+from kseg.sidefiles.transaction_index import AbortedTxn
 
 COUNT_BYTES = 4 << 30
 """Of a larger dirty part records are not counted before the map is made: it gets all of its memory at once."""
@@ -85,16 +87,14 @@ class Round:
 
     def groups(self) -> Iterator[CleanedGroup]:
         """New segments, the oldest first. Raises DamagedError, UnsupportedError, OSError."""
-        found, settings = self._range, self._settings
+        settings = self._settings
         advance = self._watched()
         for segment in self._with_aborted:
             segment.aborted()  # now: what is put in place while groups are made takes files away
         with closing(Workers(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
-            below = segments_between(self._segments, 0, found.start)
-            horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
-            copier = GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance)
-            for group in group_segments(segments_between(self._segments, 0, self.end), found.end, settings):
-                yield self._clean(group, copier)
+            copier = self.copier(offset_map, workers, advance)
+            for group in self.grouped():
+                yield self.clean(group, copier, self._make_folder() if self._make_folder else None)
 
     def survey(self) -> None:
         """Finds ``end`` and ``keys`` without a look at what goes. Raises DamagedError, OSError."""
@@ -122,6 +122,23 @@ class Round:
         self.keys = len(offset_map)
         return offset_map
 
+    def copier(
+        self,
+        offset_map: OffsetMap,
+        workers: Workers,
+        advance: Callable[[int], None],
+        transactions: CleanedTransactions | None = None,
+    ) -> GroupCopier:
+        """One for the groups from some place in the log on; ``transactions``: what is known of them there."""
+        found, settings = self._range, self._settings
+        below = segments_between(self._segments, 0, found.start)
+        horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
+        return GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance, transactions)
+
+    def grouped(self) -> list[list[Segment]]:
+        """Segments that become one each, once ``end`` is known."""
+        return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
+
     def _watched(self) -> Callable[[int], None]:
         watcher = self._watcher
         if watcher is None:
@@ -131,14 +148,13 @@ class Round:
         watcher.total = sum(segment.size for segment in [*dirty, *whole])
         return watcher.advance
 
-    def _clean(self, group: list[Segment], copier: GroupCopier) -> CleanedGroup:
+    def clean(self, group: list[Segment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
+        """Makes one segment of a group, in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
         before = copier.counts
-        folder = self._make_folder() if self._make_folder else None
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
             for source in group:
-                behind = self._behind[source.base_offset]
-                copier.transactions.add(aborted_between(self._with_aborted, source.base_offset, behind))
+                copier.transactions.add(self.aborted_in(source))
                 copier.copy(source, writer, self._buffers)
             written = writer.finish(group[-1].mtime_ns)
         except ValueError as error:
@@ -149,6 +165,10 @@ class Round:
         counts = copier.counts
         counts.subtract(before)
         return CleanedGroup(group, segment, counts)
+
+    def aborted_in(self, source: Segment) -> list[AbortedTxn]:
+        """Aborted transactions with data in a segment."""
+        return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
 
     def _expected_keys(self) -> int | None:
         """At most so many keys are dirty; None where that is not known without opening batches."""

@@ -4,20 +4,23 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import click
 
 from kseg.changes.plan import Plan
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor
+from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
 from kseg.cleaner.memory import default_memory_bytes
 from kseg.cleaner.offset_map import memory_for
 from kseg.cleaner.room import Need
+from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import POLICY, is_compacted, settings_for
 from kseg.cli.changing import Known, changing_options, paths_argument, run_work
 from kseg.cli.compaction_room import CompactionRoom
+from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds, interval_option, usable_cores
@@ -70,6 +73,7 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
 @era_option("2.3")
+@engine_options
 @changing_options
 def command(**options: Any) -> int:
     """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
@@ -80,20 +84,24 @@ def command(**options: Any) -> int:
     """
     keep_freed_memory()
     notices = Notices(options["color"], options["quiet"], options["verbose"])
-    work = CompactWork(options, notices)
-    status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
-    work.end()
+    if options["engine"] == "spark" and options["memory"] is not None:
+        raise click.UsageError("--memory is for the local engine: on Spark the map is spread over the tasks")
+    with spark_session(options) as spark:
+        work = CompactWork(options, notices, spark)
+        status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
+        work.end()
     return status
 
 
 class CompactWork:
-    """Makes the plans of one run."""
+    """Makes the plans of one run; with a session of Spark, rounds are done there."""
 
     command = "compact"
     root_names: tuple[str, ...] = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
     damage_remains = False
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+    def __init__(self, options: dict[str, Any], notices: Notices, spark: Any = None) -> None:
+        self._spark = spark
         era = options["era"].release
         if era < (2, 3):
             raise click.UsageError("--era: the rules of the cleaner are known from 2.3 on")
@@ -172,8 +180,12 @@ class CompactWork:
                 stage = stack.enter_context(staging(directory, self._options["output"]))
             room = CompactionRoom(directory, self._options, self._notices)
             progress = stack.enter_context(Progress(None, self._options["quiet"]))
-            compactor = Compactor(directory, checkpoints, settings, stage, room.commits_each, progress, room.has_room)
-            self._notices.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
+            compactor = Compactor(
+                directory, checkpoints, settings, stage, room.commits_each, progress, room.has_room, self._rounds(),
+                self._spark is not None,
+            )  # fmt: skip
+            if self._spark is None:
+                self._notices.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
             has_plan = False
             try:
                 for plan in compactor.plans():
@@ -190,6 +202,13 @@ class CompactWork:
         if self._options["dry_run"] and compactor.result.rounds:
             room.warn(Need(compactor.result.peak_bytes, compactor.replaced_bytes, True))
         self._tell(compactor.result, time.monotonic() - began)
+
+    def _rounds(self) -> RoundMaker:
+        if self._spark is None:
+            return Round
+        from kseg.spark.compaction import SparkRound
+
+        return partial(SparkRound, spark=self._spark)
 
     def _settings(self, directory: str) -> CleanerSettings:
         asked = {**self._options, "interval_bytes": self._options["index_interval_bytes"]}

@@ -1,7 +1,7 @@
 """``kseg convert`` of segments to segments: in place as a change, or to new directories, all of a run or none."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -12,8 +12,19 @@ from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.staging import staging
 from kseg.cli.changing import Known, is_partition, run_work
 from kseg.cli.convert_options import asked
+from kseg.cli.engine import spark_session
+from kseg.convert.partition import convert_segments
 from kseg.convert.request import Request
-from kseg.convert.rewriting import Rewritten, complete, note_gaps, plan_rewriting, rewrite, segments_of, take_after
+from kseg.convert.rewriting import (
+    Conversion,
+    Rewritten,
+    complete,
+    note_gaps,
+    plan_rewriting,
+    rewrite,
+    segments_of,
+    take_after,
+)
 from kseg.convert.room import check_room
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
@@ -26,11 +37,25 @@ NAMELESS = "segment-0"
 """The partition that a segment is of whose place does not tell."""
 
 
-def convert(options: Mapping[str, Any], notices: Notices) -> int:
+def convert(options: dict[str, Any], notices: Notices) -> int:
     """Does what the options ask for; the exit status."""
+    with spark_session(options) as spark:
+        return _convert(options, notices, _conversion(spark))
+
+
+def _conversion(spark: Any) -> Conversion:
+    """Where segments are converted."""
+    if spark is None:
+        return convert_segments
+    from kseg.spark.conversion import SparkConversion
+
+    return SparkConversion(spark)
+
+
+def _convert(options: dict[str, Any], notices: Notices, conversion: Conversion) -> int:
     if not options["in_place"]:
-        return Copies(dict(options), notices).run()
-    work = ConvertWork(dict(options), notices)
+        return Copies(options, notices, conversion).run()
+    work = ConvertWork(options, notices, conversion)
     try:
         return run_work(options["paths"], work, {**options, "output": None})
     finally:
@@ -68,8 +93,8 @@ class ConvertWork:
     root_names: tuple[str, ...] = ()
     damage_remains = False
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self._options, self._notices = options, notices
+    def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
+        self._options, self._notices, self._conversion = options, notices, conversion
         self._staged = ExitStack()
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -82,7 +107,7 @@ class ConvertWork:
         for request in requests:
             for path in parts:  # a partition that is refused is not to leave others changed
                 if os.path.basename(path) not in done and request.magic in (0, 1) and not request.is_lossy:
-                    rewrite(path, segments_of(path), path, request, None)
+                    rewrite(path, segments_of(path), path, request, None, self._conversion)
         for path in parts:
             if os.path.basename(path) not in done:
                 with ExitStack() as staged:
@@ -96,7 +121,7 @@ class ConvertWork:
         if not self._options["dry_run"]:
             check_room(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
-        made = rewrite(directory, files, directory, request, folder)
+        made = rewrite(directory, files, directory, request, folder, self._conversion)
         tell(directory, made, self._notices)
         if folder is not None:
             take_after(folder, directory)
@@ -120,8 +145,8 @@ def _is_metadata(path: str) -> bool:
 class Copies:
     """Conversions to new directories: all of a run, or none."""
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self._options, self._notices = options, notices
+    def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
+        self._options, self._notices, self._conversion = options, notices, conversion
         self._is_dry: bool = options["dry_run"]
 
     def run(self) -> int:
@@ -150,12 +175,12 @@ class Copies:
         request, staged = _request(directory, self._options), None if self._is_dry else folder
         if staged is not None:
             check_room(staged, path, files, directory, request)
-        rewritten = rewrite(path, files, directory, request, staged)
+        rewritten = rewrite(path, files, directory, request, staged, self._conversion)
         tell(path, rewritten, self._notices)
         if directory is not None and not self._is_dry:
             complete(folder, directory, rewritten.carried)
         if not self._is_dry and rewritten.converted.gaps:
-            note_gaps(folder, rewritten.converted)
+            note_gaps(folder, rewritten.converted.gaps)
         plan = Plan(target)
         for name, size in sorted(rewritten.files.items()):
             plan.steps.append(Step(CREATE, name, f"converted ({_wanted(self._options)})", None, size))

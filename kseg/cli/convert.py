@@ -6,6 +6,7 @@ import click
 
 from kseg.cli.changing import common_options, keeping_options
 from kseg.cli.convert_options import EXPORTS, check_usage, convert_options, isolation_option
+from kseg.cli.engine import engine_options
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 
@@ -13,6 +14,7 @@ from kseg.output.notices import Notices
 @click.command("convert")
 @convert_options
 @isolation_option
+@engine_options
 @keeping_options
 @common_options
 def command(**options: Any) -> int:

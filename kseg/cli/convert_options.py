@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from kseg.cli.engine import check_master
 from kseg.cli.options import ByteCount, interval_option, usable_cores
 from kseg.convert.request import Request
 from kseg.formats.areas import NONE
@@ -82,6 +83,10 @@ _PLACE_OPTIONS = ("in_place", "quarantine", "no_quarantine", "dry_run", "no_lock
 def check_usage(options: dict[str, Any]) -> None:
     """Raises UsageError where options contradict each other."""
     form, codec = options["to"], options["codec"]
+    check_master(options)
+    if options["engine"] == "spark" and (form in EXPORTS or options["from_"]):
+        other = "spark.read reads" if form in EXPORTS else "df.write writes"
+        raise click.UsageError(f"only segments to segments is done on Spark; there, {other} DataFrames (kseg-spark(7))")
     if form in EXPORTS:
         has_codec = form in ("parquet", "arrow")
         _refuse(options, f"--to {form}", _PLACE_OPTIONS + _SEGMENT_OPTIONS[has_codec:] + ("from_", "position_header"))

@@ -23,15 +23,20 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def check_master(options: dict[str, Any]) -> None:
+    """Raises UsageError for a --master without --engine spark."""
+    if options["engine"] != "spark" and options["master"] is not None:
+        raise click.UsageError("--master goes with --engine spark")
+
+
 @contextmanager
 def spark_session(options: dict[str, Any]) -> Iterator[Any]:
     """The session of ``--engine spark``; None with the local engine. Raises UsageError for a --master without it."""
+    check_master(options)
     if options["engine"] != "spark":
-        if options["master"] is not None:
-            raise click.UsageError("--master goes with --engine spark")
         yield None
         return
     from kseg.spark.session import session
 
-    with session(options["master"], options["jobs"]) as spark:
+    with session(options["master"], options.get("jobs")) as spark:
         yield spark

@@ -1,4 +1,5 @@
-"""Chunks of columns as Arrow record batches, without a copy; the only module here that needs pyarrow."""
+"""Chunks of columns as Arrow record batches, without a copy; but for `kseg.columns.arrow_rows` nothing else here needs
+pyarrow."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any

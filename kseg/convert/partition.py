@@ -51,31 +51,89 @@ def convert_segments(name: str, files: list[SegmentFile], request: Request, fold
 
     Raises DamagedError, LossError; the caller removes the folder then.
     """
+    check_kinds(name, files)
+    with Pipeline(request.jobs) as pipeline:
+        conversion = _Conversion(name, files, request, folder, pipeline)
+        conversion.run()
+    return finished(name, files, request, conversion.found, conversion.has_changed)
+
+
+def check_kinds(name: str, files: list[SegmentFile]) -> None:
+    """Raises UnsupportedError for a partition that cannot be converted as a whole."""
     if len({file.kind for file in files}) > 1:
         raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
+
+
+def transactions_of(files: list[SegmentFile], request: Request) -> Transactions | None:
+    """What has to be known of a partition's transactions before a segment of it is converted."""
+    return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.committed_only else None
+
+
+@dataclass(slots=True)
+class Piece:
+    """A segment that was converted apart from the others. ``has_changed``: whether any batch did; ``next_offset``: the
+    one behind it; ``ends_in_damage``: so that it is not known up to where offsets are missing."""
+
+    found: Converted
+    has_changed: bool
+    next_offset: int
+    ends_in_damage: bool
+
+
+def convert_piece(
+    name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
+) -> Piece:
+    """One segment of several (`kseg.convert.joining`). Raises DamagedError."""
     with Pipeline(request.jobs) as pipeline:
-        return _Conversion(name, files, request, folder, pipeline).run()
+        conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
+        conversion.run()
+    return Piece(conversion.found, conversion.has_changed, conversion.next_offset, conversion.is_after_damage)
+
+
+def finished(name: str, files: list[SegmentFile], request: Request, found: Converted, has_changed: bool) -> Converted:
+    """What came out of all segments, put in order. Raises LossError where it is not to be kept."""
+    found.gaps.sort()
+    if found.losses and not request.is_lossy:
+        raise LossError(
+            f"{name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
+            "--lossy leaves that out; nothing was written"
+        )
+    bases = [file.base_offset if file.kind == ".log" else None for file in files]
+    found.has_same_segments = (
+        not found.skipped and not found.left_out and bases == [segment.base_offset for segment in found.segments]
+    )
+    found.is_same_log = found.has_same_segments and not has_changed
+    return found
 
 
 class _Conversion:
     def __init__(
-        self, name: str, files: list[SegmentFile], request: Request, folder: str | None, pipeline: Pipeline
+        self,
+        name: str,
+        files: list[SegmentFile],
+        request: Request,
+        folder: str | None,
+        pipeline: Pipeline,
+        transactions: Transactions | None = None,
     ) -> None:
         self._name, self._files, self._request, self._folder = name, files, request, folder
         self._pipeline = pipeline
         self._scratch = Scratch(request.max_batch_bytes)
         self._converter = Converter(request)
-        self._found = Converted(self._converter.losses)
+        self.found = Converted(self._converter.losses)
         self._writer: LogWriter | None = None
-        self._next_offset = 0
+        self.next_offset = 0
         self._file = ""
-        self._is_after_damage = False
+        self.is_after_damage = False
         self._state = int64s(2)
-        self._transactions: Transactions | None = None
-        if request.committed_only:
-            self._transactions = Transactions.of_segments(files, self._scratch)
+        self._transactions = transactions or transactions_of(files, request)
 
-    def run(self) -> Converted:
+    @property
+    def has_changed(self) -> bool:
+        return self._converter.has_changed
+
+    def run(self) -> None:
+        """Fills ``found``."""
         try:
             for file in self._files:
                 self._convert_file(file)
@@ -84,23 +142,6 @@ class _Conversion:
             if self._writer is not None:
                 self._writer.discard()
             raise
-        found, request = self._found, self._request
-        found.gaps.sort()
-        if self._is_refused:
-            raise LossError(
-                f"{self._name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
-                "--lossy leaves that out; nothing was written"
-            )
-        found.has_same_segments = (
-            not found.skipped
-            and not found.left_out
-            and self._bases() == [segment.base_offset for segment in found.segments]
-        )
-        found.is_same_log = found.has_same_segments and not self._converter.has_changed
-        return found
-
-    def _bases(self) -> list[int | None]:
-        return [file.base_offset if file.kind == ".log" else None for file in self._files]
 
     @property
     def _is_refused(self) -> bool:
@@ -111,7 +152,7 @@ class _Conversion:
         self._file = file.path
         with open_source(file.path) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch)
-            self._found.old_bytes += source.size
+            self.found.old_bytes += source.size
             if file.kind != ".kafka" and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
             elif file.kind == ".kafka" and self._writer is None:
@@ -143,17 +184,17 @@ class _Conversion:
     def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
         """How far the frames from ``first`` on go that were taken."""
         target = self._request.target
-        if self._next_offset > LAST_OFFSET:
+        if self.next_offset > LAST_OFFSET:
             return first
-        if target is None or self._transactions is not None or self._is_after_damage or self._writer is None:
+        if target is None or self._transactions is not None or self.is_after_damage or self._writer is None:
             return first
         buffer, rows, origin, stop = reader.window(run, first)
-        self._state[0] = self._next_offset
+        self._state[0] = self.next_offset
         kept = -1 if self._request.has_level and target.codec else target.codec
         end = choose(buffer, rows, first, stop, kept, TASK_BYTES, self._state)
         if end > first:
-            self._found.batches += end - first
-            self._next_offset = self._state[0]
+            self.found.batches += end - first
+            self.next_offset = self._state[0]
             self._converter.has_changed = True
             places = rows[first * FRAME_WIDTH : end * FRAME_WIDTH].tolist()
             task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
@@ -162,12 +203,12 @@ class _Conversion:
         return end
 
     def _convert(self, batch: Batch) -> None:
-        self._found.batches += 1
+        self.found.batches += 1
         if not batch.is_valid:
             self._refuse(batch, Refused(batch.problems[0]))
             return
         if self._is_left_out(batch):
-            self._found.left_out += 1
+            self.found.left_out += 1
             self._leave_gap(batch)
             return
         if (impossible := self._impossible(batch)) is not None:
@@ -176,20 +217,20 @@ class _Conversion:
         base = batch.last_offset if batch.base_offset is None else batch.base_offset
         if self._writer is None:
             self._begin_segment(base)
-        if base < self._next_offset and not self._is_07:
-            message = f"offset {base} comes behind offset {self._next_offset - 1}"
+        if base < self.next_offset and not self._is_07:
+            message = f"offset {base} comes behind offset {self.next_offset - 1}"
             self._skip(Damage("offsets-not-rising", batch.position, batch.size, message))
             return
         try:
-            self._submit(self._converter.add(batch, self._next_offset), batch)
+            self._submit(self._converter.add(batch, self.next_offset), batch)
         except Refused as refused:
             self._refuse(batch, refused)
             return
-        if self._is_after_damage:
+        if self.is_after_damage:
             self._end_gap(batch)
         if self._converter.drops(batch):
             self._leave_gap(batch)
-        self._next_offset = max(self._next_offset, batch.next_offset)
+        self.next_offset = max(self.next_offset, batch.next_offset)
 
     def _impossible(self, batch: Batch) -> Problem | None:
         """What the header says that nobody ever wrote, and that no segment can take, although its checksum is right."""
@@ -203,20 +244,20 @@ class _Conversion:
         return None
 
     def _leave_gap(self, batch: Batch) -> None:
-        base, gaps = batch.base_offset, self._found.gaps
-        if base is None or base < self._next_offset:
+        base, gaps = batch.base_offset, self.found.gaps
+        if base is None or base < self.next_offset:
             return
         if gaps and gaps[-1][1] + 1 == base:
             base = gaps.pop()[0]
         gaps.append((base, batch.last_offset))
-        self._next_offset = batch.next_offset
+        self.next_offset = batch.next_offset
 
     def _end_gap(self, batch: Batch) -> None:
         """Behind damage: what is missing up to this batch may have been in there."""
         base = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
-        if base is not None and base > self._next_offset and not self._is_07:
-            self._found.gaps.append((self._next_offset, base - 1))
-        self._is_after_damage = False
+        if base is not None and base > self.next_offset and not self._is_07:
+            self.found.gaps.append((self.next_offset, base - 1))
+        self.is_after_damage = False
 
     def _is_left_out(self, batch: Batch) -> bool:
         transactions = self._transactions
@@ -234,8 +275,8 @@ class _Conversion:
                 f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
                 "kseg recover repairs it, --skip-damage goes on without these bytes; nothing was written"
             )
-        self._found.skipped.append((self._file, damage))
-        self._is_after_damage = True
+        self.found.skipped.append((self._file, damage))
+        self.is_after_damage = True
 
     def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
         place = (
@@ -254,10 +295,10 @@ class _Conversion:
         pieces: list[bytes] = []
         for result in (result for some in results for result in some):
             if isinstance(result, Refusal):
-                is_after_damage = self._is_after_damage
+                is_after_damage = self.is_after_damage
                 self._skip(result.damage)
-                self._is_after_damage = is_after_damage  # which is about what is read now
-                self._found.gaps += result.gaps
+                self.is_after_damage = is_after_damage  # which is about what is read now
+                self.found.gaps += result.gaps
             else:
                 pieces.append(result)
         if not pieces or self._writer is None:
@@ -274,9 +315,9 @@ class _Conversion:
         request = self._request
         limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.interval_bytes)
         if not self._is_07:
-            self._next_offset = max(self._next_offset, base_offset)
-        if self._is_07 and self._found.segments:
-            base_offset = self._found.segments[-1].next_offset
+            self.next_offset = max(self.next_offset, base_offset)
+        if self._is_07 and self.found.segments:
+            base_offset = self.found.segments[-1].next_offset
         self._writer = LogWriter(self._folder, base_offset, limits)
 
     @property
@@ -294,7 +335,7 @@ class _Conversion:
         if mtime_ns is not None:
             for path in (path for segment in written for path in segment.paths.values()):
                 os.utime(path, ns=(mtime_ns, mtime_ns))
-        self._found.segments += written
+        self.found.segments += written
 
 
 def _attempt(build: Callable[[], bytes], place: Place) -> list[bytes | Refusal]:

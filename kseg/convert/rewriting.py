@@ -1,6 +1,7 @@
 """A partition converted to a folder, with all that belongs beside its segments; in place, as a plan."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kseg.changes.apply import Keeping, apply
@@ -15,6 +16,9 @@ from kseg.segment.items import Damage
 
 MOST_GAPS = 10_000
 _UNFINISHED = (".cleaned", ".swap")
+
+
+Conversion = Callable[[str, list[SegmentFile], Request, str | None], Converted]
 
 
 @dataclass(slots=True)
@@ -39,13 +43,19 @@ def segments_of(directory: str) -> list[SegmentFile]:
 
 
 def rewrite(
-    name: str, files: list[SegmentFile], directory: str | None, request: Request, folder: str | None
+    name: str,
+    files: list[SegmentFile],
+    directory: str | None,
+    request: Request,
+    folder: str | None,
+    convert: Conversion = convert_segments,
 ) -> Rewritten:
-    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do.
+    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do;
+    ``convert``: where segments are converted.
 
     Raises DamagedError, LossError.
     """
-    found = convert_segments(name, files, request, folder)
+    found = convert(name, files, request, folder)
     made = Rewritten(found)
     for segment in found.segments:
         made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
@@ -97,7 +107,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
     found = made.converted
     if found.is_same_log:
         return plan
-    plan.gaps = known_gaps(found)
+    plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
     for name in sorted(os.listdir(directory), reverse=True):
         is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
@@ -121,15 +131,15 @@ def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
     return [Removed(damage.position, damage.length, damage.message) for file, damage in removed if file == name]
 
 
-def known_gaps(found: Converted) -> list[tuple[int, int]]:
-    """The gaps that kseg keeps in mind as its own: none where they are too many."""
-    return found.gaps if len(found.gaps) <= MOST_GAPS else []
+def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that kseg keeps in mind as its own: none where they are too many."""
+    return gaps if len(gaps) <= MOST_GAPS else []
 
 
-def note_gaps(folder: str, found: Converted) -> None:
-    """Lets a new partition tell which of its gaps the conversion has made."""
-    plan = Plan(folder, gaps=known_gaps(found))
-    apply(plan, "convert", Keeping())
+def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
+    """Lets a new partition tell which of its gaps were made with it."""
+    plan = Plan(folder, gaps=known_gaps(gaps))
+    apply(plan, command, Keeping())
 
 
 def _is_same(path: str, other: str) -> bool:

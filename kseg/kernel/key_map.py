@@ -4,6 +4,9 @@
 are probed one after the other. As in Kafka's SkimpyOffsetMap an entry takes 24 bytes, and keys are told apart by 16.
 
 ``state`` (int64[4], in and out): 0 SLOTS, below 2^32   1 MOST keys that it may hold   2 COUNT of keys that it holds
+
+A map that is spread over machines travels as entries: three int64 each as well, but with the offset itself. `scatter`
+deals them out by the half of the hash that does not choose the slot, else a share would fill one stretch of slots.
 """
 
 try:
@@ -130,6 +133,158 @@ def find(table: cython.longlong[::1], state: cython.longlong[::1], h: cython.lon
         return table[find_entry(cython.address(table[0]), state[0], h, g) + 2] - 1
     else:
         return table[find_entry(table, state[0], h, g) + 2] - 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def scatter_entries(
+    table: cython.pointer[cython.const[cython.longlong]],
+    slots: cython.longlong,
+    buckets: cython.longlong,
+    bounds: cython.pointer[cython.longlong],
+    out: cython.pointer[cython.longlong],
+) -> cython.void:
+    i: cython.longlong
+    b: cython.longlong
+    at: cython.longlong
+    for i in range(slots):
+        if table[3 * i + 2] != 0:
+            bounds[slot_of(table[3 * i + 1], buckets) + 2] += 1
+    for b in range(2, buckets + 2):
+        bounds[b] += bounds[b - 1]
+    for i in range(slots):
+        if table[3 * i + 2] != 0:
+            b = slot_of(table[3 * i + 1], buckets) + 1
+            at = 3 * bounds[b]
+            bounds[b] += 1
+            out[at], out[at + 1], out[at + 2] = table[3 * i], table[3 * i + 1], table[3 * i + 2] - 1
+
+
+def scatter(
+    table: cython.longlong[::1], state: cython.longlong[::1], bounds: cython.longlong[::1], out: cython.longlong[::1]
+) -> None:
+    """Writes the entries to ``out``, one bucket behind the other: entries ``bounds[b]`` to ``bounds[b + 1]`` are those
+    of bucket b. ``bounds``: zeros, two more than there are buckets."""
+    check(table, state)
+    if len(bounds) < 3 or len(bounds) >> 32 or len(out) < 3 * state[2] or max(bounds) or min(bounds):
+        raise ValueError("a buffer is too short")
+    if state[2] < 1:
+        return
+    if cython.compiled:
+        with cython.nogil:
+            scatter_entries(
+                cython.address(table[0]),
+                state[0],
+                bounds.shape[0] - 2,
+                cython.address(bounds[0]),
+                cython.address(out[0]),
+            )
+    else:
+        scatter_entries(table, state[0], len(bounds) - 2, bounds, out)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def merge_entries(
+    entries: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    least: cython.longlong,
+    table: cython.pointer[cython.longlong],
+    state: cython.pointer[cython.longlong],
+) -> cython.bint:
+    k: cython.Py_ssize_t
+    at: cython.longlong
+    for k in range(count):
+        if k + AHEAD < count:
+            ask_for(table, state[0], entries[3 * (k + AHEAD)])
+        if entries[3 * k + 2] < least:
+            continue
+        at = find_entry(table, state[0], entries[3 * k], entries[3 * k + 1])
+        if table[at + 2] == 0:
+            if state[2] >= state[1]:
+                return False
+            state[2] += 1
+            table[at] = entries[3 * k]
+            table[at + 1] = entries[3 * k + 1]
+        if table[at + 2] <= entries[3 * k + 2]:
+            table[at + 2] = entries[3 * k + 2] + 1
+    return True
+
+
+def merge(
+    entries: cython.const[cython.longlong][::1],
+    least: cython.longlong,
+    table: cython.longlong[::1],
+    state: cython.longlong[::1],
+) -> bool:
+    """Puts entries whose offset is ``least`` (0 or above) or more, in any order: of each key the largest offset stays.
+    False where the map was full."""
+    count: cython.Py_ssize_t = len(entries) // 3
+    fits: cython.bint
+    check(table, state)
+    if least < 0:
+        raise ValueError("offsets begin at 0")
+    if count == 0:
+        return True
+    if cython.compiled:
+        with cython.nogil:
+            fits = merge_entries(
+                cython.address(entries[0]), count, least, cython.address(table[0]), cython.address(state[0])
+            )
+        return fits
+    else:
+        return merge_entries(entries, count, least, table, state)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def look_up_entries(
+    entries: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    table: cython.pointer[cython.const[cython.longlong]],
+    slots: cython.longlong,
+    out: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    at: cython.longlong
+    found: cython.Py_ssize_t = 0
+    for k in range(count):
+        if k + AHEAD < count:
+            ask_for(table, slots, entries[3 * (k + AHEAD)])
+        at = find_entry(table, slots, entries[3 * k], entries[3 * k + 1])
+        if table[at + 2] != 0:
+            out[3 * found] = table[at]
+            out[3 * found + 1] = table[at + 1]
+            out[3 * found + 2] = table[at + 2] - 1
+            found += 1
+    return found
+
+
+def look_up(
+    entries: cython.const[cython.longlong][::1],
+    table: cython.longlong[::1],
+    state: cython.longlong[::1],
+    out: cython.longlong[::1],
+) -> int:
+    """Writes to ``out`` what the map has for the keys of entries, without those that are not in it; how many."""
+    count: cython.Py_ssize_t = len(entries) // 3
+    found: cython.Py_ssize_t
+    check(table, state)
+    if len(out) < 3 * count:
+        raise ValueError("a buffer is too short")
+    if count == 0:
+        return 0
+    if cython.compiled:
+        with cython.nogil:
+            found = look_up_entries(
+                cython.address(entries[0]), count, cython.address(table[0]), state[0], cython.address(out[0])
+            )
+        return found
+    else:
+        return look_up_entries(entries, count, table, state[0], out)
 
 
 @cython.cfunc

@@ -20,10 +20,14 @@ _LOOKED_AT = 32
 
 
 class Slice(NamedTuple):
-    """What begins in ``[start, end)`` of a segment; ``end`` None: up to the end of the file."""
+    """What begins in ``[start, end)`` of a segment; ``end`` None: up to the end of the file.
+
+    ``is_certain``: it is known that reading from the start of the file comes by ``start``, and a batch begins there.
+    """
 
     start: int = 0
     end: int | None = None
+    is_certain: bool = False
 
 
 def slices(size: int, slice_bytes: int) -> list[Slice]:
@@ -36,7 +40,7 @@ def slices(size: int, slice_bytes: int) -> list[Slice]:
 def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[Run | Damage]:
     """The items of `SegmentReader.runs` that begin in the part, for a fresh reader."""
     if part.start > 0:
-        reader.begin_at(_certain_start(reader, file, part.start))
+        reader.begin_at(part.start if part.is_certain else _certain_start(reader, file, part.start))
     for item in reader.runs():
         if isinstance(item, Run):
             first, stop = _between(item, part)

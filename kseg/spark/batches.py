@@ -29,8 +29,8 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import runs_of
 from kseg.spark.options import Options
 from kseg.spark.paths import grouped
+from kseg.spark.ranged import open_part
 from kseg.spark.records import Part, segment_parts
-from kseg.spark.stores import open_path
 from kseg.spark.tables import place_of, record_batches
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
 
 def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
     scratch = Scratch(options.max_batch_bytes)
-    for file, part, _ in parts:
-        with open_path(file.path, options.storage) as source:
+    for file, asked, _ in parts:
+        source, part = open_part(file, asked, options.storage, scratch)
+        with source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
             place = place_of(file.path, file.topic, file.partition)
             for run in runs_of(reader, file, part):

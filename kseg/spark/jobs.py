@@ -27,18 +27,26 @@ def run(
 
     Raises KsegError for what went wrong, wherever it did.
     """
-    context = spark.sparkContext
-    slices = min(len(items), TASKS_PER_CORE * context.defaultParallelism)
+    slices = min(len(items), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not slices:
         return []
-    results: list[R] = []
+    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(work), watch)
+
+
+def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:
+    """The elements of an RDD that is ``made`` of a SparkContext; ``watch`` is called meanwhile.
+
+    Raises KsegError for what went wrong, wherever it did.
+    """
+    context = spark.sparkContext
+    results: list[Any] = []
     failures: list[BaseException] = []
     group = f"kseg-{id(results)}"
 
     def collect() -> None:
         try:
             context.setJobGroup(group, "kseg", interruptOnCancel=True)
-            results.extend(context.parallelize(items, slices).mapPartitions(work).collect())
+            results.extend(made(context).collect())
         except BaseException as error:  # noqa: BLE001 - raised where it was waited for
             failures.append(error)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import KsegError
+from kseg.formats.compressing import parse_target
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP, parse_time
@@ -39,28 +40,46 @@ class Options:
     storage: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How records are written to ``paths``: sizes in bytes, the codec as `kseg convert` has it."""
+
+    paths: tuple[str, ...] = ()
+    codec: str = "none"
+    batch_bytes: int = 16 << 10
+    segment_bytes: int = 1 << 30
+    interval_bytes: int = 4096
+
+
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Raises KsegError for an option or value that is none."""
+    """Those of a reading. Raises KsegError for an option or value that is none."""
     storage = sorted((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
-    found: dict[str, Any] = {"paths": _paths(given), "storage": tuple(storage)}
+    return Options(storage=tuple(storage), **_parsed(given, _OPTIONS))
+
+
+def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Raises KsegError for an option or value that is none."""
+    return WriteOptions(**_parsed(given, _WRITE_OPTIONS))
+
+
+def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[str, Any]:
+    found: dict[str, Any] = {"paths": _paths(given)}
     for name, text in given.items():
         key = name.lower()
         if key in ("path", "paths") or "." in key:  # those with dots are Spark's and Hive's own
             continue
-        if key not in _OPTIONS:
+        if key not in known:
             from difflib import get_close_matches
 
-            near = get_close_matches(key, _OPTIONS, 1, 0.6)
-            hint = (
-                f"; is it {_OPTIONS[near[0]][0]}?" if near else f": it has {', '.join(o[0] for o in _OPTIONS.values())}"
-            )
+            near = get_close_matches(key, known, 1, 0.6)
+            hint = f"; is it {known[near[0]][0]}?" if near else f": it has {', '.join(o[0] for o in known.values())}"
             raise KsegError(f"format kseg has no option {name!r}{hint}")
-        shown, field, parse = _OPTIONS[key]
+        shown, field, parse = known[key]
         try:
             found[field] = parse(text)
         except ValueError as error:
             raise KsegError(f"option {shown} of format kseg: {text!r} is not {error}") from None
-    return Options(**found)
+    return found
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -108,7 +127,18 @@ def _bytes(text: str) -> int:
     return int(number) * scale
 
 
-_ALL: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
+def _codec(text: str) -> str:
+    if text != "none":
+        try:
+            parse_target(text)
+        except ValueError as error:
+            raise ValueError(f"none or a codec: {error}") from None
+    return text
+
+
+_Option = tuple[str, str, Callable[[str], Any]]
+
+_ALL: tuple[_Option, ...] = (
     ("mode", "mode", _one_of(*MODES)),
     ("startOffset", "first_offset", _number),
     ("endOffset", "last_offset", _number),
@@ -122,5 +152,13 @@ _ALL: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
     ("level", "level", _one_of(*LEVELS)),
     ("now", "now_ms", _time(0)),
 )
+_WRITING: tuple[_Option, ...] = (
+    ("codec", "codec", _codec),
+    ("batchBytes", "batch_bytes", _bytes),
+    ("segmentBytes", "segment_bytes", _bytes),
+    ("indexIntervalBytes", "interval_bytes", _bytes),
+)
 _OPTIONS = {option[0].lower(): option for option in _ALL}
+_WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}
 NAMES = tuple(option[0] for option in _ALL)
+WRITE_NAMES = tuple(option[0] for option in _WRITING)

@@ -17,7 +17,7 @@ def local_paths(paths: Iterable[str]) -> list[str]:
     """Each path, or what matches it as a glob. Raises PathError where nothing does, KsegError without any path."""
     found: list[str] = []
     for path in paths:
-        path = _without_scheme(path)
+        path = without_scheme(path)
         if os.path.lexists(path) or not glob.has_magic(path):
             found.append(path)
             continue
@@ -30,7 +30,7 @@ def local_paths(paths: Iterable[str]) -> list[str]:
     return found
 
 
-def _without_scheme(path: str) -> str:
+def without_scheme(path: str) -> str:
     """file:/a, file:///a and /a are the same file."""
     parts = urlsplit(path)
     if parts.scheme == "file":

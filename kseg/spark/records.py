@@ -16,6 +16,7 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
 from kseg.spark.options import Options
 from kseg.spark.paths import grouped, places
+from kseg.spark.ranged import RangedSlice, open_part, size_of, stored_slices
 from kseg.spark.stores import is_stored, open_path, stored_segments
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Part(NamedTuple):
     """A part of a segment; ``transactions`` of its partition where only what is committed is asked for."""
 
     file: SegmentFile
-    slice: Slice
+    slice: Slice | RangedSlice
     transactions: Transactions | None = None
 
 
@@ -50,7 +51,8 @@ def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda
             files = _asked([file for file in sizes if _checked(file) and keep(file)], options, len(sizes) > 1)
             transactions = _transactions(list(sizes), options) if options.is_committed and files else None
             for file in files:
-                yield sizes[file], Part(file, Slice(), transactions)
+                for part in stored_slices(file, sizes[file], options.split_bytes, options.storage):
+                    yield size_of(part, sizes[file]), Part(file, part, transactions)
 
 
 def _asked(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
@@ -107,10 +109,11 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
     """The columns of the schema, one task's parts one after the other."""
     names: Collection[str] = schema.names
     scratch = Scratch(options.max_batch_bytes)
-    for file, part, transactions in parts:
+    for file, asked, transactions in parts:
         constants = {"topic": file.topic, "partition": file.partition}
         wanted = Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
-        with open_path(file.path, options.storage) as source:
+        source, part = open_part(file, asked, options.storage, scratch)
+        with source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
             chunks = Chunks(names, _MICROSECONDS)
             for chunk in RecordColumns(reader, file, chunks, _Teller(file.path, options), wanted, part):

@@ -4,7 +4,7 @@ A mode's module plans tasks and reads one; here they meet Spark. PySpark takes A
 exactly the one it derives from that of the DataFrame.
 """
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from kseg.spark.filters import Narrowed
-from kseg.spark.options import Options, parse_options
+from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, schema_of
 
 if TYPE_CHECKING:
     import pyarrow
 
     from kseg.spark.streams import KsegStreamReader
+    from kseg.spark.writing import KsegWriter
 
 
 def module_of(mode: str) -> Any:
@@ -27,11 +28,12 @@ def module_of(mode: str) -> Any:
 
 
 class KsegDataSource(DataSource):
-    """Segments, partitions and log directories as rows. Raises KsegError for options that are none."""
+    """Segments, partitions and log directories as rows, and rows as segments."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        self._parsed = parse_options(options)
+    @property
+    def _parsed(self) -> Options:
+        """Raises KsegError for options that are none."""
+        return parse_options(self.options)
 
     @classmethod
     def name(cls) -> str:
@@ -39,6 +41,11 @@ class KsegDataSource(DataSource):
 
     def schema(self) -> StructType:
         return schema_of(self._parsed.mode)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
+        from kseg.spark.writing import KsegWriter
+
+        return KsegWriter(parse_write_options(self.options), schema, overwrite)
 
     def reader(self, schema: StructType) -> "KsegReader":
         check_schema(self._parsed.mode, schema)

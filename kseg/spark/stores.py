@@ -1,14 +1,14 @@
 """Object stores and other file systems by URL: s3://, gs://, abfs:// through pyarrow, any other through fsspec.
 
-A segment is brought to a temporary file by the task that reads it, whole and with a few large requests, and read there
-like any other: checksums need all of its bytes anyway.
+What a task reads of a segment (`kseg.spark.ranged`) is brought to a temporary file with a few large requests, and read
+there like any other: checksums need all of its bytes anyway.
 """
 
 import fnmatch
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError
@@ -161,11 +161,16 @@ def open_path(path: str, storage: Storage) -> Source:
     system, inside = file_system(path, storage)
     try:
         with system.open_input_file(inside) as stored, tempfile.TemporaryFile() as spool:
-            size, position = stored.size(), 0
-            while position < size and (piece := stored.read_at(min(REQUEST_BYTES, size - position), position)):
-                spool.write(piece)
-                position += len(piece)
-            spool.flush()
+            spool_range(stored, spool, 0, stored.size())
             return Source(os.dup(spool.fileno()), path)
     except OSError as error:
         raise PathError(f"{path}: {error}") from error
+
+
+def spool_range(stored: Any, spool: BinaryIO, position: int, end: int) -> None:
+    """Copies bytes of a file of pyarrow's to the same place of another."""
+    spool.seek(position)
+    while position < end and (piece := stored.read_at(min(REQUEST_BYTES, end - position), position)):
+        spool.write(piece)
+        position += len(piece)
+    spool.flush()

@@ -5,13 +5,16 @@ a session that reads an empty source with as many tasks is taken off.
 """
 
 import argparse
+import ctypes
 import os
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.segments import SEEDS, grown
 
@@ -19,43 +22,75 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CASES = ("empty", "all columns", "offset", "parquet")
 
 
-def case(name: str, folder: Path, tasks: int, rounds: int) -> None:
-    """Runs in a process of its own."""
-    from pyspark import SparkContext
+def session() -> Any:
+    """A session on one core."""
     from pyspark.sql import SparkSession
 
     import kseg.spark
 
-    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
-        session = session.config(key, "127.0.0.1")
-    spark = session.config("spark.driver.memory", "2g").getOrCreate()
+        builder = builder.config(key, "127.0.0.1")
+    spark = builder.config("spark.driver.memory", "2g").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     kseg.spark.register(spark)
+    return spark
+
+
+def ended(spark: Any) -> None:
+    """Waits for the JVM, else its time would not be counted."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def empty_source(spark: Any, folder: Path, tasks: int) -> None:
+    """Reads as many empty segments, each in a task."""
+    for i in range(tasks):
+        path = folder / f"empty-{i}/{0:020}.log"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    paths = [str(folder / f"empty-{i}") for i in range(tasks)]
+    frame = spark.read.format("kseg").option("splitBytes", "1").load(paths)
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def case(name: str, folder: Path, tasks: int, rounds: int) -> None:
+    """Runs in a process of its own."""
+    spark = session()
     logs = str(folder / "bench-0")
     reading = spark.read.format("kseg")
     if name == "write parquet":
         reading.load(logs).write.option("compression", "none").mode("overwrite").parquet(str(folder / "parquet"))
     for _ in range(0 if name == "write parquet" else rounds):
         if name == "empty":
-            empty = [str(folder / f"empty-{i}") for i in range(tasks)]
-            frame = reading.option("splitBytes", "1").load(empty)
-        elif name == "parquet":
+            empty_source(spark, folder, tasks)
+            continue
+        if name == "parquet":
             frame = spark.read.parquet(str(folder / "parquet"))
         else:
             frame = (reading.schema("offset bigint") if name == "offset" else reading).load(logs)
         frame.write.format("noop").mode("overwrite").save()
-    spark.stop()
-    gateway = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()  # else its time would not be counted
+    ended(spark)
+
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def cpu_seconds(arguments: list[str], environment: dict[str, str]) -> float:
-    """Of a process and all that it starts."""
+    """Of a process and all that it starts, also of a JVM that it does not wait for."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(arguments, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(arguments, env=environment, check=False, capture_output=True)
+    if done.returncode:
+        raise SystemExit(f"{arguments} ended with {done.returncode}: {done.stderr[-500:].decode()}")
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
@@ -78,9 +113,6 @@ def main() -> None:
         segment = grown(SEEDS, "100b", found.mib, folder)
         for i in range(found.segments):
             shutil.copy(segment, folder / f"bench-0/{i * 10_000_000:020}.log")
-        for i in range(tasks):
-            (folder / f"empty-{i}").mkdir()
-            (folder / f"empty-{i}/{0:020}.log").touch()
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
         own = [sys.executable, "-m", "tests.benchmarks.spark", "--segments", str(found.segments), "--mib"]
         own += [str(found.mib), "--rounds", str(found.rounds), "--folder", name, "--case"]

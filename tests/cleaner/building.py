@@ -17,7 +17,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _INT32 = Struct(">i")
 _ENTRY = Struct(">qi")
 _V1 = Struct(">bbq")
-_LZ4, _LOG_APPEND = 3, 8
+_LZ4, _LOG_APPEND, _TRANSACTIONAL, _CONTROL = 3, 8, 16, 32
 _WRAP = 1 << 64
 
 
@@ -74,6 +74,13 @@ def build_record_batch(
     batch[len(model) :] = area
     seal(batch, 0, len(batch), model, attributes, base_timestamp, largest, len(records))
     return bytes(batch)
+
+
+def build_marker(offset: int, producer_id: int, commits: bool, producer_epoch: int = 0) -> bytes:
+    """The batch that ends a transaction (EndTransactionMarker)."""
+    record = NewRecord(offset, 1_000_000 + offset, bytes([0, 0, 0, commits]), bytes(6))
+    fields = BatchFields(_TRANSACTIONAL | _CONTROL, producer_id=producer_id, producer_epoch=producer_epoch)
+    return build_record_batch([record], fields)
 
 
 def build_empty_batch(base_offset: int, last_offset: int, fields: BatchFields, max_timestamp: int) -> bytes:

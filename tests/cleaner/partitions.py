@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kseg.convert.side_files import make_side_files
 from kseg.segment.log import open_path
 from kseg.segment.writer import LogWriter, RollLimits
 
-from .building import NewRecord
+from .building import BatchFields, NewRecord, build_marker, build_record_batch
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 COMPACTION = TESTDATA / "compaction"
@@ -109,6 +110,28 @@ def write_log(partition: Path, batches: Iterable[bytes], segment_bytes: int = 1 
     for batch in batches:
         writer.append(batch)
     writer.finish()
+
+
+KEYS = (b"a", b"b", b"c", b"a key of some length")
+
+
+def transactional_log(partition: Path, steps: Iterable[tuple[str, int, int]], segment_bytes: int) -> Path:
+    """A log of steps, each with a producer and a key: d and t for data and a tombstone in a transaction, p for a plain
+    record, c and a to commit or abort (also where nothing is open). It ends with nothing open."""
+    partition.mkdir(parents=True)
+    writer = LogWriter(str(partition), 0, RollLimits(segment_bytes=segment_bytes, interval_bytes=64))
+    ends = [("c", producer, 0) for producer in range(3)]
+    for offset, (kind, producer, key) in enumerate([*steps, *ends]):
+        if kind in "ca":
+            writer.append(build_marker(offset, producer, kind == "c"))
+            continue
+        rows = new_records([(KEYS[key], None if kind == "t" else b"%d" % offset)], offset)
+        fields = BatchFields() if kind == "p" else BatchFields(16, producer_id=producer, producer_epoch=0)
+        writer.append(build_record_batch(rows, fields))
+    for name, content in make_side_files(writer.finish(), None):
+        if name.endswith((".txnindex", ".snapshot")):
+            (partition / name).write_bytes(content)
+    return partition
 
 
 def new_records(rows: Sequence[tuple[bytes | None, bytes | None]], first: int = 0) -> list[NewRecord]:

@@ -7,36 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kseg.changes.apply import Keeping, apply
-from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor
-from kseg.cleaner.settings import CleanerSettings
 from kseg.segment.log import open_path
 
 from .building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
-from .partitions import new_records, records, write_log
+from .cleaning import NOW, RETENTION, clean
+from .partitions import files, new_records, records, transactional_log, write_log
 
-NOW, RETENTION = 2_000_000_000, 1000
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
 BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([0, 0, 1, 2, 3, 4]), st.integers(0, 3)), min_size=1, max_size=12)
 QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
-
-
-def clean(partition: Path, checkpoint: int | None = None, **changed: object) -> Compaction:
-    chosen: dict[str, object] = {
-        "min_ratio": 0.0,
-        "includes_active": True,
-        "delete_retention_ms": RETENTION,
-        "segment_bytes": 1 << 20,
-    }
-    chosen |= {"now_ms": NOW, "memory_bytes": 1 << 16, **changed}
-    given_settings = CleanerSettings(**chosen)  # type: ignore[arg-type]
-    with staging(str(partition)) as stage:
-        compactor = Compactor(str(partition), Checkpoints(checkpoint), given_settings, stage)
-        for plan in compactor.plans():
-            apply(plan, "compact", Keeping(keeps=False))
-    return compactor.result
 
 
 def shape(found: list[tuple[list[tuple[bytes, bytes | None]], int, int]]) -> tuple[list[NewRecord], list[bytes]]:
@@ -157,3 +137,16 @@ def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: lis
     (partition / f"{0:020d}.log").write_bytes(b"".join(batches[i] for i in order))
     with pytest.raises(DamagedError, match="do not rise"):
         clean(partition)
+
+
+def test_indexes_that_a_group_takes_away_are_known_to_the_next(tmp_path: Path) -> None:
+    """Each group put in place by itself, as with --no-quarantine."""
+    steps = [("d", 0, 0), ("a", 0, 0), ("d", 1, 1), ("d", 0, 2), ("a", 1, 0), ("p", 0, 0)]
+    whole = transactional_log(tmp_path / "whole/t-0", steps, 150)
+    partition = transactional_log(tmp_path / "t-0", steps, 150)
+    assert len(list(partition.glob("*.txnindex"))) == 2
+    for now_ms in (NOW, NOW + RETENTION):  # when their horizons have passed the markers go, and the indexes with them
+        clean(whole, 0, segment_bytes=150, now_ms=now_ms)
+        clean(partition, 0, each=True, segment_bytes=150, now_ms=now_ms)
+        assert files(partition) == files(whole)
+    assert not list(partition.glob("*.txnindex"))

@@ -4,19 +4,30 @@ import contextlib
 import importlib.util
 import os
 import pickle
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cleaner.partitions import PAIRS, write_checkpoint
 
 from .command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
-COMMANDS = ["verify", "dump"]
+TRANSACTIONS, COMPRESSED = PAIRS[2], PAIRS[1]
+COMMANDS = ["verify", "dump", "compact", "convert"]
+
+
+@pytest.fixture
+def arguments(command: str, tmp_path: Path) -> list[object]:
+    """What a command cannot do without."""
+    return ["--output", tmp_path / "out"] if command == "convert" else []
 
 
 def program(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -34,29 +45,29 @@ def has_spark() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_master_without_spark_is_wrong_usage(command: str, kseg: Kseg) -> None:
-    done = kseg(command, "--master", "local[2]", DAMAGED)
+def test_a_master_without_spark_is_wrong_usage(command: str, arguments: list[object], kseg: Kseg) -> None:
+    done = kseg(command, "--master", "local[2]", *arguments, DAMAGED)
     assert (done.status, done.out) == (2, b"")
     assert "--master goes with --engine spark" in done.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_pyspark_one_sentence_says_what_to_install(
-    command: str, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+    command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    done = kseg(command, "--engine", "spark", DAMAGED)
+    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
     assert (done.status, done.out) == (3, b"")
     assert done.err == "kseg: --engine spark needs PySpark: pip install 'kseg[spark]'\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_java_one_sentence_says_what_to_install(
-    command: str, kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    done = kseg(command, "--engine", "spark", DAMAGED)
+    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
     assert (done.status, done.out) == (3, b"")
     assert "--engine spark needs Java 17 or later" in done.err
     assert done.err.count("\n") == 1
@@ -64,7 +75,7 @@ def test_without_java_one_sentence_says_what_to_install(
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.1\" 2018-10-16' >&2\n", "utf-8")
     java.chmod(0o755)
-    done = kseg(command, "--engine", "spark", DAMAGED)
+    done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
     assert (done.status, done.err.strip().endswith(" is 11")) == (3, True)
 
 
@@ -76,6 +87,20 @@ def test_verify_finds_the_same_on_spark() -> None:
     there = program("verify", "--engine", "spark", "--master", "local[1]", *arguments)
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+
+
+def test_the_map_of_a_compaction_on_spark_has_no_bound(kseg: Kseg) -> None:
+    done = kseg("compact", "--engine", "spark", "--memory", "1M", DAMAGED)
+    assert (done.status, done.out) == (2, b"")
+    assert "--memory is for the local engine" in done.err
+
+
+@pytest.mark.parametrize("form", [("--to", "jsonl"), ("--to", "parquet"), ("--from", "jsonl", "--output", "out")])
+def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kseg) -> None:
+    done = kseg("convert", "--engine", "spark", *form, DAMAGED)
+    assert (done.status, done.out) == (2, b"")
+    assert "DataFrames" in done.err
+    assert kseg("convert", "--master", "local[2]", "--to", "jsonl", DAMAGED).status == 2
 
 
 @pytest.mark.parametrize(
@@ -127,3 +152,130 @@ def test_dump_prints_the_same_on_spark() -> None:
     there = program("dump", "--engine", "spark", "--master", "local[1]", *arguments)
     assert here.returncode == 3
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+
+
+def logs(folder: Path) -> Path:
+    """A log directory with partitions to be compacted, one of which is damaged."""
+    for pair in PAIRS:
+        pair.copy(folder)
+    write_checkpoint(folder, TRANSACTIONS.name, TRANSACTIONS.checkpoint or 0)
+    shutil.copytree(COMPRESSED.before, folder / "e-damaged-0")
+    path = next((folder / "e-damaged-0").glob("*.log"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return folder
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    """All but the records of what was done, which name times."""
+    found = [path for path in directory.rglob("*") if path.is_file() and ".kseg-" not in str(path)]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found if path.name != ".lock"}
+
+
+def told(text: str, folder: Path) -> str:
+    """What a command says, without the speed, the seconds and the place."""
+    text = re.sub(r" \([\d.]+ \w+/s\)|\"seconds\": ?[\d.]+", "", text)
+    return text.replace(str(folder), "")
+
+
+COMPACTION = ("--min-cleanable-ratio", "0", "--now", "1795253296701", "--segment-bytes", "32768", "--topic", "*-*")
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
+def test_a_compaction_in_tasks_leaves_the_same(
+    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from spark.cluster import Cluster
+
+    from kseg.spark import session
+
+    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
+    outcomes = []
+    for engine in ("local", "spark"):
+        folder = tmp_path / engine
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        done = kseg("compact", "--engine", engine, *COMPACTION, *options, logs(folder / "logs"))
+        lines = [line for line in told(done.err, folder).splitlines() if "map of keys" not in line]
+        outcomes.append((done.status, told(done.out.decode(), folder), lines, everything(folder)))
+    assert outcomes[1] == outcomes[0]
+    assert outcomes[0][0] == 1
+    assert "damaged at position" in "".join(outcomes[0][2])
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("has_spark")
+def test_compact_leaves_the_same_on_spark(tmp_path: Path) -> None:
+    here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
+    local = program("compact", *COMPACTION, here)
+    spark = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
+    assert local.returncode == 1
+    assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
+    assert told(spark.stderr, there) == told(local.stderr, here)
+    assert everything(there) == everything(here)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("has_spark")
+def test_a_compaction_whose_driver_is_killed_is_repeated(tmp_path: Path) -> None:
+    """Killed while tasks write: nothing of the partition has changed, and what they wrote is taken away."""
+    here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
+    program("compact", *COMPACTION, here)
+    before, environment = everything(there), os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
+    command = [sys.executable, "-m", "kseg", "compact", "--engine", "spark", "--master", "local[1]", *COMPACTION]
+    with subprocess.Popen([*command, there], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+        while driver.poll() is None and not list(there.glob("*/.kseg-quarantine/0*/*/*/*.log")):
+            time.sleep(0.005)
+        driver.kill()
+        driver.communicate()
+    assert driver.returncode == -signal.SIGKILL
+    assert everything(there) == before
+    done = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
+    assert done.returncode == 1
+    assert everything(there) == everything(here)
+    assert not list(there.glob("*/.kseg-quarantine/0*"))
+
+
+CONVERSIONS = [
+    ("--codec", "zstd", "--output", "out"),
+    ("--codec", "lz4", "--in-place"),
+    ("--to", "v1", "--in-place"),
+    ("--to", "v0", "--lossy", "--codec", "gzip", "--in-place", "--format", "json"),
+    ("--codec", "none", "--in-place", "-n"),
+    ("--codec", "none", "--skip-damage", "--isolation", "read_committed", "--output", "out"),
+]
+
+
+@pytest.mark.parametrize("options", CONVERSIONS)
+def test_a_conversion_in_tasks_leaves_the_same(
+    options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from spark.cluster import Cluster
+
+    from kseg.spark import session
+
+    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
+    outcomes = []
+    for engine in ("local", "spark"):
+        folder = tmp_path / engine
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        partitions = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
+        done = kseg("convert", "--engine", engine, *options, *partitions[: 1 + ("--in-place" in options)])
+        outcomes.append((done.status, told(done.out.decode(), folder), told(done.err, folder), everything(folder)))
+    assert outcomes[1] == outcomes[0]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("has_spark")
+def test_convert_leaves_the_same_on_spark(tmp_path: Path) -> None:
+    options = ("--codec", "zstd", "--in-place")
+    here, there = (Path(shutil.copytree(LOG_DIRECTORY, tmp_path / name)) for name in ("here", "there"))
+    local = program("convert", *options, here)
+    spark = program("convert", "--engine", "spark", "--master", "local[1]", *options, there)
+    assert local.returncode == 0
+    assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
+    assert told(spark.stderr, there) == told(local.stderr, here)
+    assert everything(there) == everything(here)

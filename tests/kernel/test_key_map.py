@@ -62,3 +62,47 @@ def test_buffers_that_are_too_short_are_refused() -> None:
         key_map.put(int64s(2), int64s(1), 2, table, state)
     with pytest.raises(ValueError, match="too short"):
         key_hash.hash_of(b"", secret[:1])
+
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1000)), max_size=200)
+
+
+@given(st.lists(ENTRIES, min_size=1, max_size=4), st.integers(1, 9), st.integers(0, 900))
+def test_maps_in_shares_are_one_map(found: list[list[tuple[int, int]]], buckets: int, least: int) -> None:
+    secret, wanted = bytes(range(16)), dict[bytes, int]()
+    parts = []
+    for rows in found:
+        part = OffsetMap(1 << 20, len(rows), secret)
+        for key, offset in rows:
+            part.put_key(b"%d" % key, offset)
+        parts.append(part)
+        for key, offset in dict(rows).items():
+            if offset >= least:
+                wanted[b"%d" % key] = max(wanted.get(b"%d" % key, -1), offset)
+    shares = [part.entries(buckets) for part in parts]
+    assert [sum(map(len, share)) for share in shares] == [3 * len(part) for part in parts]
+    told: dict[bytes, int] = {}
+    for bucket in range(buckets):
+        whole = OffsetMap(1 << 20, 41, secret)
+        assert all(whole.merge(share[bucket], least) for share in shares)
+        for share in shares:
+            answer = OffsetMap(1 << 20, 41, secret)
+            answer.merge(whole.look_up(share[bucket]))
+            told |= {key: answer.get(key) for key in (b"%d" % i for i in range(41)) if answer.get(key) >= 0}
+    assert told == wanted
+
+
+def test_shares_that_are_too_many_for_a_map_are_refused() -> None:
+    part, small = OffsetMap(1 << 12, secret=bytes(16)), OffsetMap(24 * 10, secret=bytes(16))
+    for i in range(20):
+        part.put_key(b"%d" % i, i)
+    [share] = part.entries(1)
+    assert not small.merge(share)
+    assert len(small) == 9
+    assert OffsetMap(24 * 10, secret=bytes(16)).merge(share, 15)
+    with pytest.raises(ValueError, match="offsets begin"):
+        small.merge(share, -1)
+    with pytest.raises(ValueError, match="too short"):
+        key_map.scatter(part.table, part.state, int64s(2), int64s(60))
+    with pytest.raises(ValueError, match="too short"):
+        key_map.look_up(share, part.table, part.state, int64s(57))

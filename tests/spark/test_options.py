@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError, PathError
-from kseg.spark.options import NAMES, Options, parse_options
+from kseg.spark.options import NAMES, WRITE_NAMES, Options, WriteOptions, parse_options, parse_write_options
 from kseg.spark.paths import grouped, local_paths, places
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,6 +22,18 @@ def test_names_are_of_any_case_and_values_are_parsed() -> None:
     assert parse_options(given) == Options(
         ("a",), "batches", 5, 9, 1769817600000, 1769903999999, True, 64 << 20, 1 << 30, True, True, "deep", 7
     )
+
+
+def test_options_of_writing_are_others() -> None:
+    given = {"path": "a", "CODEC": "zstd:3", "batchbytes": "1m", "segmentBytes": "100k", "indexIntervalBytes": "512"}
+    assert parse_write_options(given) == WriteOptions(("a",), "zstd:3", 1 << 20, 100 << 10, 512)
+    for given, said in [
+        ({"startOffset": "1"}, "it has codec"),
+        ({"codec": "brotli"}, "none or a codec"),
+        ({"codc": ""}, "codec?"),
+    ]:
+        with pytest.raises(KsegError, match=said):
+            parse_write_options(given)
 
 
 def test_a_list_of_paths_arrives_as_json() -> None:
@@ -46,7 +58,7 @@ def test_what_is_no_option_is_told(name: str, value: str, said: str) -> None:
 
 
 def test_every_option_is_in_the_page() -> None:
-    assert [name for name in NAMES if f".It Cm {name}" not in PAGE] == []
+    assert [name for name in NAMES + WRITE_NAMES if f".It Cm {name}" not in PAGE] == []
 
 
 def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

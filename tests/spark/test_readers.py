@@ -23,12 +23,13 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from reading import ALL, read, reader_of, rows_of
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verify.report import Report
 from kseg.verify.verification import Settings, judge_path
+
+from .reading import ALL, read, reader_of, rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))

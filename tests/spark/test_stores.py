@@ -9,10 +9,11 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 import fsspec
-from reading import rows_of
 
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.spark.stores import file_system, is_stored
+
+from .reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"

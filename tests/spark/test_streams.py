@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from reading import rows_of
-
 from kseg.errors import KsegError
 from kseg.spark.source import KsegDataSource
 from kseg.spark.streams import KsegStreamReader
+
+from .reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 MANY = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"

@@ -1,0 +1,346 @@
+"""A round of the cleaner on Spark: the offset map is spread over the tasks, each of which cleans groups of segments.
+
+Three steps, with a shuffle between them of which values are no part:
+
+- a segment's keys, by their hashes, each with its last offset, are dealt out to buckets;
+- a bucket has all keys of some hashes: it tells each group the last offset of every key that occurs in it;
+- a group is rewritten by the cleaner of the local engine with that share of the map, which judges its records as the
+  whole map would.
+
+A task may be done more than once, at the same time even: each attempt writes to a folder of its own, and only what the
+driver is told of gets into the partition, by the plan that the driver makes.
+"""
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from kseg import __version__
+from kseg.changes.disk import Disk
+from kseg.cleaner.log import Segment, aborted_between, segments_between
+from kseg.cleaner.mapping import MapBuilder
+from kseg.cleaner.offset_map import OffsetMap, new_secret
+from kseg.cleaner.producers import Producers
+from kseg.cleaner.ranges import CleanableRange
+from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
+from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.traces import Trace, read_trace
+from kseg.cleaner.transactions import CleanedTransactions
+from kseg.cleaner.workers import Workers
+from kseg.errors import KsegError
+from kseg.kernel import key_hash
+from kseg.segment.buffers import Buffers
+from kseg.spark.failures import Failure, failure_of
+from kseg.spark.jobs import collected, run
+
+BUCKET_BYTES = 64 << 20
+"""Of segments, for each bucket: its keys are a small part of that."""
+MOST_TASKS = 4096
+
+_JOBS = 1
+"""Threads of a task: Spark gives each a core."""
+_NO_LIMIT = 1 << 40
+_PROBE = b"kseg"
+_LEAST_KEYS = 1024
+
+Entries = bytes
+"""As `kseg.kernel.key_map` has them."""
+
+
+class _Keys(NamedTuple):
+    """How many keys of the dirty part a bucket holds."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all tasks of a round are told. ``groups``: of each segment that is read, by its place in ``segments``, its
+    group; ``dirty``: the place of the first that is dirty; ``latest``: the last offset that the map covers.
+
+    ``probe``: what the hash of this kseg makes of `_PROBE`: maps of different hashes cannot be put together.
+    """
+
+    segments: list[Segment]
+    found: CleanableRange
+    producers: Producers
+    settings: CleanerSettings
+    groups: list[int]
+    dirty: int
+    latest: int
+    buckets: int
+    secret: bytes
+    probe: tuple[str, int, int]
+    done: Any
+
+    def check_kseg(self) -> None:
+        """Raises KsegError where this process has another kseg than the driver."""
+        if _probe(self.secret) != self.probe:
+            here, there = __version__, self.probe[0]
+            raise KsegError(
+                f"a task runs kseg {here} and the driver {there}, or only one of them has the compiled kernel: "
+                "all machines need the same"
+            )
+
+
+def _probe(secret: bytes) -> tuple[str, int, int]:
+    return (__version__, *key_hash.hash_of(_PROBE, memoryview(secret).cast("q")))
+
+
+class _Scan(NamedTuple):
+    """A segment to be read for its keys: ``transactions`` that are known where it begins, pickled."""
+
+    place: int
+    records: int | None
+    transactions: bytes | None
+
+
+class _Group(NamedTuple):
+    """A group to be cleaned, by the places of its segments."""
+
+    first: int
+    stop: int
+    folder: str | None
+    transactions: bytes
+
+
+class _Result(NamedTuple):
+    """What became of a group; ``map_failure``: why the map could not be made at all, by the place of the segment."""
+
+    number: int
+    segment: Segment | None
+    counts: Counter[str]
+    keys: int
+    failure: Failure | None
+    map_failure: tuple[int, Failure] | None
+
+
+class SparkRound(Round):
+    """As the local one with a map that has room for everything. ``spark``: a session."""
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        found: CleanableRange,
+        producers: Producers,
+        settings: CleanerSettings,
+        make_folder: Callable[[], str] | None,
+        watcher: Watcher | None = None,
+        *,
+        spark: Any,
+    ) -> None:
+        super().__init__(segments, found, producers, settings, make_folder, watcher)
+        self._spark = spark
+
+    def groups(self) -> Iterator[CleanedGroup]:
+        """New segments, the oldest first. Raises KsegError, OSError as the local engine would."""
+        found = self._range
+        dirty = segments_between(self._segments, found.start, found.end)
+        traces = self._traces(segments_between(self._segments, 0, found.end), dirty[0].base_offset)
+        lasts = [traces[segment.base_offset].last_offset for segment in dirty]
+        self.end = max(found.end, *(last + 1 for last in lasts), found.start)
+        groups = self.grouped()
+        sources = [segment for group in groups for segment in group]
+        shared = self._share(groups, sources, dirty[0])
+        scans = self._scans(sources, traces, shared.dirty)
+        works = self._works(groups, traces)
+        results = self._run(shared, scans, works)
+        if failed := min((each.map_failure for each in results if each.map_failure), default=None):
+            raise failed[1].error()
+        self.keys = sum(result.keys for result in results)
+        for group, result in zip(groups, sorted(results), strict=True):
+            if result.failure is not None or result.segment is None:
+                raise (result.failure or Failure("a task gave no segment", KsegError.exit_status)).error()
+            yield CleanedGroup(group, result.segment, result.counts)
+
+    def _traces(self, segments: list[Segment], first_dirty: int) -> dict[int, Trace]:
+        """By base offset. A segment that is clean already and cannot be read is told of when it is cleaned again."""
+        found = {}
+        for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], _read_traces), strict=True):
+            if isinstance(trace, Failure):
+                if segment.base_offset >= first_dirty:
+                    raise trace.error()
+                trace = Trace(None, -1)
+            found[segment.base_offset] = trace
+        return found
+
+    def _share(self, groups: list[list[Segment]], sources: list[Segment], first_dirty: Segment) -> _Shared:
+        secret, size = new_secret(), sum(segment.size for segment in sources)
+        parallelism = self._spark.sparkContext.defaultParallelism
+        return _Shared(
+            list(self._segments), self._range, self._producers, self._settings,
+            [number for number, group in enumerate(groups) for _ in group], sources.index(first_dirty), self.end - 1,
+            min(max(-(-size // BUCKET_BYTES), parallelism), MOST_TASKS), secret, _probe(secret),
+            self._spark.sparkContext.accumulator(0),
+        )  # fmt: skip
+
+    def _scans(self, sources: list[Segment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
+        """Transactions are followed as `MapBuilder` does it, which begins with the dirty part."""
+        found, known = self._range, CleanedTransactions()
+        known.add(aborted_between(self._with_aborted, found.start, found.end))
+        scans = []
+        for place, segment in enumerate(sources):
+            trace = traces.get(segment.base_offset, Trace(None, -1))
+            scans.append(_Scan(place, trace.records, pickle.dumps(known) if place >= first_dirty else None))
+            if place >= first_dirty:
+                trace.follow(known)
+        return scans
+
+    def _works(self, groups: list[list[Segment]], traces: dict[int, Trace]) -> list[_Group]:
+        """Transactions are followed as `GroupCopier` does it, from the oldest segment on."""
+        known, works, first = CleanedTransactions(), [], 0
+        for group in groups:
+            folder = self._make_folder() if self._make_folder else None
+            works.append(_Group(first, first + len(group), folder, pickle.dumps(known)))
+            for segment in group:
+                known.add(self.aborted_in(segment))
+                traces.get(segment.base_offset, Trace(None, -1)).follow(known)
+                known.kept = []
+            first += len(group)
+        return works
+
+    def _run(self, shared: _Shared, scans: list[_Scan], works: list[_Group]) -> list[_Result]:
+        told, watcher = 0, self._watcher
+        if watcher is not None:
+            watcher.total = 2 * sum(segment.size for segment in shared.segments[: len(scans)])
+
+        def watch() -> None:
+            nonlocal told
+            if watcher is not None:
+                watcher.advance(shared.done.value - told)
+                told = shared.done.value
+
+        def made(context: Any) -> Any:
+            keys = context.parallelize(scans, min(len(scans), MOST_TASKS)).mapPartitions(_KeysOf(shared))
+            answers = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(_Answers(shared))
+            return answers.partitionBy(len(works), int).mapPartitionsWithIndex(_Clean(shared, works))
+
+        return collected(self._spark, made, watch)
+
+
+def _read_traces(paths: Iterable[str]) -> Iterator[Trace | Failure]:
+    buffers = Buffers()
+    for path in paths:
+        try:
+            yield read_trace(path, buffers)
+        except (KsegError, OSError) as error:
+            yield failure_of(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeysOf:
+    """The keys of segments, for each bucket."""
+
+    shared: _Shared
+
+    def __call__(self, scans: Iterable[_Scan]) -> Iterator[tuple[int, tuple[int, Entries | Failure]]]:
+        self.shared.check_kseg()
+        buffers, workers = Buffers(), Workers(_JOBS)
+        for scan in scans:
+            try:
+                shares = self._shares(scan, buffers, workers)
+            except (KsegError, OSError) as error:
+                # Of what is clean already a map is not made: what is wrong there is found when it is cleaned again.
+                if scan.place >= self.shared.dirty:
+                    yield 0, (scan.place, failure_of(error))
+                continue
+            for bucket, share in enumerate(shares):
+                if share:
+                    yield bucket, (scan.place, share)
+
+    def _shares(self, scan: _Scan, buffers: Buffers, workers: Workers) -> list[Entries]:
+        segment, shared = self.shared.segments[scan.place], self.shared
+        keys = segment.size // 32 + _LEAST_KEYS
+        keys = keys if scan.records is None else min(keys, scan.records + 1)
+        while True:
+            transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
+            part = OffsetMap(_NO_LIMIT, keys, shared.secret)
+            try:
+                if MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers):
+                    shared.done.add(segment.size)
+                    return [bytes(share) for share in part.entries(shared.buckets)]
+            finally:
+                part.close()
+            keys *= 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the map has for the keys of each group: the share of one bucket."""
+
+    shared: _Shared
+
+    def __call__(
+        self, bucket: int, found: Iterable[tuple[int, tuple[int, Entries | Failure]]]
+    ) -> Iterator[tuple[int, Entries | _Keys | tuple[int, Failure]]]:
+        asked: list[tuple[int, memoryview]] = []
+        for _, (place, told) in found:
+            if isinstance(told, Failure):
+                yield 0, (place, told)
+            else:
+                asked.append((place, memoryview(told).cast("q")))
+        shared = self.shared
+        dirty = [share for place, share in asked if place >= shared.dirty]
+        whole = OffsetMap(_NO_LIMIT, sum(len(share) // 3 for share in dirty) + 1, shared.secret)
+        try:
+            for share in dirty:
+                whole.merge(share, max(shared.found.start, 0))
+            yield 0, _Keys(len(whole))
+            for place, share in asked:
+                if answer := bytes(whole.look_up(share)):
+                    yield shared.groups[place], answer
+        finally:
+            whole.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clean:
+    """Rewrites one group."""
+
+    shared: _Shared
+    works: list[_Group]
+
+    def __call__(
+        self, number: int, told: Iterable[tuple[int, Entries | _Keys | tuple[int, Failure]]]
+    ) -> Iterator[_Result]:
+        self.shared.check_kseg()
+        entries: list[memoryview] = []
+        keys, map_failures = 0, []
+        for _, found in told:
+            if isinstance(found, _Keys):
+                keys += found.number
+            elif isinstance(found, tuple):
+                map_failures.append(found)
+            else:
+                entries.append(memoryview(found).cast("q"))
+        try:
+            segment, counts = self._cleaned(self.works[number], entries)
+        except (KsegError, OSError) as error:
+            yield _Result(number, None, Counter(), keys, failure_of(error), min(map_failures, default=None))
+        else:
+            yield _Result(number, segment, counts, keys, None, min(map_failures, default=None))
+
+    def _cleaned(self, work: _Group, entries: list[memoryview]) -> tuple[Segment, Counter[str]]:
+        shared = self.shared
+        one = Round(shared.segments, shared.found, shared.producers, shared.settings, None)
+        part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
+        folder = None if work.folder is None else os.path.join(work.folder, uuid4().hex)
+        try:
+            while entries:
+                part.merge(entries.pop())
+            part.latest_offset = shared.latest
+            if folder is not None:
+                Disk().make_directory(folder)
+            copier = one.copier(part, Workers(_JOBS), shared.done.add, pickle.loads(work.transactions))
+            group = one.clean(shared.segments[work.first : work.stop], copier, folder)
+        except BaseException:
+            if folder is not None:
+                Disk().remove_tree(folder)
+            raise
+        finally:
+            part.close()
+        return group.segment, group.counts

@@ -1,0 +1,35 @@
+"""Errors on their way from a task to the command: as values, since an error of Spark tells no exit status."""
+
+from typing import NamedTuple
+
+from kseg.errors import KsegError
+
+
+class RemoteError(KsegError):
+    """What a task could not do, with the exit status that it has on this machine too."""
+
+    def __init__(self, text: str, exit_status: int) -> None:
+        super().__init__(text)
+        self.exit_status = exit_status
+
+
+class Failure(NamedTuple):
+    """``number``: errno of an OSError, None for an error of our own."""
+
+    text: str
+    exit_status: int
+    number: int | None = None
+    path: str | None = None
+
+    def error(self) -> KsegError | OSError:
+        """To be raised as if it had happened here."""
+        if self.number is not None:
+            return OSError(self.number, self.text, self.path)
+        return RemoteError(self.text, self.exit_status)
+
+
+def failure_of(error: KsegError | OSError) -> Failure:
+    if isinstance(error, KsegError):
+        return Failure(str(error), error.exit_status)
+    path = error.filename if isinstance(error.filename, str) else None
+    return Failure(error.strerror or str(error), KsegError.exit_status, error.errno or 0, path)

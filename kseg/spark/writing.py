@@ -1,0 +1,242 @@
+"""Rows as partitions: ``df.write.format("kseg")``. Each task writes the segments of a range of offsets.
+
+A partition appears whole or not at all: tasks write beside it, each attempt to a folder of its own, and the driver puts
+together what it was told of. Nothing that is there already is touched.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StringType, StructType
+
+from kseg.changes.disk import Disk
+from kseg.changes.new_directories import NewDirectories, new_directories
+from kseg.columns.arrow_rows import stretches
+from kseg.convert.grouping import Grouper, Manner
+from kseg.convert.rewriting import MOST_GAPS, note_gaps
+from kseg.convert.side_files import EPOCH_FILE
+from kseg.errors import KsegError, PathError
+from kseg.formats.areas import NONE
+from kseg.formats.compressing import parse_target
+from kseg.kernel.native import ROW_OFFSET, ROW_WIDTH
+from kseg.segment.files import parse_partition_name
+from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
+from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+from kseg.spark.options import WriteOptions
+from kseg.spark.paths import local_only, without_scheme
+from kseg.spark.schemas import RECORDS
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_HOW = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
+_LEADER_EPOCH = 0
+"""Of all records: the first that a partition has."""
+
+
+class Stretched(NamedTuple):
+    """A range of a partition: its segments, and the offsets between its records that it has not."""
+
+    segments: list[WrittenSegment]
+    gaps: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Written(WriterCommitMessage):
+    """What a task has written, by the name of the partition."""
+
+    partitions: dict[str, Stretched] = field(default_factory=dict)
+
+
+class KsegWriter(DataSourceArrowWriter):
+    """Writes rows in the columns of mode records. Raises KsegError for what cannot be a partition."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise KsegError("format kseg removes nothing: mode('append') writes partitions that are not there yet")
+        if len(options.paths) != 1:
+            raise KsegError("format kseg writes to one path: save('orders-0')")
+        local_only(options.paths, "writing")
+        self._options = options
+        self._names = _checked(schema)
+        path = os.path.abspath(without_scheme(options.paths[0]))
+        self._partition: str | None = None
+        self._output = path
+        if "topic" not in self._names:
+            self._output, self._partition = os.path.split(path)
+            if parse_partition_name(self._partition) is None:
+                raise KsegError(
+                    f"{path}: is named like no partition, such as orders-0; or give columns topic, partition"
+                )
+            if os.path.lexists(path):
+                raise PathError(f"{path}: is there already; nothing was written")
+        self._folder = os.path.join(self._output, f".kseg-{uuid4().hex}.rows")
+
+    def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
+        """One task."""
+        folder = os.path.join(self._folder, uuid4().hex)
+        os.makedirs(folder, exist_ok=True)
+        ranges: dict[str, _Range] = {}
+        try:
+            for batch in iterator:
+                for name, part in self._by_partition(batch):
+                    if name not in ranges:
+                        inner = os.path.join(folder, name)
+                        Disk().make_directory(inner)
+                        ranges[name] = _Range(name, inner, self._options)
+                    ranges[name].add(part)
+            return Written({name: some.finish() for name, some in ranges.items()})
+        except BaseException:
+            for some in ranges.values():
+                some.discard()
+            Disk().remove_tree(folder)
+            raise
+
+    def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
+        import pyarrow.compute as pc
+
+        if not batch.num_rows:
+            return
+        if self._partition is not None:
+            yield self._partition, batch
+            return
+        topics, numbers = batch.column("topic"), batch.column("partition")
+        if topics.null_count or numbers.null_count:
+            raise KsegError("a row has no topic or partition")
+        for topic in topics.unique().to_pylist():
+            of_topic = pc.equal(topics, topic)
+            for number in numbers.filter(of_topic).unique().to_pylist():
+                name = f"{topic}-{number}"
+                if parse_partition_name(name) != (topic, number) or "/" in name:
+                    raise KsegError(f"{topic!r}, {number}: is no topic and partition")
+                chosen = pc.and_(of_topic, pc.equal(numbers, number))
+                yield name, batch if pc.all(chosen).as_py() else batch.filter(chosen)
+
+    def commit(self, messages: list[Any]) -> None:
+        """Puts all of it in place. Raises KsegError where tasks have written the same offsets."""
+        try:
+            found: dict[str, list[Stretched]] = defaultdict(list)
+            for message in messages:
+                for name, each in message.partitions.items() if message is not None else ():
+                    found[name].append(each)
+            whole = {name: _joined(name, found[name]) for name in sorted(found)}
+            if whole:
+                with new_directories(self._output, takes_lock=True) as made:
+                    for name, each in whole.items():
+                        _put(made, name, each)
+        finally:
+            self._remove()
+
+    def abort(self, messages: list[Any]) -> None:
+        """Removes what was written."""
+        self._remove()
+
+    def _remove(self) -> None:
+        if os.path.isdir(self._folder):
+            Disk().remove_tree(self._folder)
+
+
+def _checked(schema: StructType) -> list[str]:
+    """The names of its columns. Raises KsegError for one that a record has not."""
+    for column in schema:
+        wanted = RECORDS.get(column.name)
+        if wanted is None:
+            raise KsegError(f"a record has no column {column.name!r}; it has {', '.join(RECORDS)}")
+        is_text = column.name in ("key", "value") and isinstance(column.dataType, StringType)
+        if column.dataType.simpleString() != wanted.simpleString() and not is_text:
+            shown, given = wanted.simpleString(), column.dataType.simpleString()
+            raise KsegError(f"column {column.name} is {shown}, not {given}")
+    names = [column.name for column in schema]
+    if "offset" not in names:
+        raise KsegError("format kseg writes records with a column offset: each keeps its own")
+    if ("topic" in names) != ("partition" in names):
+        raise KsegError("columns topic and partition go together: without both, the path is a partition")
+    return names
+
+
+def _joined(name: str, ranges: list[Stretched]) -> Stretched:
+    """Raises KsegError where they overlap."""
+    whole = Stretched([], [])
+    for segments, gaps in sorted(ranges, key=lambda each: each.segments[0].base_offset):
+        base_offset = segments[0].base_offset
+        next_offset = whole.segments[-1].next_offset if whole.segments else base_offset
+        if next_offset > base_offset:
+            raise KsegError(f"{name}: several tasks have offsets around {base_offset}, nothing was written: {_HOW}")
+        if next_offset < base_offset:
+            whole.gaps.append((next_offset, base_offset - 1))
+        whole.segments.extend(segments)
+        whole.gaps.extend(gaps)
+    return whole
+
+
+def _put(made: NewDirectories, name: str, whole: Stretched) -> None:
+    folder, disk, segments = made.add(name), Disk(), whole.segments
+    for segment in segments:
+        for suffix, path in segment.paths.items():
+            disk.rename(path, os.path.join(folder, segment.name(suffix)))
+    epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, segments[0].base_offset)])
+    disk.write_file(os.path.join(folder, EPOCH_FILE), epochs, folder)
+    if whole.gaps:
+        note_gaps(folder, whole.gaps, "write")
+
+
+class _Range:
+    """The records of one partition that a task is given, whose offsets rise."""
+
+    def __init__(self, name: str, folder: str, options: WriteOptions) -> None:
+        self._name, self._folder = name, folder
+        self._limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
+        self._batch_bytes = options.batch_bytes
+        self._target = NONE if options.codec == "none" else parse_target(options.codec)
+        self._grouper = Grouper(2)
+        self._writer: LogWriter | None = None
+        self._last_offset: int | None = None
+        self._gaps: list[tuple[int, int]] = []
+
+    def add(self, batch: "pyarrow.RecordBatch") -> None:
+        """Raises KsegError for offsets that do not rise, and for rows that are no records."""
+        try:
+            for rows, append_time in stretches(batch):
+                self._take(rows.rows[ROW_OFFSET::ROW_WIDTH].tolist())
+                if self._writer is None:
+                    self._writer = LogWriter(self._folder, rows.rows[ROW_OFFSET], self._limits)
+                manner = Manner(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
+                for build, _ in self._grouper.add(manner, iter([rows]), self._batch_bytes):
+                    self._writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self._name}: {error}") from error
+
+    def _take(self, offsets: list[int]) -> None:
+        """Notes where offsets are missing, as they do where rows were filtered."""
+        if offsets[0] < 0:
+            raise KsegError(f"{self._name}: offset {offsets[0]} is none: they begin at 0")
+        last = offsets[0] - 1 if self._last_offset is None else self._last_offset
+        if offsets[-1] - last != len(offsets) or offsets != list(range(last + 1, last + 1 + len(offsets))):
+            for offset in offsets:
+                if offset <= last:
+                    raise KsegError(f"{self._name}: offset {offset} comes behind offset {last} in a task: {_HOW}")
+                if offset > last + 1 and len(self._gaps) <= MOST_GAPS:
+                    self._gaps.append((last + 1, offset - 1))
+                last = offset
+        self._last_offset = offsets[-1]
+
+    def finish(self) -> Stretched:
+        """After the last record; there is at least one."""
+        if self._writer is None:
+            raise ValueError("a range without records")
+        try:
+            for build, _ in self._grouper.flush():
+                self._writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self._name}: {error}") from error
+        return Stretched(self._writer.finish(), self._gaps)
+
+    def discard(self) -> None:
+        """Closes what is open."""
+        if self._writer is not None:
+            self._writer.discard()

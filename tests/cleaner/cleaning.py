@@ -1,0 +1,29 @@
+"""A partition cleaned as `kseg compact` does it, without a command line."""
+
+from pathlib import Path
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.staging import staging
+from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
+from kseg.cleaner.rounds import Round
+from kseg.cleaner.settings import CleanerSettings
+
+NOW, RETENTION = 2_000_000_000, 1000
+
+
+def clean(
+    partition: Path, checkpoint: int | None = None, rounds: RoundMaker = Round, each: bool = False, **changed: object
+) -> Compaction:
+    chosen: dict[str, object] = {
+        "min_ratio": 0.0,
+        "includes_active": True,
+        "delete_retention_ms": RETENTION,
+        "segment_bytes": 1 << 20,
+    }
+    chosen |= {"now_ms": NOW, "memory_bytes": 1 << 16, **changed}
+    given_settings = CleanerSettings(**chosen)  # type: ignore[arg-type]
+    with staging(str(partition)) as stage:
+        compactor = Compactor(str(partition), Checkpoints(checkpoint), given_settings, stage, each, rounds=rounds)
+        for plan in compactor.plans():
+            apply(plan, "compact", Keeping(keeps=False))
+    return compactor.result

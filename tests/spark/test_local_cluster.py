@@ -1,0 +1,98 @@
+"""A cluster of executors in processes of their own, which find kseg where it is installed and nowhere else."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from cleaner.partitions import PAIRS, files
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "testdata/kafka-4.3.1/clients"
+
+PROGRAM = """
+import sys
+import pyspark_kseg
+from pathlib import Path
+from pyspark.sql import SparkSession
+from kseg.cli.main import run
+
+logs, partition, target = sys.argv[1:4]
+spark = (
+    SparkSession.builder.master("local-cluster[2,1,512]")
+    .config("spark.executor.memory", "512m")
+    .config("spark.driver.memory", "512m")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .getOrCreate()
+)
+frame = spark.read.format("kseg").option("splitBytes", "2k").load(logs)
+print("records", frame.count())
+here = spark.sparkContext.parallelize(range(4), 4).map(lambda _: __import__("kseg").__file__).distinct().collect()
+print("kseg", *here)
+ranged = frame.drop("topic", "partition").repartitionByRange(2, "offset").sortWithinPartitions("offset")
+ranged.write.format("kseg").mode("append").save(target)
+sys.stdout.flush()
+run(["compact", "--engine", "spark", "--quiet", *sys.argv[4:], partition])
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """kseg and pyspark_kseg as an installation lays them out, beside nothing else of the source tree."""
+    target = tmp_path / "site"
+    shutil.copytree(ROOT / "kseg", target / "kseg", ignore=shutil.ignore_patterns("__pycache__", "by_name"))
+    shutil.copytree(ROOT / "kseg/spark/by_name/pyspark_kseg", target / "pyspark_kseg")
+    return target
+
+
+def spark_home(folder: Path) -> Path:
+    """That of the package. Workers of a local cluster write beside it whatever SPARK_WORKER_DIR says."""
+    import pyspark
+
+    folder.mkdir()
+    for path in Path(pyspark.__file__).parent.iterdir():
+        if path.name != "work":
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def test_executors_read_write_and_compact(tmp_path: Path, installed: Path) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java on PATH")
+    pair = PAIRS[2]
+    partition, home = pair.copy(tmp_path), spark_home(tmp_path / "spark")
+    (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
+    options = [option for option in pair.options if option not in ("--memory", "1M")]
+    source = CLIENTS / "librdkafka-gzip-0"
+    environment: dict[str, Any] = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(installed), "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "HOME": str(tmp_path),
+    }  # fmt: skip
+    command = [
+        sys.executable,
+        "-P",
+        str(tmp_path / "program.py"),
+        str(source),
+        str(partition),
+        str(tmp_path / "copy-0"),
+    ]
+    done = subprocess.run(
+        [*command, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=580
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("records", "kseg ")))
+    assert lines == {"records": "240", "kseg": str(installed / "kseg/__init__.py")}
+    assert files(partition, ".log", ".index", ".timeindex", ".txnindex") == files(
+        pair.after, ".log", ".index", ".timeindex", ".txnindex"
+    )
+    assert len(list((tmp_path / "copy-0").glob("*.log"))) == 2
+    assert any((home / "work").glob("app-*/*")), "where executors of their own have worked"

@@ -179,7 +179,7 @@ class Compactor:
         result.rounds += 1
         first = len(result.groups)
         for group in one.groups():
-            if len(result.groups) == first and self._commits_each and self._staging is not None:
+            if len(result.groups) == first and self._frees_each and self._staging is not None:
                 one.check_the_rest()  # damage that is found later would stop it half-way
             result.groups.append(group)
             if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:

@@ -5,6 +5,7 @@ together what it was told of. Nothing that is there already is touched.
 """
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,9 @@ class Written(WriterCommitMessage):
     partitions: dict[str, Stretched] = field(default_factory=dict)
 
 
+REMOVALS, REMOVAL_SECONDS = 20, 0.1
+
+
 class KsegWriter(DataSourceArrowWriter):
     """Writes rows in the columns of mode records. Raises KsegError for what cannot be a partition."""
 
@@ -76,11 +80,17 @@ class KsegWriter(DataSourceArrowWriter):
             if os.path.lexists(path):
                 raise PathError(f"{path}: is there already; nothing was written")
         self._folder = os.path.join(self._output, f".kseg-{uuid4().hex}.rows")
+        os.makedirs(self._folder)  # here, not by tasks: one that is late must not bring back what `abort` removes
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
         """One task."""
         folder = os.path.join(self._folder, uuid4().hex)
-        os.makedirs(folder, exist_ok=True)
+        try:
+            Disk().make_directory(folder)
+        except FileNotFoundError as error:
+            raise PathError(
+                f"{self._folder}: is not there: the job was given up, or this machine has no such disk"
+            ) from error
         ranges: dict[str, _Range] = {}
         try:
             for batch in iterator:
@@ -94,7 +104,8 @@ class KsegWriter(DataSourceArrowWriter):
         except BaseException:
             for some in ranges.values():
                 some.discard()
-            Disk().remove_tree(folder)
+            if os.path.isdir(folder):
+                Disk().remove_tree(folder)
             raise
 
     def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
@@ -137,8 +148,15 @@ class KsegWriter(DataSourceArrowWriter):
         self._remove()
 
     def _remove(self) -> None:
-        if os.path.isdir(self._folder):
-            Disk().remove_tree(self._folder)
+        for left in reversed(range(REMOVALS)):
+            try:
+                if os.path.isdir(self._folder):
+                    Disk().remove_tree(self._folder)
+                return
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(REMOVAL_SECONDS)  # a task that is not stopped yet has made a file, or removed one
 
 
 def _checked(schema: StructType) -> list[str]:

@@ -37,6 +37,7 @@ if cython.compiled:
         BATCH_STATE,
         BATCH_WIDTH,
         difference,
+        sum_of,
     )
 else:
     from kseg.kernel.native import (
@@ -52,6 +53,7 @@ else:
         BATCH_STATE,
         BATCH_WIDTH,
         difference,
+        sum_of,
     )
 
 COMPILED = cython.compiled
@@ -86,18 +88,6 @@ KINDS = 10
 
 _ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
 _NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def sum_of(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    """Modulo 2^64, as Java adds longs: offsets of a damaged header may be anything."""
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
-    else:
-        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
 @cython.cfunc

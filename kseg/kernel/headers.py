@@ -37,6 +37,7 @@ if cython.compiled:
         be16,
         be32,
         be64,
+        sum_of,
     )
     from cython.cimports.kseg.kernel.records import read_records
 else:
@@ -66,6 +67,7 @@ else:
         be16,
         be32,
         be64,
+        sum_of,
     )
     from kseg.kernel.records import read_records
 
@@ -117,7 +119,6 @@ def read_v2(
     row: cython.Py_ssize_t,
 ) -> cython.void:
     out[row + BATCH_FIRST_OFFSET] = be64(p, at)
-    # Modulo 2^64, as Java adds longs; interpreted, an offset that large is not met where the sum matters.
     out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at), be32(p, at + 23))
     out[row + BATCH_ATTRIBUTES] = be16(p, at + 21) & 0xFFFF
     out[row + BATCH_LEADER_EPOCH] = be32(p, at + 12)
@@ -131,17 +132,6 @@ def read_v2(
     out[row + BATCH_COORDINATOR_EPOCH] = -1
     if p[at + 22] & 32:
         read_marker(p, at, size, out, row)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def sum_of(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
-    else:
-        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
 @cython.cfunc

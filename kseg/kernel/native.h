@@ -111,6 +111,11 @@ static inline int64_t kseg_difference(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+/* a + b, likewise. */
+static inline int64_t kseg_sum(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 static inline uint64_t kseg_zigzag(int64_t value) {
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }

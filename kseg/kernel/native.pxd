@@ -45,6 +45,7 @@ cdef extern from "native.h" nogil:
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
     long long varint "kseg_varint"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
     long long difference "kseg_difference"(long long a, long long b)
+    long long sum_of "kseg_sum"(long long a, long long b)
     long long varint_bytes "kseg_varint_bytes"(long long value)
     Py_ssize_t put_varint "kseg_put_varint"(unsigned char* out, Py_ssize_t at, long long value)
     Py_ssize_t put_big "kseg_put_big"(unsigned char* out, Py_ssize_t at, long long value, int size)

@@ -84,6 +84,11 @@ def difference(a, b):
     return (a - b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
 
 
+def sum_of(a, b):
+    """a + b modulo 2^64, as Java adds longs."""
+    return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+
+
 def _zigzag(value):
     return ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF
 

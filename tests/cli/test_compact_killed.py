@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from changes.failing import CountingDisk, Killed, KillingDisk
+from changes.failing import CountingDisk, KillingDisk
 from cleaner.partitions import PAIRS, checkpoint
 
-from kseg.changes import apply, log_directory, log_directory_undo, settle, staging, undo
-from kseg.cli import changing
-from kseg.cli.main import run
-
 from .command import Kseg
+from .dying import everything, on, outcome, points
 
 pytestmark = pytest.mark.slow
 
 TRANSACTIONS = PAIRS[2]
-MODULES = (apply, changing, log_directory, log_directory_undo, settle, staging, undo)
 ARGUMENTS = ("compact", "--quiet", *TRANSACTIONS.options)
 
 
@@ -26,28 +22,6 @@ def make(target: Path) -> Path:
     target.mkdir()
     TRANSACTIONS.copy(target)
     return target
-
-
-def everything(directory: Path) -> dict[str, bytes]:
-    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
-
-
-def outcome(directory: Path) -> dict[str, bytes]:
-    """All but the records of what was done, which name times."""
-    return {name: data for name, data in everything(directory).items() if ".kseg-" not in name}
-
-
-def on(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
-    with monkeypatch.context() as patch:
-        for module in MODULES:
-            patch.setattr(module, "Disk", lambda: disk)
-        with pytest.raises((SystemExit, Killed)):
-            run([str(argument) for argument in arguments])
-
-
-def points(count: int) -> Iterator[int]:
-    yield from range(0, count, max(1, count // 40))
 
 
 @pytest.fixture
@@ -73,7 +47,7 @@ def test_repeated_it_ends_as_if_it_had_not_been_killed(
     after = outcome(whole)
     assert checkpoint(whole, name) == TRANSACTIONS.checkpoint_after
     assert len(disk.calls) > 30
-    for at in points(len(disk.calls)):
+    for at in points(len(disk.calls), 40):
         logs = make(tmp_path / f"killed-{at}")
         on(KillingDisk(at), monkeypatch, *ARGUMENTS, *options, logs / name)
         assert kseg(*ARGUMENTS, *options, logs / name).status == 0, at

@@ -1,0 +1,38 @@
+"""What tests of commands that are killed have in common: they run in this process, on a disk that ends it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from changes.failing import CountingDisk, Killed
+
+from kseg.changes import apply, log_directory, log_directory_undo, settle, staging, undo
+from kseg.cli import changing
+from kseg.cli.main import run
+
+MODULES = (apply, changing, log_directory, log_directory_undo, settle, staging, undo)
+"""That reach the disk."""
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
+
+
+def outcome(directory: Path) -> dict[str, bytes]:
+    """All but the records of what was done, which name times."""
+    return {name: data for name, data in everything(directory).items() if ".kseg-" not in name}
+
+
+def on(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    """Runs a command to its end, or to that which the disk makes."""
+    with monkeypatch.context() as patch:
+        for module in MODULES:
+            patch.setattr(module, "Disk", lambda: disk)
+        with pytest.raises((SystemExit, Killed)):
+            run([str(argument) for argument in arguments])
+
+
+def points(count: int, most: int) -> Iterator[int]:
+    """About ``most`` of so many calls."""
+    yield from range(0, count, max(1, count // most))

@@ -273,6 +273,115 @@ def replay_marker(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def pass_over(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    """Passes over batches of no producer from row i on that go on from the one before; the first that does not."""
+    at: cython.Py_ssize_t
+    last: cython.longlong = state[8]
+    newest: cython.longlong = state[16]
+    stop: cython.longlong = _MAX_OFFSET if state[5] < 0 or state[5] > _MAX_OFFSET else state[5]
+    if state[11] or last < 0 or last >= _MAX_OFFSET:
+        return i
+    while i < count:
+        at = i * BATCH_WIDTH
+        if (
+            rows[at + BATCH_PRODUCER_ID] >= 0
+            or rows[at + BATCH_FIRST_OFFSET] != last + 1
+            or not rows[at + BATCH_STATE] & 1
+            or rows[at + BATCH_MAGIC] < 2
+            or rows[at + BATCH_LAST_OFFSET] <= last
+            or rows[at + BATCH_LAST_OFFSET] >= stop
+        ):
+            break
+        last = rows[at + BATCH_LAST_OFFSET]
+        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= state[14] and not rows[at + BATCH_ATTRIBUTES] & 32:
+            newest = rows[at + BATCH_MAX_TIMESTAMP]
+        i += 1
+    state[8] = last
+    state[16] = newest
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_one(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    entries: cython.pointer[cython.longlong],
+    room: cython.longlong,
+    slots: cython.pointer[cython.longlong],
+    mask: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+    aborts: cython.pointer[cython.longlong],
+    abort_room: cython.Py_ssize_t,
+) -> cython.bint:
+    """Replays row i, unless it is to stop before it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    k: cython.Py_ssize_t
+    slot: cython.longlong
+    index: cython.longlong
+    is_control: cython.bint
+    if (
+        not rows[at + BATCH_STATE] & 1
+        or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
+        or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
+    ):
+        state[11] = 1
+        return True
+    if state[5] >= 0 and rows[at + BATCH_LAST_OFFSET] >= state[5]:
+        return False
+    if rows[at + BATCH_MAGIC] < 2:
+        follow_offsets(state[8] + 1, rows[at + BATCH_LAST_OFFSET], state)
+        return True
+    is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
+    if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
+        state[16] = rows[at + BATCH_MAX_TIMESTAMP]
+    if rows[at + BATCH_PRODUCER_ID] < 0:
+        follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+        return True
+    if state[7] >= abort_room:
+        return False
+    slot = -1
+    # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
+    if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
+        slot = find(rows[at + BATCH_PRODUCER_ID], entries, slots, mask, state[1])
+        if not slots[slot]:
+            if state[0] >= room:
+                if not state[12]:
+                    return False
+                slot = -1
+            else:
+                for k in range(17):
+                    entries[state[0] * 17 + k] = -1
+                entries[state[0] * 17] = rows[at + BATCH_PRODUCER_ID]
+                entries[state[0] * 17 + 4] = 0
+                state[0] += 1
+                slots[slot] = state[0]
+    elif rows[at + BATCH_COUNT] > 0 and not rows[at + BATCH_ATTRIBUTES] & 7:
+        tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
+    state[18] += 1
+    follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+    if slot < 0:
+        return True
+    index = slots[slot] - 1
+    if is_control:
+        replay_marker(rows, i, entries, index, state, events, capacity, aborts)
+    else:
+        replay_data(rows, i, entries, index, state, events, capacity)
+    entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def replay_rows(
     rows: cython.pointer[cython.const[cython.longlong]],
     start: cython.Py_ssize_t,
@@ -287,62 +396,13 @@ def replay_rows(
     aborts: cython.pointer[cython.longlong],
     abort_room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    slot: cython.longlong
-    index: cython.longlong
-    is_control: cython.bint
-    for i in range(start, count):
-        at = i * BATCH_WIDTH
-        if (
-            not rows[at + BATCH_STATE] & 1
-            or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
-            or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
-        ):
-            state[11] = 1
-            continue
-        if state[5] >= 0 and rows[at + BATCH_LAST_OFFSET] >= state[5]:
-            return i
-        if rows[at + BATCH_MAGIC] < 2:
-            follow_offsets(state[8] + 1, rows[at + BATCH_LAST_OFFSET], state)
-            continue
-        is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
-        if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
-            state[16] = rows[at + BATCH_MAX_TIMESTAMP]
-        if rows[at + BATCH_PRODUCER_ID] < 0:
-            follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
-            continue
-        if state[7] >= abort_room:
-            return i
-        slot = -1
-        # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
-        if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
-            slot = find(rows[at + BATCH_PRODUCER_ID], entries, slots, mask, state[1])
-            if not slots[slot]:
-                if state[0] >= room:
-                    if not state[12]:
-                        return i
-                    slot = -1
-                else:
-                    for k in range(17):
-                        entries[state[0] * 17 + k] = -1
-                    entries[state[0] * 17] = rows[at + BATCH_PRODUCER_ID]
-                    entries[state[0] * 17 + 4] = 0
-                    state[0] += 1
-                    slots[slot] = state[0]
-        elif rows[at + BATCH_COUNT] > 0 and not rows[at + BATCH_ATTRIBUTES] & 7:
-            tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
-        state[18] += 1
-        follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
-        if slot < 0:
-            continue
-        index = slots[slot] - 1
-        if is_control:
-            replay_marker(rows, i, entries, index, state, events, capacity, aborts)
-        else:
-            replay_data(rows, i, entries, index, state, events, capacity)
-        entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+    i: cython.Py_ssize_t = start
+    while i < count:
+        i = pass_over(rows, i, count, state)
+        if i < count:
+            if not replay_one(rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room):
+                return i
+            i += 1
     return count
 
 

@@ -3,7 +3,6 @@
 import math
 import mmap
 import os
-from typing import Any
 
 from kseg.formats.rows import int64s
 from kseg.kernel import key_hash, key_map
@@ -52,17 +51,6 @@ class OffsetMap:
     def put(self, hashes: memoryview, offsets: memoryview, count: int) -> int:
         """Puts keys by their hashes in this order; how many before the map was full."""
         return int(key_map.put(hashes, offsets, count, self.table, self.state))
-
-    def put_key(self, key: Any, offset: int) -> bool:
-        """Puts one key; False where the map is full."""
-        hashes, offsets = int64s(2), int64s(1)
-        hashes[0], hashes[1] = key_hash.hash_of(key, self.secret)
-        offsets[0] = offset
-        return self.put(hashes, offsets, 1) == 1
-
-    def get(self, key: Any) -> int:
-        """The last offset of a key, -1 where it is not in the map."""
-        return int(key_map.find(self.table, self.state, *key_hash.hash_of(key, self.secret)))
 
     def entries(self, buckets: int) -> list[memoryview]:
         """All of it in so many shares, as `kseg.kernel.key_map` has entries; the same key is in the same share of any

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from kseg.formats.libzstd import room
 from kseg.formats.rows import int64s
 from kseg.kernel import frames as kernel
+from kseg.kernel.expand import Room
 from kseg.kernel.native import FRAME_WIDTH
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
@@ -62,7 +63,7 @@ class Windows:
             self._rows = buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
         self._state = int64s(kernel.STATE_SIZE)
-        self._room = room(max_batch_bytes) if walk & 1 else None
+        self._room = _room(max_batch_bytes, buffers) if walk & 1 else None
         self._state[2], self._state[6] = -1, walk
         self.position = position
 
@@ -109,6 +110,12 @@ class Windows:
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
         return True
+
+
+def _room(max_batch_bytes: int, buffers: Buffers | None) -> Room:
+    if buffers is None:
+        return room(max_batch_bytes)
+    return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: room(max_batch_bytes))
 
 
 def next_frame(descriptor: int, start: int, end: int) -> int:

@@ -35,13 +35,12 @@ def spent(command: list[str], status: int = 0) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def printed(command: list[str], **environment: str) -> tuple[float, int]:
-    """What one of the two walks prints: seconds of its best round, and records."""
+def printed(command: list[str], **environment: str) -> list[float]:
+    """The numbers that a benchmark of one process prints: seconds of its best rounds first, records or bytes last."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **environment}, check=True
     )
-    seconds, records = done.stdout.split()
-    return float(seconds), int(records)
+    return [float(number) for number in done.stdout.split()]
 
 
 def anonymous_bytes(pid: int) -> int:

@@ -1,74 +1,115 @@
-"""CRC and every record of a segment on one thread or several: ``python -m tests.benchmarks.walk FILE THREADS ROUNDS``.
+"""CRC and every record of a segment: ``python -m tests.benchmarks.walk FILE ROUNDS THREADS...``.
 
-Prints the seconds of the best round, and how many records were walked. The counterpart of Walk.java.
+Counts of threads take turns in one process. Prints the seconds of the best round of each, then what several threads
+would give at best here (`Bare`), and how many records were walked. The counterpart of Walk.java.
 """
 
 import os
 import sys
-from itertools import pairwise
+import zlib
+from collections.abc import Callable
 from threading import Thread
 from time import perf_counter
 
-from kseg.formats.rows import Scratch
 from kseg.kernel import frames
 from kseg.kernel.guard import keep_freed_memory
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import RecordBatch
-from kseg.segment.windows import Windows, next_frame
+from kseg.segment.buffers import Buffers
+from kseg.segment.parts import in_parts
+from kseg.segment.windows import Windows
 
 
-class Range:
-    """A part of the file that starts and ends between two batches."""
+class Walker:
+    """What one thread needs for any number of parts of a file."""
 
-    def __init__(self, descriptor: int, start: int, end: int) -> None:
-        self.windows = Windows(descriptor, start, end)
-        self.end = end
-        self._opened = 0
-        self._scratch = Scratch()
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffers = Buffers()
 
-    def walk(self) -> None:
-        for window, rows, count, origin in self.windows:
-            for i in range(count) if self.windows.left else ():
+    def walk(self, start: int, end: int) -> tuple[int, int]:
+        """Where the batches from ``start`` on that are intact end, and how many records they hold."""
+        windows, opened = Windows(self._descriptor, start, end, buffers=self._buffers), 0
+        for window, rows, count, origin in windows:
+            for i in range(count) if windows.left else ():
                 row = rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH]
                 if not row[FRAME_STATE] & frames.RECORDS_RIGHT:
-                    self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
+                    opened += self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
+        return windows.position, windows.records + opened
 
-    def _open(self, data: memoryview, origin: int) -> None:
-        batch = RecordBatch(data, origin, len(data), data[16], True, self._scratch)
+    def _open(self, data: memoryview, origin: int) -> int:
+        batch = RecordBatch(data, origin, len(data), data[16], True, self._buffers.scratch)
         if batch.check():
             raise SystemExit(f"a batch behind {origin} is not right: {batch.check()}")
-        self._opened += batch.header.record_count
-
-    @property
-    def records(self) -> int:
-        return self.windows.records + self._opened
+        return batch.header.record_count
 
 
-def boundaries(descriptor: int, size: int, parts: int) -> list[int]:
-    """Where batches begin that cut the file in ``parts``, and its end."""
-    return [0, *(next_frame(descriptor, size * k // parts, size) for k in range(1, parts)), size]
+class Walks:
+    """A file, walked again and again by up to so many threads, whose room stays."""
+
+    def __init__(self, path: str, most_threads: int) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._size = os.fstat(self._descriptor).st_size
+        self._walkers = [Walker(self._descriptor) for _ in range(most_threads)]
+
+    def once(self, threads: int) -> tuple[float, int]:
+        """(seconds, records) of one round."""
+        start = perf_counter()
+        if threads == 1:
+            ends, counts = zip(self._walkers[0].walk(0, self._size), strict=True)
+        else:
+            free = list(self._walkers)
+
+            def next_walk() -> Callable[[int, int], tuple[int, int]]:
+                return free.pop().walk
+
+            ends, counts = zip(*in_parts(self._descriptor, 0, self._size, threads, next_walk), strict=True)
+        seconds = perf_counter() - start
+        if ends[-1] != self._size:
+            raise SystemExit(f"not intact from {ends[-1]} on")
+        return seconds, sum(counts)
 
 
-def one_round(path: str, threads: int) -> tuple[float, int]:
-    start = perf_counter()
-    descriptor = os.open(path, os.O_RDONLY)
-    ends = boundaries(descriptor, os.fstat(descriptor).st_size, threads)
-    ranges = [Range(descriptor, *pair) for pair in pairwise(ends)]
-    others = [Thread(target=part.walk) for part in ranges[1:]]
-    for thread in others:
-        thread.start()
-    ranges[0].walk()
-    for thread in others:
-        thread.join()
-    os.close(descriptor)
-    seconds = perf_counter() - start
-    if any(part.windows.position != part.end for part in ranges):
-        raise SystemExit(f"{path}: not all of it is intact")
-    return seconds, sum(part.records for part in ranges)
+class Bare:
+    """zlib's CRC over bytes that stay in the cache: how much of a second processor there is, whoever asks for it.
+
+    Two virtual processors may be less than two of one's own, at one time or another.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = bytes(range(256)) * 4096
+
+    def gain(self, threads: int) -> float:
+        """How many times the work of one thread ``threads`` do in the same time."""
+        alone = self._seconds(1)
+        return threads * alone / self._seconds(threads)
+
+    def _seconds(self, threads: int) -> float:
+        others = [Thread(target=self._work) for _ in range(threads - 1)]
+        start = perf_counter()
+        for thread in others:
+            thread.start()
+        self._work()
+        for thread in others:
+            thread.join()
+        return perf_counter() - start
+
+    def _work(self) -> None:
+        for _ in range(100):
+            zlib.crc32(self._bytes)
+
+
+def main(path: str, rounds: int, threads: list[int]) -> None:
+    keep_freed_memory()
+    walks, bare, gains, found = Walks(path, max(threads)), Bare(), [1.0], []
+    for _ in range(rounds):
+        found.append([walks.once(count) for count in threads])
+        if max(threads) > 1:
+            gains.append(bare.gain(max(threads)))
+    (records,) = {records for turn in found for _, records in turn}
+    best = [min(seconds for seconds, _ in turns) for turns in zip(*found, strict=True)]
+    print(*best, max(gains), records)
 
 
 if __name__ == "__main__":
-    keep_freed_memory()
-    file, thread_count, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    best, walked = min(one_round(file, thread_count) for _ in range(rounds))
-    print(best, walked)
+    main(sys.argv[1], int(sys.argv[2]), [int(count) for count in sys.argv[3:]])

@@ -32,7 +32,9 @@ if cython.compiled:
         FRAME_SIZE,
         FRAME_STATE,
         FRAME_WIDTH,
+        be32,
         be64,
+        crc32c,
         native_setup,
     )
     from cython.cimports.kseg.kernel.near_checksums import next_candidate, search_from, search_state
@@ -50,7 +52,17 @@ if cython.compiled:
 else:
     from kseg.kernel.expand import Room
     from kseg.kernel.frame_checksums import crc_is_right, tables_reach
-    from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be64, indexable
+    from kseg.kernel.native import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        indexable,
+    )
     from kseg.kernel.plausibility import claimed_bytes, compressed_end, goes_on, last_offset_at, last_offset_claimed
     from kseg.kernel.search import could_be_frame, frame_bytes, next_candidate, search_from, search_state
     from kseg.kernel.walk import walk_frame
@@ -63,8 +75,10 @@ CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 """Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
 to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
+LEAST_BYTES_V2 = cython.declare(cython.Py_ssize_t, 61)
 SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
 @cython.cfunc
@@ -73,6 +87,37 @@ INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 @cython.exceptval(check=False)
 def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
     return (p[i + 22] if p[i + 16] == 2 else p[i + 17]) & 7
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_intact(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    n: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right; how many rows there are then.
+
+    Of small frames what `scan_frames` could have to look at besides takes as long as their CRCs.
+    """
+    size: cython.longlong
+    row: cython.Py_ssize_t = n * FRAME_WIDTH
+    while n < capacity and end - i >= LEAST_BYTES_V2 and p[i + 16] == 2:
+        size = be32(p, i + 8) + 12
+        if size < LEAST_BYTES_V2 or size > end - i or be32(p, i + 17) & LOW_32_BITS != crc32c(0, p, i + 21, i + size):
+            break
+        rows[row + FRAME_POSITION] = i
+        rows[row + FRAME_SIZE] = size
+        rows[row + FRAME_MAGIC] = 2
+        rows[row + FRAME_STATE] = 1
+        row += FRAME_WIDTH
+        n += 1
+        i += size
+    return n
 
 
 @cython.cfunc
@@ -105,6 +150,11 @@ def scan_frames(
     status: cython.int = 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
     wrong: cython.Py_ssize_t = -1  # a frame whose CRC has been found wrong already
+    if not (v07 or state[6] or budget > 0 or state[2] >= 0):
+        n = follow_intact(p, i, end, rows, n, capacity)
+        if n > first:
+            intact = rows[(n - 1) * FRAME_WIDTH + FRAME_POSITION]
+            i = intact + rows[(n - 1) * FRAME_WIDTH + FRAME_SIZE]
     while i < end:
         if n >= capacity or (budget > 0 and weight >= budget):
             status = 1

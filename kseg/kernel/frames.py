@@ -99,21 +99,32 @@ def follow_intact(
     rows: cython.pointer[cython.longlong],
     n: cython.Py_ssize_t,
     capacity: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+    out: cython.pointer[cython.uchar],
+    room_bytes: cython.Py_ssize_t,
+    zstd: cython.p_void,
 ) -> cython.Py_ssize_t:
-    """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right; how many rows there are then.
+    """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right and there is room to walk them;
+    how many rows there are then.
 
     Of small frames what `scan_frames` could have to look at besides takes as long as their CRCs.
     """
+    walks: cython.bint = state[6] & 1
+    found: cython.int = 0
     size: cython.longlong
     row: cython.Py_ssize_t = n * FRAME_WIDTH
     while n < capacity and end - i >= LEAST_BYTES_V2 and p[i + 16] == 2:
         size = be32(p, i + 8) + 12
         if size < LEAST_BYTES_V2 or size > end - i or be32(p, i + 17) & LOW_32_BITS != crc32c(0, p, i + 21, i + size):
             break
+        if walks:
+            found = walk_frame(p, i, size, state, out, room_bytes, zstd)
+            if found == 1:
+                break
         rows[row + FRAME_POSITION] = i
         rows[row + FRAME_SIZE] = size
         rows[row + FRAME_MAGIC] = 2
-        rows[row + FRAME_STATE] = 1
+        rows[row + FRAME_STATE] = 1 + found
         row += FRAME_WIDTH
         n += 1
         i += size
@@ -150,8 +161,8 @@ def scan_frames(
     status: cython.int = 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
     wrong: cython.Py_ssize_t = -1  # a frame whose CRC has been found wrong already
-    if not (v07 or state[6] or budget > 0 or state[2] >= 0):
-        n = follow_intact(p, i, end, rows, n, capacity)
+    if not (v07 or state[6] & 2 or budget > 0 or state[2] >= 0):
+        n = follow_intact(p, i, end, rows, n, capacity, state, out, room_bytes, zstd)
         if n > first:
             intact = rows[(n - 1) * FRAME_WIDTH + FRAME_POSITION]
             i = intact + rows[(n - 1) * FRAME_WIDTH + FRAME_SIZE]

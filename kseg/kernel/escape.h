@@ -60,13 +60,48 @@ KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned 
 
 /* ---- integers ---- */
 
+/* How many of the highest bytes are 0, 7 at most. */
+KSEG_LOCAL int kseg_zero_bytes(uint64_t value) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_clzll(value | 1) / 8;
+#else
+    int count = 0;
+    while (count < 7 && !(value >> (56 - 8 * count))) count++;
+    return count;
+#endif
+}
+
 static const char kseg_digit_pairs[] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
     "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
+/* The digits of a value below 10^8, one a byte, the first in the highest: halved three times, all lanes at once. */
+KSEG_LOCAL uint64_t kseg_eight_digits(uint64_t value) {
+    uint64_t x = (value / 10000) << 32 | value % 10000, quotients;
+    quotients = (x * 10486 >> 20) & UINT64_C(0x0000007F0000007F); /* by 100: 10486 / 2^20 is as good for four digits */
+    x = quotients << 16 | (x - quotients * 100);
+    quotients = (x * 103 >> 10) & UINT64_C(0x000F000F000F000F); /* by 10: 103 / 2^10 is as good for two */
+    return quotients << 8 | (x - quotients * 10);
+}
+
+KSEG_LOCAL Py_ssize_t kseg_put_eight(unsigned char *out, Py_ssize_t o, uint64_t digits) {
+    int k;
+    digits |= UINT64_C(0x3030303030303030);
+    for (k = 0; k < 8; k++) out[o + k] = (unsigned char)(digits >> (56 - 8 * k));
+    return o + 8;
+}
+
+/* A value below 10^8 without zeros in front; writes eight bytes in any case. */
+KSEG_LOCAL Py_ssize_t kseg_put_leading(unsigned char *out, Py_ssize_t o, uint64_t value) {
+    uint64_t digits = kseg_eight_digits(value);
+    int zeros = kseg_zero_bytes(digits);
+    kseg_put_eight(out, o, digits << 8 * zeros);
+    return o + 8 - zeros;
+}
+
 KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long value) {
-    unsigned long long left = (unsigned long long)value, probe;
-    Py_ssize_t length = 1, end;
+    enum { EIGHT = 100000000 };
+    uint64_t left = (uint64_t)value;
     if (value < 0) {
         out[o++] = '-';
         left = 0 - left;
@@ -75,23 +110,14 @@ KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long v
         out[o] = (unsigned char)('0' + left);
         return o + 1;
     }
-    for (probe = left; probe >= 10; probe /= 10000) {
-        if (probe < 100) { length += 1; break; }
-        if (probe < 1000) { length += 2; break; }
-        if (probe < 10000) { length += 3; break; }
-        length += 4;
+    if (left < EIGHT) return kseg_put_leading(out, o, left);
+    if (left / EIGHT < EIGHT)
+        o = kseg_put_leading(out, o, left / EIGHT);
+    else {
+        o = kseg_put_leading(out, o, left / EIGHT / EIGHT);
+        o = kseg_put_eight(out, o, kseg_eight_digits(left / EIGHT % EIGHT));
     }
-    end = o + length;
-    while (left >= 100) {
-        length -= 2;
-        memcpy(out + o + length, kseg_digit_pairs + 2 * (left % 100), 2);
-        left /= 100;
-    }
-    if (left >= 10)
-        memcpy(out + o, kseg_digit_pairs + 2 * left, 2);
-    else
-        out[o] = (unsigned char)('0' + left);
-    return end;
+    return kseg_put_eight(out, o, kseg_eight_digits(left % EIGHT));
 }
 
 /* Offsets, timestamps and sequences of neighbours differ in their last digits only: the rest is kept as text. */

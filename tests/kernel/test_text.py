@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rendering import (
     CONTENTS,
@@ -151,6 +151,17 @@ def test_batch_lines_of_every_kind():
     assert first.startswith("offset: 7 position: 0 LogAppendTime: -1 size: 34 magic: 1 compresscodec: none crc: ")
     assert second.startswith("offset: 8 position: 34 NoTimestampType: -1 size: 26 magic: 0 compresscodec: none crc: ")
     assert second.endswith(" isvalid: true")
+
+
+EDGES = [sign * (10**k + d) for k in range(19) for d in (-1, 0, 1) for sign in (1, -1)] + [2**63 - 1, -(2**63)]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30))
+@example(EDGES)
+@example([10**a + 10**b for a in range(18) for b in range(a)])  # zeros inside
+def test_numbers_of_any_length(offsets):
+    printed = lines(b"".join(message(offset, 0, None, None) for offset in offsets), 0).decode() if offsets else ""
+    assert re.findall(r"^offset: (\S+) ", printed, re.MULTILINE) == [str(offset) for offset in offsets]
 
 
 @pytest.mark.parametrize("magic, codec", [(3, 0), (127, 4), (2, 5), (2, 7), (-1, 0), (1, 6)])

@@ -61,7 +61,7 @@ enum {
 /* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and
  * gcc and clang make one load of them. */
 static inline int16_t kseg_be16(const unsigned char *p, ptrdiff_t i) {
-    return (int16_t)((uint16_t)(p[i] << 8) | p[i + 1]);
+    return (int16_t)(uint16_t)(p[i] << 8 | p[i + 1]);
 }
 
 static inline uint32_t kseg_unsigned_be32(const unsigned char *p) {
@@ -73,7 +73,9 @@ static inline int32_t kseg_be32(const unsigned char *p, ptrdiff_t i) {
 }
 
 static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
-    return (int64_t)((uint64_t)kseg_unsigned_be32(p + i) << 32 | kseg_unsigned_be32(p + i + 4));
+    p += i;
+    return (int64_t)((uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 |
+                     (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7]);
 }
 
 /* A zigzag varint of any length as kseg_varint gives it. Kept apart so that the other one stays small. */

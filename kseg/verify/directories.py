@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import holds_segments, list_partitions, parse_partition_name
-from kseg.sidefiles.kinds import list_side_files
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify import directory_rules
 from kseg.verify.broker_state import BrokerState, state_by_name
@@ -71,6 +70,8 @@ def judge_directory(
 def judge_side_files(directory: str, settings: Settings, report: Report, progress: Progress) -> bool:
     """Each side file of a directory without segments by itself; whether there is any. Raises PathError where the
     directory cannot be read."""
+    from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do without
+
     files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
     for file in files:
         try:

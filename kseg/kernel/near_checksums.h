@@ -112,8 +112,11 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_update_sse(int castagnoli, uint32
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_shift_sse(int castagnoli, uint32_t reg, uint64_t n, long long *factor) {
     const struct kseg_polynomial *poly = castagnoli ? &kseg_castagnoli : &kseg_ieee;
     if (factor[0] != (long long)(n >> 8) + 1) {
+        uint32_t high = poly->power[1][n >> 8 & 255]; /* headers that claim ends near them need no more than this */
+        if (n >> 16) high = kseg_multiply_sse(poly, high, poly->power[2][n >> 16 & 255]);
+        if (n >> 24) high = kseg_multiply_sse(poly, high, poly->power[3][n >> 24 & 255]); /* no frame has 2^32 bytes */
         factor[0] = (long long)(n >> 8) + 1;
-        factor[1] = kseg_shift_by(poly, 1u << 31, n & ~(uint64_t)255);
+        factor[1] = high;
     }
     return kseg_multiply_sse(poly, reg, kseg_multiply_sse(poly, (uint32_t)factor[1], poly->power[0][n & 255]));
 }

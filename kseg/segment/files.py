@@ -64,7 +64,7 @@ class SegmentFile(NamedTuple):
         return self.kind in PACKED_SUFFIXES
 
 
-@lru_cache(1024)
+@lru_cache(1 << 14)  # more than most brokers have: each name is asked for again when all of them were
 def parse_partition_name(name: str) -> tuple[str, int] | None:
     """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
     if "-" not in name:
@@ -113,11 +113,20 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
 
 def file_names(directory: str) -> list[str]:
     """The names of the regular files in a directory, in no order. Raises PathError where it cannot be read."""
+    return names_in(directory)[0]
+
+
+def names_in(directory: str) -> tuple[list[str], list[str]]:
+    """The names of the regular files in a directory, and of all else. Raises PathError where it cannot be read."""
+    files: list[str] = []
+    others: list[str] = []
     try:
         with os.scandir(directory) as entries:
-            return [entry.name for entry in entries if entry.is_file()]
+            for entry in entries:
+                (files if entry.is_file() else others).append(entry.name)
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
+    return files, others
 
 
 def segments_among(

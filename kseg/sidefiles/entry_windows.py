@@ -5,12 +5,12 @@ import os
 import stat
 from typing import Final
 
+from kseg.sidefiles.first_bytes import READ_FLAGS
+
 WINDOW_BYTES: Final = 1 << 20
 FIRST_BYTES: Final = 16 << 10
 """Read at first: the index of a closed segment of 8 MiB has 16 KiB."""
 _ZEROS = bytes(WINDOW_BYTES)
-# Without O_NONBLOCK a pipe of that name would never be opened.
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class EntryWindows:
@@ -21,7 +21,7 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._descriptor = os.open(path, _FLAGS)
+        self._descriptor = os.open(path, READ_FLAGS)
         try:
             self._first = os.pread(self._descriptor, FIRST_BYTES, 0)
             self.size = len(self._first)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.formats.control_types import ABORT
+from kseg.formats.rows import int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
@@ -59,7 +60,7 @@ class BatchRule(Rule):
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
-        self._state = fresh_chain()
+        self._state = int64s(0)  # until a segment begins
         self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = self._overlaps = False

@@ -37,6 +37,9 @@ class BrokerState(NamedTuple):
         return next_offset > (self.recovery_point or 0)
 
 
+_NOTHING_KNOWN, _COMPACTED = BrokerState(), BrokerState(is_compacted=True, is_deleting=False)
+
+
 def state_by_name(topic: str | None) -> BrokerState:
     """What is known of a partition that lies in no log directory."""
-    return BrokerState(is_compacted=True, is_deleting=False) if topic in COMPACTED_TOPICS else BrokerState()
+    return _COMPACTED if topic in COMPACTED_TOPICS else _NOTHING_KNOWN

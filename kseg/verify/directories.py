@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import holds_segments, list_partitions, parse_partition_name
-from kseg.sidefiles.kinds import list_side_files
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify import directory_rules
 from kseg.verify.broker_state import BrokerState, state_by_name
@@ -17,7 +16,7 @@ from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, 
 from kseg.verify.report import Report, Totals
 from kseg.verify.verification import Progress, Settings, judge_file, judge_partition
 
-ALONE_SECONDS, WORTH_SECONDS = 0.1, 1.0
+ALONE_SECONDS, WORTH_SECONDS = 0.05, 0.3
 """So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
 than they bring for less."""
 
@@ -71,6 +70,8 @@ def judge_directory(
 def judge_side_files(directory: str, settings: Settings, report: Report, progress: Progress) -> bool:
     """Each side file of a directory without segments by itself; whether there is any. Raises PathError where the
     directory cannot be read."""
+    from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do without
+
     files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
     for file in files:
         try:

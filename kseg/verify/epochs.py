@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.formats.rows import int64s
 from kseg.kernel import epochs as kernel
 from kseg.segment.survey import QUICK, Headers
+from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
@@ -79,10 +80,9 @@ class EpochRule(Rule):
                 self._missing("it is not there")
             return
         try:
-            with open(self._path, "rb", buffering=0) as stream:
-                data = stream.read(_FIRST_BYTES) or b""
-                if len(data) == _FIRST_BYTES:
-                    data += stream.read(MAX_TEXT_BYTES) or b""
+            data = first_bytes(self._path, _FIRST_BYTES)
+            if len(data) == _FIRST_BYTES:
+                data = first_bytes(self._path, MAX_TEXT_BYTES)
         except OSError as error:
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return

@@ -91,6 +91,8 @@ class Partition:
     is_live: bool = False
     listed: frozenset[str] | None = None
     """The regular files in ``directory`` when the check began, where someone has listed them."""
+    others: list[str] | None = None
+    """All else in it, if it was listed."""
     segments: list[Segment] = field(default_factory=list)
     topic_id: str | None = None
     """What partition.metadata says, once `TopicIdRule` has read it."""

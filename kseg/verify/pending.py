@@ -2,7 +2,7 @@
 
 import os
 
-from kseg.changes.quarantine import check_folder, folder_of, pending, remains
+from kseg.changes.quarantine import FOLDER, check_folder, folder_of, pending, remains
 from kseg.errors import KsegError
 from kseg.verify.rule import Rule
 
@@ -11,8 +11,10 @@ class PendingChangeRule(Rule):
     """Looks into the quarantine of a partition, if there is one."""
 
     def finish(self) -> None:
-        directory = self.partition.directory
-        if directory is None or not self.partition.is_whole or not os.path.lexists(folder_of(directory)):
+        directory, others = self.partition.directory, self.partition.others
+        if directory is None or not self.partition.is_whole or (others is not None and FOLDER not in others):
+            return
+        if not os.path.lexists(folder_of(directory)):
             return
         try:
             check_folder(directory)

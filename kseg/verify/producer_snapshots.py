@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.errors import PathError
 from kseg.kernel import producers as kernel
 from kseg.segment.source import open_source
+from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import FORM_1, FORM_2, MAX_PRODUCERS, ProducerStates
 from kseg.verify.findings import INFO
@@ -62,9 +63,8 @@ class ProducerSnapshots:
     def _judge(self, offset: int, is_known: bool) -> None:
         path = self._path(offset)
         try:
-            with open(path, "rb", buffering=0) as file:
-                # One byte more than a small one has: whether there is more, without asking for the size.
-                small = file.read(_SMALL_BYTES + 1) or b""
+            # One byte more than a small one has: whether there is more, without asking for the size.
+            small = first_bytes(path, _SMALL_BYTES + 1)
             if len(small) <= _SMALL_BYTES:
                 self._judge_bytes(path, small, is_known)
                 return

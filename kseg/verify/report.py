@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
 
@@ -55,8 +55,14 @@ class Totals:
         self.bytes += other.bytes
         self.batches += other.batches
         self.records += other.records
-        self.severities.update(other.severities)
-        self.codes.update(other.codes)
+        if other.codes:
+            self.severities.update(other.severities)
+            self.codes.update(other.codes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Four numbers where nothing was found: processes send one for each partition."""
+        counted = (self.severities, self.codes) if self.codes else ()
+        return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
 
 
 class Report:

@@ -5,6 +5,7 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 
 import os
 
+from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.verify.log_directory import is_moved
@@ -42,10 +43,9 @@ class TopicIdRule(Rule):
             return
         found: PartitionMetadata | SideFileProblem | None = None
         try:
-            with open(path, "rb") as stream:
-                for found in read_partition_metadata(stream.read(_MAX_BYTES)):
-                    if isinstance(found, SideFileProblem):
-                        self.report.add("bad-partition-metadata", path, found.message, found.position, found.length)
+            for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
+                if isinstance(found, SideFileProblem):
+                    self.report.add("bad-partition-metadata", path, found.message, found.position, found.length)
         except OSError as error:
             self.report.add("bad-partition-metadata", path, str(error.strerror))
         if not isinstance(found, PartitionMetadata):

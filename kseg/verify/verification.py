@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
-from kseg.segment.files import SegmentFile, file_names, parse_partition_name, segment_file, segments_among
+from kseg.segment.files import SegmentFile, names_in, parse_partition_name, segment_file, segments_among
 from kseg.verify.broker_state import BrokerState, state_by_name
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Report
@@ -44,12 +44,13 @@ def judge_partition(
     buffers: Buffers | None = None,
 ) -> Partition:
     """A partition directory. Raises PathError where it cannot be read."""
-    names = frozenset(file_names(directory))
+    files_in, others = names_in(directory)
+    names = frozenset(files_in)
     own_name = _own_name(directory)
     files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
     place = parse_partition_name(own_name) or (None, None)
     partition = _partition(directory, place, True, settings, report, broker, buffers, names)
-    partition.own_name = own_name
+    partition.own_name, partition.others = own_name, others
     judge_segments(partition, files, rules_of(partition), progress)
     return partition
 

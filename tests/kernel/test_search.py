@@ -15,6 +15,7 @@ from kseg.kernel.search import next_candidate
 
 GOOD = batch([record(0, value=b"value")])
 TABLE_BYTES = 4 * 4096
+NEEDS_COMPILED = pytest.mark.skipif(not frames.COMPILED, reason="so many bytes take the interpreted kernel too long")
 
 
 def judged(data, largest=1 << 20, anchor=0, v07=False):
@@ -94,6 +95,33 @@ def test_a_frame_is_found_behind_a_long_fill_wherever_it_lies(filling):
     for before in range(1000, 1130):
         data = filling * before + GOOD + b"\xff" * 40
         assert first_found(data, 0, len(data)) == before
+
+
+def overlapping(rng, magic, size, reach):
+    """Headers at random distances, each of which claims up to ``reach`` bytes, and no checksum of which is right."""
+    data = bytearray()
+    while len(data) < size:
+        head = batch([], last_delta=0)[:61] if magic == 2 else message(0, magic, None, b"")
+        claim = len(head) + rng.randrange(2000, reach)
+        fitting = b"" if magic == 2 else (claim - len(head)).to_bytes(4, "big")
+        data += head[:8] + (claim - 12).to_bytes(4, "big") + head[12 : len(head) - len(fitting)] + fitting
+        data += rng.randbytes(rng.randrange(150))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("size", [3000, 70_000, pytest.param((1 << 24) + 300_000, marks=NEEDS_COMPILED)])
+def test_a_frame_among_overlapping_headers_is_found(magic, size):
+    """Each asks for a checksum over another distance, and so does the intact one, the largest of them."""
+    rng = random.Random(size)
+    before = overlapping(rng, magic, 20_000, size)
+    inside = before * (size // len(before) + 1)
+    frame = batch([record(0, value=inside)]) if magic == 2 else message(5, magic, None, inside)
+    data = before + frame + b"\xff" * size
+    state = int64s(frames.STATE_SIZE)
+    state[2], state[8] = 0, -1
+    tables = [memoryview(bytearray(4 * (len(data) // 256 + 2))).cast("I") for _ in range(2)]
+    assert frames.find(data, 0, len(data), len(data), False, *tables, state) == len(before)
 
 
 def is_frame_but_for_its_checksum(data, i, v07):

@@ -23,7 +23,13 @@ from .cluster import Cluster
 
 pytestmark = pytest.mark.spark
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
-WITH_SEGMENTS = sorted({path.parent for path in TESTDATA.glob("**/*.log") if len(list(path.parent.glob("*.log"))) > 2})
+WITH_SEGMENTS = sorted(
+    {
+        path.parent
+        for path in TESTDATA.glob("**/*.log")
+        if len(list(path.parent.glob("*.log"))) > 2 and "findings" not in path.parts
+    }
+)
 REQUESTS: list[dict[str, Any]] = [
     {"codec": "zstd"},
     {"codec": "none", "batch_bytes": 400},

@@ -1,60 +1,137 @@
-"""Every code of the table of findings is told in a test, and the cases of batches tell what they are for."""
+"""Each finding has a case in testdata/damaged/findings: committed files, and all that must be told of them."""
 
+import gzip
+import json
 import os
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import CASES, LAST, Case
-from partitions import PLAIN, Found, copied
+from findings_cases import CASES
+from findings_cases.case import NOW_MS
+from partitions import PLAIN, TESTDATA, Found
 
 from kseg.segment.source import Source
-from kseg.verify.findings import KINDS
-from kseg.verify.verification import judge_path
+from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.sidefiles import producer_state
+from kseg.verify.against import compare_path
+from kseg.verify.findings import INFO, KINDS
+from kseg.verify.manifest import Manner, check_manifest
+from kseg.verify.verification import Settings, judge_path
 
-RESERVED: set[str] = set()
-
-
-@pytest.mark.parametrize(("code", "case"), CASES.items(), ids=CASES)
-def test_a_case_is_told(code: str, case: Case, tmp_path: Path) -> None:
-    found = Found()
-    judge_path(str(case.make(tmp_path)), case.settings, found.report, lambda _: None)
-    told = [finding for finding in found.findings if finding.code == code]
-    assert told, found.codes
-    assert {finding.severity for finding in told} == {KINDS[code].severity}
-    if case.position is not None:
-        assert case.position in [finding.position for finding in told]
+FINDINGS = TESTDATA / "damaged" / "findings"
+FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
 
 
-def test_every_code_is_told_in_a_test() -> None:
-    folder = Path(__file__).parent
-    texts = [path.read_text("utf-8") for path in folder.glob("*.py")]
-    named = {code for code in KINDS if any(f'"{code}"' in text for text in texts)}
-    assert sorted(set(KINDS) - named - RESERVED) == []
-
-
-def test_an_intact_partition_has_no_finding(tmp_path: Path) -> None:
-    found = Found()
-    judge_path(str(PLAIN), CASES["bad-length"].settings, found.report, lambda _: None)
-    assert found.codes == []
-
-
-def test_bytes_that_the_disk_does_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Source, "has_lost_pages", property(lambda _source: True))
-    found = Found()
-    judge_path(str(PLAIN), CASES["bad-length"].settings, found.report, lambda _: None)
-    assert "unreadable-bytes" in found.codes
-
-
-def test_a_file_that_becomes_shorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = copied(PLAIN, tmp_path) / LAST
-    whole = Source.__init__
+def _shrink(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is opened loses half of its bytes at once."""
+    opened = Source.__init__
 
     def cut_later(source: Source, *arguments: Any, **options: Any) -> None:
-        whole(source, *arguments, **options)
-        os.truncate(path, 8000)
+        opened(source, *arguments, **options)
+        os.truncate(source.path, source.size // 2)
 
-    monkeypatch.setattr(Source, "__init__", cut_later)
+    patch.setattr(Source, "__init__", cut_later)
+
+
+CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "file-shrinks": _shrink,
+    "disk-fails": lambda patch: patch.setattr(Source, "has_lost_pages", property(lambda _source: True)),
+    "few-are-followed": lambda patch: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
+}
+"""What files alone cannot be: by the name that case.json gives it."""
+
+
+def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
+    """What is told of a case, in the fields of its case.json."""
+    case = json.loads((folder / "case.json").read_text("utf-8"))
+    judged, found = str(folder / case["judged"]), Found()
+    if "against" in case:
+        compare_path(judged, str(folder / case["against"]), found.report, lambda _: None)
+    elif "manifest" in case:
+        check_manifest(str(folder / case["manifest"]), [judged], Manner(), found.report)
+    else:
+        settings = Settings(level, case.get("nowMs", NOW_MS), max_batch_bytes=case.get("maxBatchBytes", 1 << 28))
+        judge_path(judged, settings, found.report, lambda _: None)
+    return in_order(
+        {
+            "code": finding.code, "severity": finding.severity, "file": os.path.relpath(finding.file, folder),
+            "position": finding.position, "length": finding.length, "offset": finding.offset,
+        }
+        for finding in found.findings
+    )  # fmt: skip
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=json.dumps)
+
+
+def as_it_was_meant(folder: Path, place: Path) -> Path:
+    """A copy of a case, what git cannot hold unpacked."""
+    copied = Path(shutil.copytree(folder, place / folder.name))
+    for name in json.loads((copied / "case.json").read_text("utf-8")).get("packed", []):
+        packed = copied / f"{name}.gz"
+        (copied / name).write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    return copied
+
+
+def test_every_finding_has_a_case() -> None:
+    assert sorted(KINDS) == FOLDERS
+
+
+@pytest.mark.parametrize("code", FOLDERS)
+def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = FINDINGS / code
+    case = json.loads((folder / "case.json").read_text("utf-8"))
+    if "packed" in case or "condition" in case:
+        folder = as_it_was_meant(folder, tmp_path)
+    if "condition" in case:
+        CONDITIONS[case["condition"]](monkeypatch)
+    assert told_of(folder) == in_order(case["findings"])
+    assert (code, KINDS[code].severity) in {(finding["code"], finding["severity"]) for finding in case["findings"]}
+
+
+HEADERS_TELL = {
+    "wrong-base-offset", "batch-out-of-order", "offset-outside-segment", "segments-overlap", "gap-unexplained",
+    "leader-epoch-falls",
+}  # fmt: skip
+MADE_OF_OTHERS = {"index-corrupt", "time-index-corrupt"}
+"""Told instead of the findings about single entries, which the log has to be compared with for."""
+
+
+@pytest.mark.parametrize("code", FOLDERS)
+def test_lower_levels_tell_less_and_nothing_else(code: str) -> None:
+    case = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))
+    if not {"packed", "condition", "against", "manifest"} & case.keys():
+        quick, full = (told_of(FINDINGS / code, level) for level in (QUICK, FULL))
+        for found, more in ((quick, full), (full, case["findings"])):
+            assert [row for row in found if row not in more] == [] or code in MADE_OF_OTHERS
+        if code in HEADERS_TELL:
+            assert quick == in_order(case["findings"])
+
+
+def test_a_case_tells_of_little_else() -> None:
+    """Above info, a case is about its own finding, and at most two that cannot but come with it."""
+    for code in FOLDERS:
+        findings = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))["findings"]
+        assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2, code
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_case_is_what_its_edit_makes(code: str, tmp_path: Path) -> None:
+    CASES[code].written_to(tmp_path / code)
+    made, kept = (as_it_was_meant(place / code, tmp_path / place.name) for place in (tmp_path, FINDINGS))
+    assert files_of(made) == files_of(kept)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_intact_partition_has_no_finding() -> None:
     found = Found()
-    judge_path(str(path), CASES["bad-length"].settings, found.report, lambda _: None)
-    assert "file-shrank" in found.codes
+    judge_path(str(PLAIN), Settings(DEEP, NOW_MS), found.report, lambda _: None)
+    assert found.codes == []

@@ -4,9 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cases import message
 from log_directories import TESTDATA, Checked, check
-from made import batch_of
+from made import batch_of, message
 from partitions import sealed
 
 from kseg.segment.survey import DEEP, FULL, QUICK

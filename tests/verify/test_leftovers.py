@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cases import message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_directories import REAL, TESTDATA, check, checkpoint, copied
+from made import message
 
 from kseg.verify.findings import KINDS
 

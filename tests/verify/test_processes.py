@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,18 @@ def test_topic_ids_come_back_from_processes(tmp_path: Path) -> None:
     logs = damaged(tmp_path, 3)
     shutil.copytree(REAL / "dplain-0", logs / "ghost-0")
     assert check(logs, jobs=2).codes.count("topic-id-mismatch") == 4
+
+
+@pytest.mark.parametrize("code", [None, "crc-mismatch"])
+def test_what_was_counted_comes_back_whole(code: str | None) -> None:
+    report = Report(lambda _: None)
+    report.totals.files, report.totals.bytes, report.totals.batches, report.totals.records = 1, 2, 3, 4
+    if code:
+        report.add(code, "x.log", "")
+    back = pickle.loads(pickle.dumps(report.totals))
+    assert back == report.totals
+    back.add(report.totals)
+    assert (back.files, back.errors) == (2, 2 * bool(code))
 
 
 def test_outcomes_keep_the_order_of_the_tasks() -> None:

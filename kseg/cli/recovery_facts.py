@@ -57,6 +57,7 @@ def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
             "damagedRanges": len(found.cuts) + found.more_cuts,
             "mendedHeaders": found.mended,
             "movedStretches": found.moved,
+            "ambiguousBatches": found.ambiguous,
         }
 
 

@@ -26,6 +26,7 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
     loss = cut.loss
     return {
         "type": "cut",
+        "code": loss.code or None,
         "file": _file(found.directory, cut.file),
         "position": cut.position,
         "length": cut.length,

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import cached_property
 
 from kseg.formats.rows import Scratch
+from kseg.recovery.duels import is_one_batch
 from kseg.recovery.keeping import Kept, Stray
 from kseg.recovery.layout import Layout
 from kseg.recovery.mending import fingerprint, one_bit_away, with_first_offset
@@ -149,6 +150,14 @@ class Shelf:
         """Adds batches where nothing is."""
         self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
         insort(self.extra, part, key=lambda part: part.first)
+
+    def take(self, number: int) -> None:
+        """Takes one of its own parts away."""
+        kept, self._bytes = self.kept, -1
+        parts, kept.parts = kept.parts, Parts(kept.base)
+        for i, part in enumerate(parts):
+            if i != number:
+                kept.parts.append(part, parts.weights[i])
 
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
         """The parts that hold any of these offsets, each once."""
@@ -328,8 +337,31 @@ class Placing:
             last = first + stray.part.last - stray.part.first
             if own.kept.base <= first <= last <= own.kept.limit and own.around(first, last) is not None:
                 own.put(self._moved(own, stray.part, first, last))
-            elif not self._place(own, stray, is_last_try=True):
+            elif not (self._place(own, stray, is_last_try=True) or self._displace(own, stray)):
                 self._leave_out(own, stray, "belong to no place that is left")
+
+    def _displace(self, own: Shelf, stray: Stray) -> bool:
+        """Puts a batch where its own offsets belong, and moves the one that claims some of them beside it, if both fill
+        then exactly what others leave: nothing else fits in a log that has no gaps."""
+        part = stray.part
+        home = self._home(part.first)
+        if home is None or home.kept.is_sparse or home.bytes + part.size > LARGEST_POSITION:
+            return False
+        i = home.parts.last_from(part.last)
+        if i < 0 or home.parts[i].last < part.first or not is_one_batch(home.parts, i):
+            return False
+        other = home.parts[i]
+        rest = [*home.extra, *(home.parts[k] for k in (i - 1, i + 1) if 0 <= k < len(home.parts))]
+        start = max((one.last + 1 for one in rest if one.first < part.first), default=home.kept.base)
+        stop = min((one.first for one in rest if one.first >= part.first), default=home.kept.limit + 1)
+        room = other.last - other.first + 1
+        if stop - start != room + part.last - part.first + 1 or part.first not in (start, start + room):
+            return False
+        first = start if part.first > start else part.last + 1
+        home.take(i)
+        home.put(self._moved(home, other, first, first + room - 1))
+        home.put(part._replace(path="") if home is own else part)
+        return True
 
     def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
         """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the

@@ -130,6 +130,9 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
         Damage("copies in nonsense", 8, 43, 47, 39517, 12, 0),
     ]
 )
+@example(
+    damages=[Damage("swap", 24590, 3, 2, 22627, 8, 42481), Damage("header", 54189, 5982, 10, 27831, 58, 9)]
+)  # a wrong offset where one belongs that lies elsewhere
 @example(damages=[Damage("flip", 59, 10, 2, 48, 6, 16819)])  # an offset in a segment that never held a batch
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:

@@ -10,7 +10,9 @@ from kseg.kernel.native import (
     BATCH_LAST_OFFSET,
     BATCH_LEADER_EPOCH,
     BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
+    BATCH_PRODUCER_ID,
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
@@ -136,6 +138,9 @@ class _Finder:
     ) -> None:
         self._source, self._sets = source, OldSets(source, scratch)
         self._scratch, self._testimony = scratch, testimony
+        self._remembered = testimony.remembered if testimony else frozenset()
+        self._known: list[int] = []
+        """Positions of batches that producer snapshots may know."""
         limit = base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
         self.kept = Kept(os.path.abspath(source.path), base, limit, next_base is None, Parts(base), Cuts(), [], False)
         self._state = fresh_chain(base, limit=(1 << 62) - 1)
@@ -321,7 +326,9 @@ class _Finder:
         if self._is_joined:
             parts.lengthen(part.end, part.last, 2 * (stop - first))
         else:
-            parts.append(part, 2 * (stop - first) + is_clean)
+            parts.append(part, _BATCH_WEIGHT * (stop - first) + is_clean)
+            if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
+                self._known.append(part.start)
         self._is_joined = True
 
     def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
@@ -405,11 +412,12 @@ class _Finder:
     def _disproven(self) -> dict[int, Verdict]:
         """The single batches that producer snapshots know to have another offset; not where several may be meant."""
         parts, found = self.kept.parts, dict[int, list[int]]()
-        if self._testimony is None or not self._testimony.knows_producers:
+        if self._testimony is None:
             return {}
-        for number, part in enumerate(parts):
-            if is_one_batch(parts, number):
-                first = self._testimony.proven_offset(self._source, part)
+        for position in self._known:
+            number = parts.at_position(position)
+            if number >= 0 and parts[number].start == position and is_one_batch(parts, number):
+                first = self._testimony.proven_offset(self._source, parts[number])
                 if first is not None:
                     found.setdefault(first, []).append(number)
         alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]

@@ -8,15 +8,16 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
 from kseg.recovery.parts import Part, batch_of
 from kseg.recovery.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
-from kseg.segment.batches import Message
 from kseg.segment.source import Source, open_source
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -46,18 +47,19 @@ class Testimony:
         self._scratch = Scratch()
         self._by_mark: dict[_Mark, int] | None = None
 
-    @property
-    def knows_producers(self) -> bool:
-        return bool(self._producers)
+    @cached_property
+    def remembered(self) -> frozenset[tuple[int, int]]:
+        """Producer id and largest timestamp of each batch that snapshots know."""
+        return frozenset((mark.producer_id, mark.timestamp) for mark in self._producers)
 
     def proven_offset(self, source: Source, part: Part) -> int | None:
         """The first offset of a batch by the producer snapshots, None where they do not tell."""
         if not self._producers:
             return None
-        batch = batch_of(source, part, self._scratch)
-        if isinstance(batch, Message):
+        data = part.head + bytes(source.buffer[part.start + len(part.head) : min(part.start + HEADER_BYTES, part.end)])
+        if len(data) < HEADER_BYTES or data[16] < 2:
             return None
-        head = batch.header
+        head = parse_header(data)
         delta = part.last - part.first
         last_sequence = (head.base_sequence + delta) & 0x7FFFFFFF
         mark = _Mark(head.producer_id, head.producer_epoch, last_sequence, delta, head.max_timestamp)

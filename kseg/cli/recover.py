@@ -203,10 +203,11 @@ class RecoverWork:
         """What is cut, and what of it the other mode would keep."""
         for cut in recovered.cuts:
             loss = cut.loss
-            behind = f" and {len(cut.dropped)} later segments" if cut.dropped else ""
+            behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
+            code = f" ({loss.code})" if loss.code else ""
             self._notices.warning(
-                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}: {cut.length} bytes{behind} "
-                f"are cut, the log ends at offset {cut.next_offset}"
+                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
+                f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
             )
             if loss.batches:
                 times = ""
@@ -221,7 +222,8 @@ class RecoverWork:
     def _count_unscanned(self, recovered: Recovery) -> None:
         segments = {file.path for file in list_segments(recovered.directory) if file.kind in (".log", ".kafka")}
         self._segments += len(segments)
-        scanned = {os.path.join(recovered.directory, name) for name in recovered.scanned}
+        looked_into = [*recovered.scanned, *(name for cut in recovered.cuts for name in cut.dropped)]
+        scanned = {os.path.join(recovered.directory, name) for name in looked_into}
         self._unscanned += len(segments - scanned)
 
     def _tell_unscanned(self, directory: str) -> None:

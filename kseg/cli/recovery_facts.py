@@ -26,6 +26,7 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
     loss = cut.loss
     return {
         "type": "cut",
+        "code": loss.code or None,
         "file": _file(found.directory, cut.file),
         "position": cut.position,
         "length": cut.length,
@@ -57,6 +58,7 @@ def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
             "damagedRanges": len(found.cuts) + found.more_cuts,
             "mendedHeaders": found.mended,
             "movedStretches": found.moved,
+            "ambiguousBatches": found.ambiguous,
         }
 
 

@@ -1,13 +1,18 @@
-"""What is told on standard error: one line each, for people."""
+"""What is told on standard error: one line each, for people; a terminal is given it folded at words."""
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Literal
 
 import click
 
 Color = Literal["auto", "always", "never"]
+
+_PREFIX = "kseg:"
+_COLUMNS, _MOST_COLUMNS, _LEAST_COLUMNS = 80, 100, 40
+"""Of a terminal that tells none; as many as text is easy to read with; as few as leave more than a word to a line."""
 
 
 class Notices:
@@ -39,9 +44,29 @@ class Notices:
     def _put(self, message: str, color: str) -> None:
         if self.before is not None:
             self.before()
-        prefix = click.style("kseg:", fg=color, bold=True) if self._is_colored else "kseg:"
+        prefix = click.style(_PREFIX, fg=color, bold=True) if self._is_colored else _PREFIX
         # click strips colours from what is no terminal unless it is told otherwise.
-        click.echo(f"{prefix} {on_one_line(message)}", err=True, color=self._is_colored)
+        click.echo(f"{prefix} {_folded(on_one_line(message))}", err=True, color=self._is_colored)
+
+
+def _folded(message: str) -> str:
+    """The message as it is for a pipe; for a terminal no line is wider than that, but for names that are."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return message
+    columns = max(min(_columns(sys.stderr.fileno()), _MOST_COLUMNS), _LEAST_COLUMNS)
+    room = " " * (len(_PREFIX) + 1)
+    lines = textwrap.wrap(
+        message, columns, initial_indent=room, subsequent_indent=room, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)[len(room) :]
+
+
+def _columns(terminal: int) -> int:
+    told = os.environ.get("COLUMNS", "")
+    try:
+        return (int(told) if told.isdecimal() else os.get_terminal_size(terminal).columns) or _COLUMNS
+    except OSError:
+        return _COLUMNS
 
 
 def on_one_line(message: str) -> str:

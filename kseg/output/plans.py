@@ -25,7 +25,11 @@ _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "g
 
 @dataclass(slots=True)
 class PlanTotals:
-    """What all plans of a command amount to; ``damage_remains``: something is left that is not as it should be."""
+    """What all plans of a command amount to, carried out one after the other.
+
+    ``left_bytes``: by how much the files have grown behind the last one, below 0 where they have shrunk.
+    ``damage_remains``: something is left that is not as it should be.
+    """
 
     names: set[str] = field(default_factory=set)
     actions: Counter[str] = field(default_factory=Counter)
@@ -33,6 +37,7 @@ class PlanTotals:
     rewritten_bytes: int = 0
     new_bytes: int = 0
     peak_bytes: int = 0
+    left_bytes: int = 0
     records: int = 0
     kept: list[str] = field(default_factory=list)
     missing_offsets: int = 0
@@ -50,7 +55,12 @@ class PlanTotals:
         self.removed_bytes += plan.freed_bytes
         self.rewritten_bytes += plan.rewritten_bytes
         self.new_bytes += plan.new_bytes
-        self.peak_bytes = max(self.peak_bytes, plan.peak_bytes(keeps=keeps) + plan.taken_bytes)
+        needed = plan.peak_bytes(keeps=keeps) + plan.taken_bytes
+        self.peak_bytes = max(self.peak_bytes, self.left_bytes + needed)
+        # What is replaced or deleted is kept by a link, and takes its room still when the next plan is carried out; a
+        # tail that is kept has been cut off.
+        grown = plan.peak_bytes(keeps=False) + plan.taken_bytes
+        self.left_bytes += grown if keeps else grown - plan.freed_bytes
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         room = MAX_GAPS - len(self.gaps)
@@ -132,13 +142,13 @@ class TextPlans(PlanPrinter):
         action = self._paint(f"{step.action:<8}", _COLORS.get(step.action, "cyan"), bold=True)
         name = on_one_line(step.file) + (f" -> {on_one_line(step.target)}" if step.target else "")
         self._put(f"  {action} {name} {_sizes(step)}".rstrip())
-        for line in textwrap.wrap(on_one_line(reason), COLUMNS - 11):
+        for line in textwrap.wrap(on_one_line(reason), COLUMNS - 11, break_on_hyphens=False):
             self._put(" " * 11 + line)
 
     def _put_taken(self, taken: Taken) -> None:
         action = self._paint(f"{'left' if taken.why else 'taken':<8}", "cyan", bold=True)
         self._put(f"  {action} offsets {taken.first_offset}..{taken.last_offset}")
-        lines = textwrap.wrap(on_one_line(taken.why), COLUMNS - 11)
+        lines = textwrap.wrap(on_one_line(taken.why), COLUMNS - 11, break_on_hyphens=False)
         for line in [f"from {on_one_line(taken.file)}", *lines]:  # a path is not cut in two
             self._put(" " * 11 + line)
 
@@ -155,7 +165,8 @@ class TextPlans(PlanPrinter):
         what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
         size = _gone(totals.removed_bytes, totals.rewritten_bytes)
         if is_dry:
-            notices.warning(f"nothing was changed; would be: {what}, {size}")
+            room = f"; room needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
+            notices.warning(f"nothing was changed; would be: {what}, {size}{room}")
             return
         notices.warning(f"done: {what}, {size}")
         if totals.kept:
@@ -264,17 +275,21 @@ def _reason(step: Step) -> str:
     else:
         for removed in step.removed:
             offsets = "" if removed.first_offset is None else f", offsets {removed.first_offset}..{removed.last_offset}"
-            records = "" if removed.records is None else f", {plural(removed.records, 'record', 'records')}"
+            records = "" if removed.records is None else f", {_records(removed.records)}"
             why = f" ({removed.reason})" if removed.reason and removed.reason != step.reason else ""
             end = removed.position + removed.length
             parts.append(f"removes bytes {removed.position}..{end}{offsets}{records}{why}")
     return "; ".join(parts)
 
 
+def _records(count: int) -> str:
+    return plural(count, "record", "records") if count else "no intact record"
+
+
 def _range(step: Step) -> str:
     size = sum(removed.length for removed in step.removed)
-    records = sum(removed.records or 0 for removed in step.removed)
-    return f"{size} bytes, {plural(records, 'record', 'records')}"
+    known = [removed.records for removed in step.removed if removed.records is not None]
+    return f"{size} bytes" + (f", {_records(sum(known))}" if known else "")
 
 
 def _removed(plan: Plan) -> str:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kseg.recovery.agreement import Alone, Cursor, Hole
 from kseg.recovery.epoch_mending import give_epochs
 from kseg.recovery.mending import fingerprint
-from kseg.recovery.parts import Part, Parts
-from kseg.recovery.placing import MOST_SINGLES, Shelf, batches_of
+from kseg.recovery.parts import Part, Parts, batches_of
+from kseg.recovery.placing import MOST_SINGLES, Shelf
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 

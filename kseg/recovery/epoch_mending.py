@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.layout import Layout
-from kseg.recovery.parts import Part, Parts
-from kseg.recovery.placing import Shelf, batches_of
+from kseg.recovery.parts import Part, Parts, batches_of
+from kseg.recovery.placing import Shelf
 from kseg.segment.source import open_source
 
 

@@ -10,17 +10,23 @@ from kseg.kernel.native import (
     BATCH_LAST_OFFSET,
     BATCH_LEADER_EPOCH,
     BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
+    BATCH_PRODUCER_ID,
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    be32,
 )
 from kseg.recovery.accepted import AcceptedBatches
+from kseg.recovery.duels import Duels, Verdict, is_one_batch
 from kseg.recovery.mending import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.old_sets import OldSets
 from kseg.recovery.parts import Part, Parts
 from kseg.recovery.spine import spine
+from kseg.recovery.testimony import Testimony
 from kseg.segment.chains import fresh_chain
+from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source
@@ -34,6 +40,10 @@ MOST_STRAYS = 250_000
 """Strays of a segment that are looked at; some 300 bytes each."""
 
 _FEW_BATCHES = 3
+_OLD_BYTES, _V2_BYTES = 26, 61
+"""The smallest message of v0 and v1, the smallest batch of v2."""
+_MOST_SHARED_BYTES = 8
+"""Of two batches: those of an offset, whose first ones are zeros."""
 ROOM = 0x7FFFFFFF
 _EVENTS = 8192
 _PLAIN_GAPS = 8
@@ -41,6 +51,7 @@ _PLAIN_GAPS = 8
 
 _MENDED = 100
 _NO_EPOCH = -1
+_BATCH_WEIGHT = 2
 _MENDED_WEIGHT = 1
 """Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
 _UNBROKEN = (_MENDED, 0, 0)
@@ -68,11 +79,12 @@ class Cuts:
 @dataclass(slots=True)
 class Stray:
     """Intact ``batches`` that are not where they belong, as it seems. ``expected``: the offset at which the neighbours
-    would have it, -1 where they tell nothing."""
+    would have it, -1 where they tell nothing; ``doubt``: why it may yet be in the right place, where another one is."""
 
     part: Part
     batches: int
     expected: int = -1
+    doubt: str = ""
 
 
 @dataclass(slots=True)
@@ -89,6 +101,8 @@ class Kept:
     is_sparse: bool
     """Whether offsets are missing for other reasons than damage."""
     has_mended: bool = False
+    ambiguous: int = 0
+    """Batches that are cut out though their offsets may be right."""
     epochs_fall: bool = False
     """Whether a batch has a lower leader epoch than the one before, or one that is none."""
 
@@ -97,9 +111,16 @@ class Kept:
         return not (self.cuts or self.strays or self.has_mended)
 
 
-def keep(source: Source, base: int, next_base: int | None, scratch: Scratch, jobs: int = 1) -> Kept:
+def keep(
+    source: Source,
+    base: int,
+    next_base: int | None,
+    scratch: Scratch,
+    jobs: int = 1,
+    testimony: Testimony | None = None,
+) -> Kept:
     """Reads a segment. ``next_base``: base offset of the segment behind it, None for the last."""
-    finder = _Finder(source, base, next_base, scratch)
+    finder = _Finder(source, base, next_base, scratch, testimony)
     reader = SegmentReader(source, False, base, scratch=scratch, manner=SegmentSurvey.manner(FULL))
     for item in SegmentSurvey(reader, FULL, jobs):
         if isinstance(item, Damage):
@@ -112,8 +133,14 @@ def keep(source: Source, base: int, next_base: int | None, scratch: Scratch, job
 class _Finder:
     """Cuts a segment into parts of rising offsets and takes out what is not intact."""
 
-    def __init__(self, source: Source, base: int, next_base: int | None, scratch: Scratch) -> None:
+    def __init__(
+        self, source: Source, base: int, next_base: int | None, scratch: Scratch, testimony: Testimony | None
+    ) -> None:
         self._source, self._sets = source, OldSets(source, scratch)
+        self._scratch, self._testimony = scratch, testimony
+        self._remembered = testimony.remembered if testimony else frozenset()
+        self._known: list[int] = []
+        """Positions of batches that producer snapshots may know."""
         limit = base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
         self.kept = Kept(os.path.abspath(source.path), base, limit, next_base is None, Parts(base), Cuts(), [], False)
         self._state = fresh_chain(base, limit=(1 << 62) - 1)
@@ -131,9 +158,34 @@ class _Finder:
         self._is_joined = False
         head = with_right_header(self._source, damage)
         if head is None:
-            self.kept.cuts.add(damage)
+            self._take_sharing(damage)
         else:
             self._take_mended(damage.position, damage.length, head, f"{damage.code}: its header was mended")
+
+    def _take_sharing(self, damage: Damage) -> None:
+        """Cuts a range out, but for a batch that begins with the last bytes of the one before.
+
+        Where a batch has lost a few bytes, zeros as the next one begins with, that one's seem to be its own.
+        """
+        for position in range(damage.position - 1, max(damage.position - _MOST_SHARED_BYTES, 0) - 1, -1):
+            head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
+            if len(head) < _OLD_BYTES or head[16] > 2:
+                continue
+            end = position + be32(head, 8) + 12
+            least = position + (_V2_BYTES if head[16] == 2 else _OLD_BYTES)
+            if least <= end <= damage.end and crc_holds(self._source.buffer, position, end):
+                first, last = offsets_of(head)
+                if head[16] < 2 and head[17] & 7:
+                    first, last = self._sets.offsets(position, end - position, head[16])
+                part = Part(position, end, first, last)
+                if self._fits(part):
+                    self.kept.parts.append(part, _BATCH_WEIGHT)
+                else:
+                    self._stray(part)
+                damage = Damage(damage.code, end, damage.end - end, damage.message)
+                break
+        if damage.length:
+            self.kept.cuts.add(damage)
 
     def _take_mended(self, position: int, size: int, head: bytes, why: str) -> None:
         """A batch of which all that a checksum covers is intact."""
@@ -153,16 +205,16 @@ class _Finder:
     def _fits(self, part: Part) -> bool:
         return self.kept.base <= part.first <= part.last <= self.kept.limit
 
-    def _stray(self, part: Part, batches: int = 1, expected: int = -1) -> None:
+    def _stray(self, part: Part, batches: int = 1, expected: int = -1, doubt: str = "") -> None:
         strays = self.kept.strays
-        before = strays[-1] if strays else None
+        before = strays[-1] if strays and not (doubt or strays[-1].doubt) else None
         if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
             if before.part.end == part.start and before.part.last + 1 == part.first:
                 before.part = before.part._replace(end=part.end, last=part.last)
                 before.batches += batches
                 return
         if len(strays) < MOST_STRAYS:
-            strays.append(Stray(part._replace(path=self.kept.path), batches, expected))
+            strays.append(Stray(part._replace(path=self.kept.path), batches, expected, doubt))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"
             self.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
@@ -214,9 +266,24 @@ class _Finder:
             if kind == chain.NOT_RISING:
                 first, is_clean = row, self._is_explained(rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET])
                 continue
-            self._single(rows, row, kind, a)
+            if kind == chain.WRONG_OFFSET and self._is_disputed(rows, row, count):
+                self._stretch(rows, row, row + 1, False)
+                self._is_joined = False
+            else:
+                self._single(rows, row, kind, a)
             first, is_clean = row + 1, True
         self._stretch(rows, first, count, is_clean)
+
+    def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
+        """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
+        does not prove it wrong (`kseg.recovery.duels`)."""
+        if not self._is_holed:
+            return False
+        at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
+        claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
+        if len(self.kept.parts):
+            claims.append(self.kept.parts[len(self.kept.parts) - 1][2:4])
+        return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
 
     def _is_explained(self, first: int) -> bool:
         """Whether a batch overlaps the one before by as much as is missing before that one.
@@ -225,7 +292,7 @@ class _Finder:
         """
         parts = self.kept.parts
         shift = self._shift
-        if self._state[chain.HOLED]:  # a cleaner has left gaps
+        if self._is_holed:  # a cleaner has left gaps
             return False
         if not shift or not len(parts) or parts.weights[len(parts) - 1] != 2 or parts[len(parts) - 1].head:
             return False
@@ -259,7 +326,9 @@ class _Finder:
         if self._is_joined:
             parts.lengthen(part.end, part.last, 2 * (stop - first))
         else:
-            parts.append(part, 2 * (stop - first) + is_clean)
+            parts.append(part, _BATCH_WEIGHT * (stop - first) + is_clean)
+            if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
+                self._known.append(part.start)
         self._is_joined = True
 
     def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
@@ -317,19 +386,49 @@ class _Finder:
                 self._stretch(headers.rows, row, row + 1, True)
         return start - position
 
+    @property
+    def _is_holed(self) -> bool:
+        """Whether a batch has fewer records than offsets: only a cleaner leaves one so."""
+        return self._state[chain.HOLED] > 0 or self._sets.has_holes
+
     def finish(self) -> Kept:
         """What is in its place, and what is not."""
-        kept, state = self.kept, self._state
-        kept.is_sparse = state[chain.HOLED] > 0 or self._plain_gaps > _PLAIN_GAPS
+        kept = self.kept
+        kept.is_sparse = self._is_holed or self._plain_gaps > _PLAIN_GAPS
         kept.has_mended = kept.parts.special > 0
+        if disproven := self._disproven():
+            self._take_out(disproven)
         chosen = spine(kept.parts)
         if chosen is None:
             return kept
-        parts, kept.parts, taken = kept.parts, Parts(kept.base), set(chosen)
-        for i, part in enumerate(parts):
-            if i in taken:
-                kept.parts.append(part, parts.weights[i])
-            else:
-                self._stray(part, max(parts.weights[i] // 2, 1))
+        verdicts = {number: Verdict() for number in set(range(len(kept.parts))).difference(chosen)}
+        if kept.is_sparse:
+            duels = Duels(self._source, kept.parts, kept.base, kept.limit, self._testimony, self._scratch)
+            verdicts = duels.settle(chosen, verdicts)
+        self._take_out(verdicts)
         kept.has_mended = kept.parts.special > 0
         return kept
+
+    def _disproven(self) -> dict[int, Verdict]:
+        """The single batches that producer snapshots know to have another offset; not where several may be meant."""
+        parts, found = self.kept.parts, dict[int, list[int]]()
+        if self._testimony is None:
+            return {}
+        for position in self._known:
+            number = parts.at_position(position)
+            if number >= 0 and parts[number].start == position and is_one_batch(parts, number):
+                first = self._testimony.proven_offset(self._source, parts[number])
+                if first is not None:
+                    found.setdefault(first, []).append(number)
+        alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]
+        return {number: Verdict(first) for first, number in alone if parts[number].first != first}
+
+    def _take_out(self, verdicts: dict[int, Verdict]) -> None:
+        """Makes parts strays, by number."""
+        parts, self.kept.parts = self.kept.parts, Parts(self.kept.base)
+        for number, part in enumerate(parts):
+            if number in verdicts:
+                verdict = verdicts[number]
+                self._stray(part, max(parts.weights[number] // 2, 1), verdict.expected, verdict.doubt)
+            else:
+                self.kept.parts.append(part, parts.weights[number])

@@ -360,7 +360,7 @@ class PartitionLoad:
         at_checkpoint = start.log_start_offset
         self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
         if EPOCH_FILE in self.workspace or self.epochs.entries:
-            reason = "rebuilt from the batches" if self._makes_epochs else "cut to the log"
+            reason = "rebuilt from the batches" if self._makes_epochs else "without epochs that lie outside the log"
             self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property

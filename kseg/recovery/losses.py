@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain, headers
-from kseg.kernel.native import BATCH_WIDTH
+from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
 from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -15,7 +15,8 @@ from kseg.segment.source import open_source
 class Loss:
     """Intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 where there is none.
 
-    ``damaged_bytes`` are those among what goes that no intact batch claims.
+    ``damaged_bytes`` are those among what goes that no intact batch claims; ``code``: what is wrong at its beginning,
+    "" where an intact batch lies.
     """
 
     batches: int = 0
@@ -25,6 +26,7 @@ class Loss:
     first_timestamp: int = -1
     last_timestamp: int = -1
     damaged_bytes: int = 0
+    code: str = ""
 
     def add(self, other: "Loss") -> None:
         """Adds what goes behind this."""
@@ -48,12 +50,15 @@ def lost_behind(path: str, position: int) -> Loss:
         reader = SegmentReader(source, scratch=Scratch())
         if position:
             reader.begin_at(position)
-        for item in reader.runs():
+        for number, item in enumerate(reader.runs()):
             if isinstance(item, Damage):
+                found.code = item.code if number == 0 else found.code
                 found.damaged_bytes += item.length
                 continue
             rows = int64s(item.count * BATCH_WIDTH)
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
+            if number == 0 and not rows[BATCH_STATE] & 1:
+                found.code = "crc-mismatch"
             chain.follow(rows, item.count, state, events)
     found.batches = state[chain.V0] + state[chain.V1] + state[chain.V2]
     found.records = state[chain.RECORDS]

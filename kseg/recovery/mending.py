@@ -15,6 +15,7 @@ from kseg.segment.source import Source
 _HEADER_BYTES = 61
 _LEAST_BYTES = 26
 _MAGIC_AT, _CRC_AT = 16, 17
+_OFFSET_BITS = 63
 
 
 def with_right_header(source: Source, damage: Damage) -> bytes | None:
@@ -61,6 +62,14 @@ def with_first_offset(data: bytes, first: int, last: int) -> bytes:
     A compressed message of v0 or v1 bears its last offset, all others bear their first.
     """
     return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
+
+
+def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
+    """The first offsets, between two others, that a batch may have had before one bit of its offset turned."""
+    head = first_bytes(source, part)
+    base, span = be64(head, 0), part.last - part.first
+    found = (part.first + (base ^ (1 << bit)) - base for bit in range(_OFFSET_BITS))
+    return [first for first in found if low < first and first + span < high]
 
 
 def first_bytes(source: Source, part: Part) -> bytes:

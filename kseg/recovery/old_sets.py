@@ -26,6 +26,8 @@ class OldSets:
     def __init__(self, source: Source, scratch: Scratch) -> None:
         self._source = source
         self._scratch = scratch
+        self.has_holes = False
+        """Whether one had fewer records than offsets, as a log cleaner leaves them."""
 
     def open(self, rows: memoryview, count: int, before: int) -> "dict[int, tuple[bytes, str]]":
         """Fills first offsets into rows of batches behind an offset; new first bytes by position, and why.
@@ -58,14 +60,22 @@ class OldSets:
         """
         data = head + bytes(self._source.buffer[position + len(head) : position + size])
         message = Message(data, position, size, magic, True, self._scratch)
-        found = reach(message)
+        found = self._reach(message)
         if magic == 1 and (found is None or found[1] != message.last_offset):
             # Inside v1 offsets count from the message's own, which may be too small a number to count from.
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
-            found = reach(Message(data, position, size, 1, True, self._scratch))
+            found = self._reach(Message(data, position, size, 1, True, self._scratch))
             if found is not None:
                 return message.last_offset - (found[1] - found[0]), message.last_offset
         return found or (message.last_offset, message.last_offset)
+
+    def _reach(self, message: Message) -> tuple[int, int] | None:
+        found = reach(message)
+        if found is None:
+            return None
+        first, last, records = found
+        self.has_holes |= last - first >= records
+        return first, last
 
 
 def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
@@ -76,16 +86,18 @@ def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
         return None
     message = Message(data, 0, len(data), 0, True, Scratch())
     found = reach(message)
-    return found if found and (found[0] > 0 or found[1] == message.last_offset) else None
+    return found[:2] if found and (found[0] > 0 or found[1] == message.last_offset) else None
 
 
-def reach(message: Message) -> tuple[int, int] | None:
-    """First and last offset in a compressed message; None if it cannot be opened."""
+def reach(message: Message) -> tuple[int, int, int] | None:
+    """First and last offset in a compressed message, and how many records; None if it cannot be opened."""
     first = last = None
+    records = 0
     try:
         for rows in message.rows():
             first = rows.rows[ROW_OFFSET] if first is None else first
             last = rows.rows[(rows.count - 1) * ROW_WIDTH + ROW_OFFSET]
+            records += rows.count
     except UndecodableError:
         return None
-    return None if first is None or last is None else (first, last)
+    return None if first is None or last is None else (first, last, records)

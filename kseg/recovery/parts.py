@@ -5,6 +5,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.formats.rows import Scratch
+from kseg.kernel.native import be32, be64
+from kseg.segment.batches import Message, RecordBatch
+from kseg.segment.source import Source
+
 _MOST = 0xFFFFFFFF
 
 
@@ -104,3 +109,24 @@ class Parts:
     def at_position(self, position: int) -> int:
         """As `last_from`, for parts that rise in the file, too."""
         return bisect_right(self._starts, position) - 1
+
+
+def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
+    """The batch that a part is."""
+    data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
+    kind = RecordBatch if data[16] >= 2 else Message
+    return kind(data, 0, len(data), data[16], True, scratch)
+
+
+def batches_of(source: Source, part: Part) -> Iterator[Part]:
+    """The batches of a part, one by one."""
+    if part.head:
+        yield part
+        return
+    position, first = part.start, part.first
+    while position < part.end:
+        head = bytes(source.buffer[position : position + 61])
+        last = first + be32(head, 23) if head[16] >= 2 else be64(head, 0)
+        size = be32(head, 8) + 12
+        yield Part(position, position + size, first, last, path=part.path)
+        position, first = position + size, last + 1

@@ -4,20 +4,22 @@ What another replica says of a batch's offset counts most; what the batch itself
 missing, or leads on from it; else what its neighbours in the file leave room for. What fits nowhere is cut out.
 """
 
+import os
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import cached_property
 
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import be32, be64
+from kseg.recovery.duels import is_one_batch
 from kseg.recovery.keeping import Kept, Stray
 from kseg.recovery.layout import Layout
-from kseg.recovery.mending import fingerprint, with_first_offset
+from kseg.recovery.mending import fingerprint, one_bit_away, with_first_offset
 from kseg.recovery.old_sets import offsets_inside
-from kseg.recovery.parts import Part, Parts
-from kseg.recovery.segments import LARGEST_POSITION
-from kseg.segment.batches import Message, RecordBatch
+from kseg.recovery.parts import Part, Parts, batch_of, batches_of
+from kseg.recovery.segments import LARGEST_POSITION, LOG, TIME_INDEX
+from kseg.recovery.testimony import Testimony
 from kseg.segment.items import Damage
 from kseg.segment.source import Source, open_source
 
@@ -57,6 +59,13 @@ class Shelf:
         """Takes the parts in again."""
         self.kept.parts = parts
         self.is_forgotten = False
+
+    @cached_property
+    def was_empty(self) -> bool:
+        """Whether its file, which is closed, holds nothing, and its time index tells that it never did."""
+        path = self.kept.path
+        index = path.removesuffix(LOG) + TIME_INDEX
+        return not self.kept.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
 
     @property
     def is_mended(self) -> bool:
@@ -142,6 +151,14 @@ class Shelf:
         self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
         insort(self.extra, part, key=lambda part: part.first)
 
+    def take(self, number: int) -> None:
+        """Takes one of its own parts away."""
+        kept, self._bytes = self.kept, -1
+        parts, kept.parts = kept.parts, Parts(kept.base)
+        for i, part in enumerate(parts):
+            if i != number:
+                kept.parts.append(part, parts.weights[i])
+
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
         """The parts that hold any of these offsets, each once."""
         last = -1
@@ -161,11 +178,19 @@ class Shelf:
         return Layout(self.kept.path, self.parts, self.extra)
 
 
+def _is_empty(path: str) -> bool:
+    """Whether a file is there that has no bytes."""
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False
+
+
 class Placing:
     """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
 
     ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`. ``known``:
-    tells of `fingerprint`s the first offsets of those batches that another replica has.
+    tells of `fingerprint`s the first offsets of those batches that another replica has. ``testimony``: of side files.
     """
 
     def __init__(
@@ -173,11 +198,13 @@ class Placing:
         shelves: list[Shelf],
         load: Callable[[Shelf], None],
         known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
+        testimony: Testimony | None = None,
     ) -> None:
         self.shelves = shelves
         self._bases = [shelf.kept.base for shelf in shelves]
         self._load = load
         self._known = known
+        self._testimony = testimony
         self._left: list[tuple[Shelf, Stray]] = []
         self._singles = 0
         self._scratch = Scratch()
@@ -218,6 +245,8 @@ class Placing:
         home = self._home(part.first) if part.first <= part.last else None
         if home is None or part.last > home.kept.limit or home.bytes + part.size > LARGEST_POSITION:
             return False
+        if home is not own and home.was_empty:
+            return False
         found = home.around(part.first, part.last)
         if found is None:
             if stray.batches > 1 and home.covers(part.first, part.last):
@@ -236,19 +265,23 @@ class Placing:
         return is_sure
 
     def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
-        """Puts batches where the other replica has them, or where their own records tell; those of which neither is."""
+        """Puts batches where their own records tell, the other replica has them, or a producer snapshot remembers them;
+        those of which none is."""
         prints: list[bytes] = []
         inside: list[tuple[int, int] | None] = []
+        remembered: list[int | None] = []
         for own, stray in strays:
             with open_source(own.kept.path) as source:
                 prints.append(fingerprint(source, stray.part))
                 inside.append(offsets_inside(source, stray.part))
+                remembered.append(self._testimony.proven_offset(source, stray.part) if self._testimony else None)
         known = self._known(set(prints)) if prints else {}
         left = []
-        for (own, stray), found, offsets in zip(strays, prints, inside, strict=True):
-            part = stray.part
-            if offsets is None and found in known:
-                offsets = (known[found], known[found] + part.last - part.first)
+        for (own, stray), found, offsets, proven in zip(strays, prints, inside, remembered, strict=True):
+            part, told = stray.part, None
+            if offsets is None:
+                told = known.get(found, proven)
+                offsets = None if told is None else (told, told + part.last - part.first)
             if offsets is None:
                 left.append((own, stray))
                 continue
@@ -256,7 +289,10 @@ class Placing:
             home = self._home(first)
             is_free = home is not None and last <= home.kept.limit and home.around(first, last) is not None
             if home is None or not is_free or home.bytes + part.size > LARGEST_POSITION:
-                self._leave_out(own, stray)
+                if told is not None and found not in known and home is not None and not self._holds(home, first, found):
+                    left.append((own, stray))  # what is there may be wrong as well
+                else:
+                    self._leave_out(own, stray)
                 continue
             moved = part if offsets == (part.first, part.last) else self._moved(own, part, first, last)
             home.put(moved._replace(path="" if home is own else part.path))
@@ -288,6 +324,10 @@ class Placing:
             if is_twin:
                 self._leave_out(own, stray)
                 continue
+            if stray.doubt:
+                own.kept.ambiguous += 1
+                self._leave_out(own, stray, stray.doubt)
+                continue
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
             if not has_neighbours and self._place(own, stray, is_last_try=True):
                 continue
@@ -297,8 +337,31 @@ class Placing:
             last = first + stray.part.last - stray.part.first
             if own.kept.base <= first <= last <= own.kept.limit and own.around(first, last) is not None:
                 own.put(self._moved(own, stray.part, first, last))
-            elif not self._place(own, stray, is_last_try=True):
+            elif not (self._place(own, stray, is_last_try=True) or self._displace(own, stray)):
                 self._leave_out(own, stray, "belong to no place that is left")
+
+    def _displace(self, own: Shelf, stray: Stray) -> bool:
+        """Puts a batch where its own offsets belong, and moves the one that claims some of them beside it, if both fill
+        then exactly what others leave: nothing else fits in a log that has no gaps."""
+        part = stray.part
+        home = self._home(part.first)
+        if home is None or home.kept.is_sparse or home.bytes + part.size > LARGEST_POSITION:
+            return False
+        i = home.parts.last_from(part.last)
+        if i < 0 or home.parts[i].last < part.first or not is_one_batch(home.parts, i):
+            return False
+        other = home.parts[i]
+        rest = [*home.extra, *(home.parts[k] for k in (i - 1, i + 1) if 0 <= k < len(home.parts))]
+        start = max((one.last + 1 for one in rest if one.first < part.first), default=home.kept.base)
+        stop = min((one.first for one in rest if one.first >= part.first), default=home.kept.limit + 1)
+        room = other.last - other.first + 1
+        if stop - start != room + part.last - part.first + 1 or part.first not in (start, start + room):
+            return False
+        first = start if part.first > start else part.last + 1
+        home.take(i)
+        home.put(self._moved(home, other, first, first + room - 1))
+        home.put(part._replace(path="") if home is own else part)
+        return True
 
     def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
         """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the
@@ -336,6 +399,8 @@ class Placing:
         stop = behind.first if behind else log_end if kept.is_last else kept.limit + 1
         if stop - start == room:
             return start
+        if kept.is_sparse and room > 0 and self._is_impossible(part):
+            return self._first_by_evidence(own, part, start - 1, stop)
         if kept.is_sparse or room < 1:
             return -1
         if (before.end if before else 0) == part.start and (start + room <= stop or (kept.is_last and not behind)):
@@ -343,6 +408,28 @@ class Placing:
         if behind and behind.start == part.end and stop - room >= start:
             return stop - room
         return -1
+
+    def _is_impossible(self, part: Part) -> bool:
+        """Whether a batch cannot have been where it says it was."""
+        home = self._home(part.first)
+        return home is None or home.was_empty or home.around(part.first, part.last) is None
+
+    def _first_by_evidence(self, own: Shelf, part: Part, low: int, high: int) -> int:
+        """The first offset, between two others, that side files tell, or that alone is one bit away; else -1."""
+        with open_source(own.kept.path) as source:
+            told = self._testimony.told_offset(source, part) if self._testimony else None
+            if told is not None and low < told and told + part.last - part.first < high:
+                return told
+            found = one_bit_away(source, part, low, high)
+        return found[0] if len(found) == 1 else -1
+
+    @staticmethod
+    def _holds(home: Shelf, first: int, mark: bytes) -> bool:
+        """Whether the batch of a `fingerprint` lies in its place at an offset."""
+        for part in home.holders([first]):
+            with open_source(part.path or home.kept.path) as source:
+                return any(one.first == first and fingerprint(source, one) == mark for one in batches_of(source, part))
+        return False
 
     def _twins(self) -> dict[int, bytes]:
         """Checksum and size of the batches that lie, in their places, at the first offsets of those that are left."""
@@ -362,24 +449,3 @@ class Placing:
                     found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
                     stack.close()
         return found
-
-
-def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
-    """The batch that a part is."""
-    data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
-    kind = RecordBatch if data[16] >= 2 else Message
-    return kind(data, 0, len(data), data[16], True, scratch)
-
-
-def batches_of(source: Source, part: Part) -> Iterator[Part]:
-    """The batches of a part, one by one."""
-    if part.head:
-        yield part
-        return
-    position, first = part.start, part.first
-    while position < part.end:
-        head = bytes(source.buffer[position : position + 61])
-        last = first + be32(head, 23) if head[16] >= 2 else be64(head, 0)
-        size = be32(head, 8) + 12
-        yield Part(position, position + size, first, last, path=part.path)
-        position, first = position + size, last + 1

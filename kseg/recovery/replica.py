@@ -17,8 +17,8 @@ from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offset
 from kseg.recovery.keeping import ROOM, Cuts, Kept, keep
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
-from kseg.recovery.parts import Part, Parts
-from kseg.recovery.placing import Shelf, batches_of
+from kseg.recovery.parts import Part, Parts, batches_of
+from kseg.recovery.placing import Shelf
 from kseg.recovery.salvage import Salvage, SalvageLoad
 from kseg.recovery.segments import LARGEST_POSITION
 from kseg.recovery.start import Start

@@ -22,6 +22,7 @@ from kseg.recovery.placing import Placing, Shelf
 from kseg.recovery.remains import Remaining, remaining
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.start import Start
+from kseg.recovery.testimony import Testimony
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
@@ -35,8 +36,9 @@ _FEW_PARTS = 1000
 class Salvage:
     """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
 
-    ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``remains``:
-    what is wrong in batches that are kept whole; ``complaint``: what else stays wrong.
+    ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
+    batches among the cuts whose offsets may be right; ``remains``: what is wrong in batches that are kept whole;
+    ``complaint``: what else stays wrong.
     """
 
     directory: str
@@ -46,6 +48,7 @@ class Salvage:
     more_cuts: int = 0
     mended: int = 0
     moved: int = 0
+    ambiguous: int = 0
     remains: list[Remaining] = field(default_factory=list)
     complaint: str = ""
 
@@ -81,6 +84,7 @@ class SalvageLoad(PartitionLoad):
         # No producer expires: what snapshots know of them is worth more here than a clock.
         super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0))
         self._scratch = scratch
+        self._testimony = Testimony(workspace)
         self._layouts: dict[int, Layout] = {}
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
@@ -117,7 +121,7 @@ class SalvageLoad(PartitionLoad):
 
     def _arrange(self, shelves: list[Shelf]) -> None:
         """Decides what each segment is made of."""
-        Placing(shelves, self._load_parts, self._known_elsewhere).run()
+        Placing(shelves, self._load_parts, self._known_elsewhere, self._testimony).run()
         for shelf in shelves:
             if shelf.kept.epochs_fall or shelf.is_changed:  # what hit a batch may have hit its epoch, too
                 self._load_parts(shelf)
@@ -141,7 +145,7 @@ class SalvageLoad(PartitionLoad):
 
     def _keep(self, name: str, base: int, behind: int | None) -> Kept:
         with open_source(self.workspace.path(name)) as source:
-            return keep(source, base, behind, self._scratch, self.start.jobs)
+            return keep(source, base, behind, self._scratch, self.start.jobs, self._testimony)
 
     def _load_parts(self, shelf: Shelf) -> None:
         if shelf.is_forgotten:
@@ -176,6 +180,7 @@ class SalvageLoad(PartitionLoad):
         found, cuts = self._result, shelf.kept.cuts
         found.cuts += [(shelf.name, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
         found.more_cuts += cuts.more
+        found.ambiguous += shelf.kept.ambiguous
         found.moved += sum(self._is_moved(part) for part in shelf.extra)
         found.mended += sum(bool(part.head) for part in shelf.layout()) if shelf.is_mended else 0
 

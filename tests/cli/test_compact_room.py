@@ -37,13 +37,16 @@ def test_a_dry_run_tells_the_room_that_the_run_takes(kseg: Kseg, tmp_path: Path)
     for more in ((), ("--no-quarantine", *SMALL)):
         dry = kseg("compact", "-n", "--format", "json", *ABORTED.options, *more, partition)
         [row], [summary] = dry.of_type("compaction"), dry.of_type("summary")
-        assert 0 < row["peakBytes"] == summary["peakBytes"]
+        # What is replaced is kept, and takes its room still when the checkpoint is written.
+        checkpoint = 0 if more else (tmp_path / "cleaner-offset-checkpoint").stat().st_size
+        assert 0 < row["peakBytes"] == summary["peakBytes"] - checkpoint
         text = kseg("compact", "-n", *ABORTED.options, *more, partition)
         assert f"at most {row['peakBytes'] / 1024:.1f} KiB of room" in text.err
         copy = Path(shutil.copytree(partition, tmp_path / f"copy{len(more)}" / partition.name))
         shutil.copy(tmp_path / "cleaner-offset-checkpoint", copy.parent)
         done = kseg("compact", "--format", "json", *ABORTED.options, *more, copy)
-        assert done.of_type("compaction")[0]["peakBytes"] == done.of_type("summary")[0]["peakBytes"] == row["peakBytes"]
+        assert done.of_type("compaction")[0]["peakBytes"] == row["peakBytes"]
+        assert done.of_type("summary")[0]["peakBytes"] == summary["peakBytes"]
     assert row["peakBytes"] < sum(len(data) for data in files(partition, ".log").values())
 
 

@@ -250,3 +250,16 @@ def test_segments_that_overlap_are_told(kseg: Kseg, tmp_path: Path) -> None:
     done = kseg("recover", path)
     assert done.status == 1
     assert "stays as it is: segments-overlap" in done.err
+
+
+def test_a_segment_that_is_cut_off_is_looked_into(kseg: Kseg, tmp_path: Path) -> None:
+    """Nothing stays of it that --full would look into."""
+    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "logs" / "dplain-0"))
+    log = partition / "00000000000000000046.log"
+    log.write_bytes(log.read_bytes()[:-1] + b"\1")
+    shown = kseg("recover", "-n", "--full", tmp_path / "logs").err
+    assert "(crc-mismatch): " in shown
+    assert " and 2 later segments are cut" in shown
+    assert "not looked into" not in shown
+    [cut] = kseg("recover", "-n", "--format", "json", "--full", tmp_path / "logs").of_type("cut")
+    assert cut["code"] == "crc-mismatch"

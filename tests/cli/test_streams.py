@@ -267,3 +267,19 @@ def test_completion_is_made_as_the_manual_says(name: str) -> None:
     assert b"_KSEG_COMPLETE" in done.stdout
     found = shell('COMP_WORDS="kseg dump --isol" COMP_CWORD=2 _KSEG_COMPLETE=bash_complete kseg')
     assert found.stdout == b"plain,--isolation\n"
+
+
+def test_a_terminal_is_given_notices_of_80_columns(tmp_path: Path) -> None:
+    """A pipe is given a line each."""
+    partition = tmp_path / "a-0"
+    partition.mkdir()
+    (partition / SEGMENT.name).write_bytes(SEGMENT.read_bytes()[:-7])
+    arguments = ("recover", "--dry-run", "--color", "never", str(partition))
+    shown = on_terminal(*arguments).decode().splitlines()
+    assert [line for line in shown if len(line) > 80 and len(line.removeprefix("kseg: ").split()) > 1] == []
+    piped = shell('kseg recover --dry-run "$1"', str(partition))
+    lines = piped.stderr.decode().splitlines()
+    assert all(line.startswith("kseg: ") for line in lines)
+    assert max(map(len, lines)) > 80
+    all_shown = "".join("".join(shown).split())
+    assert all("".join(line.split()) in all_shown for line in lines)

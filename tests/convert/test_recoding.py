@@ -70,7 +70,7 @@ def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
     found[2] = with_right_checksum(bytes(wrong))
     data = b"".join(found)
     results = recode(memoryview(data), frames_of(data).tolist(), 1000, parse_target(codec), 1 << 20)
-    assert [type(result) for result in results] == [bytes, Refusal, bytes]
+    assert [type(result) for result in results] == [bytearray, Refusal, bytearray]
     refusal = results[1]
     assert isinstance(refusal, Refusal)
     assert refusal.damage.position == 1000 + len(found[0]) + len(found[1])

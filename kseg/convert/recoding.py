@@ -4,7 +4,7 @@ import threading
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, compressor
+from kseg.formats.compressing import Target, compress_many, compressor
 from kseg.formats.libzstd import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError
@@ -59,6 +59,7 @@ def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_byte
     out, found = bytearray(), Recoded()
     expand, codec = _room(max_bytes).expand, target.codec
     compress = compressor(target) if codec else None
+    ahead = _compressed_ahead(buffer, frames, target) if codec else {}
     for frame in range(0, len(frames), FRAME_WIDTH):
         position = frames[frame + FRAME_POSITION]
         end = position + frames[frame + FRAME_SIZE]
@@ -76,9 +77,21 @@ def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_byte
             continue
         at = len(out)
         out += buffer[position : position + HEADER_BYTES]
-        out += records if compress is None else compress(records)
+        out += records if compress is None else ahead.get(position) or compress(records)
         seal(out, at, codec)
     return [*found, out]
+
+
+def _compressed_ahead(buffer: Any, frames: list[int], target: Target) -> dict[int, Any]:
+    """Compressed records by the positions of their batches: of plain batches, where there are many."""
+    areas = {}
+    for frame in range(0, len(frames), FRAME_WIDTH):
+        position = frames[frame + FRAME_POSITION]
+        area = buffer[position + HEADER_BYTES : position + frames[frame + FRAME_SIZE]]
+        if len(area) and not buffer[position + 22] & 7:
+            areas[position] = area
+    found = compress_many(target, list(areas.values()))
+    return {} if found is None else dict(zip(areas, found, strict=True))
 
 
 def _place(buffer: Any, position: int, end: int, origin: int) -> Place:

@@ -25,6 +25,7 @@ LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10
 _LZ4_FAST = 9
+_MANY = 64
 
 _of_thread = threading.local()
 
@@ -85,6 +86,23 @@ def compressor(target: Target) -> Callable[[Any], bytes]:
     return kept[1]
 
 
+def compress_many(target: Target, areas: list[Any]) -> list[Any] | None:
+    """What `compress` makes of each of many small areas, without taking Python's lock for each; None where no library
+    does that, or they are so few that it would not pay."""
+    if target.name != "zstd" or len(areas) < _MANY:
+        return None
+    import zstandard
+
+    if "multi_compress_to_buffer" not in zstandard.backend_features:
+        return None
+    found = _zstd_compressor(target.level).multi_compress_to_buffer(areas, threads=1)
+    return [found[i] for i in range(len(found))]
+
+
+def _none(_level: int | None) -> Callable[[Any], bytes]:
+    return bytes
+
+
 def _gzip(level: int | None) -> Callable[[Any], bytes]:
     def pack(data: Any) -> bytes:
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
@@ -120,10 +138,14 @@ def _lz4(level: int | None) -> Callable[[Any], bytes]:
 
 
 def _zstd(level: int | None) -> Callable[[Any], bytes]:
+    pack: Callable[[Any], bytes] = _zstd_compressor(level).compress
+    return pack
+
+
+def _zstd_compressor(level: int | None) -> Any:
     import zstandard
 
-    found = zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
-    return found.compress
+    return zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
 
 
-_MAKERS = {"gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
+_MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}

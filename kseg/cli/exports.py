@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from kseg.cli.convert_options import target_of
+from kseg.cli.options import usable_cores
 from kseg.columns.chunk import NAMES, Chunk, Chunks
 from kseg.columns.records import LeftOut, RecordColumns, Wanted
 from kseg.convert.request import DamagedError
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
+from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import SegmentFile, expand_path, segments_at
@@ -16,6 +18,8 @@ from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
+_KEPT_BYTES = 256 << 20
+"""What a table takes in any case: a row group that is being filled, and one a job that is being encoded."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
@@ -34,7 +38,7 @@ def export(options: dict[str, Any], notices: Notices) -> int:
         if form == "csv":
             _as_csv(reading, sink)
         else:
-            _as_table(reading, sink, form, options["codec"])
+            _as_table(reading, sink, form, options)
         reading.summarize()
     return 0
 
@@ -107,15 +111,21 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
         sink.write(csv_lines(chunk, file.topic, file.partition))
 
 
-def _as_table(reading: _Reading, sink: Sink, form: str, codec: str | None) -> None:
+def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
     from kseg.columns.arrow import record_batch, schema
-    from kseg.columns.tables import TableWriter
+    from kseg.columns.tables import GROUPS_AHEAD, TableWriter
+    from kseg.segment.pipeline import Pipeline
 
+    keep_freed_memory(_KEPT_BYTES)
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    codec = options["codec"]
     wanted, target = schema(names), None if codec is None else target_of(codec)
     level = target.level if target is not None and codec is not None and ":" in codec else None
-    writer = TableWriter(sink, form, wanted, None if target is None else target.name, level)
-    for file, chunk in reading.chunks(1000):
-        topic = None if file.topic is None else file.topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))
-    writer.finish()
+    with Pipeline(options["jobs"] or usable_cores(), GROUPS_AHEAD) as pipeline:
+        writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
+        for file, chunk in reading.chunks(1000):
+            topic = file.topic
+            if topic is not None:
+                topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))
+        writer.finish()

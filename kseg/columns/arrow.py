@@ -1,6 +1,7 @@
 """Chunks of columns as Arrow record batches, without a copy; but for `kseg.columns.arrow_rows` nothing else here needs
 pyarrow."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,17 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _repeated(value: Any, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """``count`` times a text or an int32. Not by pyarrow's scalars, which would import all of pandas, where it is."""
     import pyarrow as pa
 
-    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+    if value is None:
+        return pa.nulls(count, kind)
+    if isinstance(value, int):
+        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(array("i", [value]) * count)])
+    data = value.encode()
+    ends = array("i", range(0, len(data) * count + 1, len(data))) if data else array("i", [0]) * (count + 1)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(ends), pa.py_buffer(data * count)])
 
 
 def _numbers(name: str) -> Callable[[Chunk, Any], Any]:
@@ -86,22 +94,22 @@ def _headers(chunk: Chunk, kind: Any) -> Any:
     key_kind, value_kind = pair.field(0).type, pair.field(1).type
     count = chunk.header_count
     found = pa.StructArray.from_arrays(
-        [_texts(_binary(keys, count, pa.binary()), key_kind), _binary(values, count, value_kind)],
+        [_texts(keys, count, key_kind), _binary(values, count, value_kind)],
         fields=[pair.field(0), pair.field(1)],
     )
     return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(ends)], children=[found])
 
 
-def _texts(keys: Any, kind: Any) -> Any:
+def _texts(keys: Bytes, count: int, kind: Any) -> Any:
     """Header keys as text. Kafka's clients write UTF-8; what is none is shown as Java shows it, with U+FFFD."""
     import pyarrow as pa
 
-    if kind == pa.binary():
-        return keys
+    found = _binary(keys, count, kind)
     try:
-        return keys.cast(kind)
+        found.validate(full=True)  # a cast would judge the same, but import all of pyarrow.compute
     except pa.ArrowInvalid:
-        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], kind)
+        return pa.array([key.decode("utf-8", "replace") for key in _binary(keys, count, pa.binary()).to_pylist()], kind)
+    return found
 
 
 _MAKERS: dict[str, Callable[[Chunk, Any], Any]] = {

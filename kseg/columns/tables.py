@@ -1,9 +1,12 @@
 """Record batches of Arrow written to a file, as Parquet or in Arrow's own file format, a row group at a time."""
 
 import io
-from typing import Any, Protocol
+import sys
+from typing import Any, cast
 
+from kseg.columns.parquet import GroupWriter, Output
 from kseg.errors import UnsupportedError
+from kseg.segment.pipeline import Pipeline
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 64 << 20
@@ -11,21 +14,24 @@ GROUP_BYTES = 64 << 20
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
-_UNSORTED = ("key", "value", "headers")
-"""Of which no reader asks for the least and the largest."""
-_FEW_VALUES = ["topic", "partition", "timestampType"]
-
-
-class Output(Protocol):
-    """What takes bytes, one piece behind the other."""
-
-    def write(self, data: bytes) -> None: ...
+GROUPS_AHEAD = 1
+"""Row groups that may wait to be encoded, a job."""
+_SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
+"""Of which readers ask for the least and the largest."""
+_HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
+_REPEATED = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
+"""Whose values may come more than once, so that a dictionary of them can pay; where it grows large, pyarrow gives it
+up. No offset does."""
 
 
 def check_codec(form: str, codec: str | None) -> None:
     """Raises UnsupportedError where the form has no such codec."""
     if codec is not None and codec not in _CODECS[form]:
         raise UnsupportedError(f"{form} has no {codec}: {', '.join(_CODECS[form])}")
+
+
+_LARGE_PIECE = 64 << 10
+"""Bytes that are written at once instead of being gathered."""
 
 
 class _Stream(io.RawIOBase):
@@ -39,10 +45,13 @@ class _Stream(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        piece = bytes(data)
-        self._output.write(piece)
-        self._position += len(piece)
-        return len(piece)
+        size = len(data)
+        if size < _LARGE_PIECE:
+            self._output.write(bytes(data))
+        else:
+            self._output.write_view(memoryview(data))
+        self._position += size
+        return size
 
     def tell(self) -> int:
         return self._position
@@ -52,28 +61,29 @@ class TableWriter:
     """Writes record batches of one schema. Raises UnsupportedError where pyarrow is not installed.
 
     ``codec``: a name, and a level where it has any; None: snappy in Parquet, none in Arrow's format.
+    ``pipeline``: where row groups are encoded, GROUPS_AHEAD at a time.
     """
 
-    def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:
+    def __init__(
+        self, output: Output, form: str, schema: Any, codec: str | None, level: int | None, pipeline: Pipeline
+    ) -> None:
         check_codec(form, codec)
         self._held: list[Any] = []
         self._rows = self._bytes = 0
         self._schema = schema
-        name, stream = codec or _DEFAULTS[form], _Stream(output)
+        name = codec or _DEFAULTS[form]
         self._is_parquet = form == PARQUET
+        self._writer: Any
         if self._is_parquet:
-            import pyarrow.parquet as pq
-
-            self._writer = pq.ParquetWriter(
-                stream, schema, compression=name.upper() if name != "none" else "NONE", compression_level=level,
-                use_dictionary=[each for each in _FEW_VALUES if each in schema.names],
-                write_statistics=[each for each in schema.names if each not in _UNSORTED],
-            )  # fmt: skip
+            options = {"compression": name.upper(), "compression_level": level, "use_dictionary": list(_REPEATED),
+                       "write_statistics": [each for each in schema.names if each in _SORTED]}  # fmt: skip
+            self._writer = GroupWriter(output, schema, options, pipeline)
         else:
             import pyarrow as pa
 
             packing = None if name == "none" else pa.Codec(name, level) if level is not None else name
-            self._writer = pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
+            options = pa.ipc.IpcWriteOptions(compression=packing)
+            self._writer = pa.ipc.new_file(_Stream(output), schema, options=options)
 
     def add(self, batch: Any) -> None:
         """One record batch."""
@@ -90,19 +100,30 @@ class TableWriter:
         import pyarrow as pa
 
         if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, self._schema), row_group_size=self._rows)
+            self._writer.write(pa.Table.from_batches(self._held, self._schema))
         self._held, self._rows, self._bytes = [], 0, 0
 
     def finish(self) -> None:
         """Writes what is held, and the end of the file."""
         if self._is_parquet:
             self._flush()
-        self._writer.close()
+            self._writer.finish()
+        else:
+            self._writer.close()
 
 
 def need_pyarrow() -> None:
-    """Raises UnsupportedError where pyarrow is not installed."""
+    """Raises UnsupportedError where pyarrow is not installed.
+
+    pyarrow begins with importing numpy, where there is one, which takes longer than all else that a small export does.
+    It is told that there is none: for a program, not for a library whose caller may want arrays of numpy.
+    """
+    hidden = {} if "numpy" in sys.modules else {"numpy": cast(Any, None)}
+    sys.modules.update(hidden)
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise UnsupportedError("Parquet and Arrow need pyarrow: pip install 'kseg[parquet]'") from error
+    finally:
+        for name in hidden:
+            del sys.modules[name]

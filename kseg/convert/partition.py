@@ -291,8 +291,8 @@ class _Conversion:
         for results in self._pipeline.drain():
             self._write(results)
 
-    def _write(self, results: list[list[bytes | Refusal]]) -> None:
-        pieces: list[bytes] = []
+    def _write(self, results: list[list[bytes | bytearray | Refusal]]) -> None:
+        pieces: list[bytes | bytearray] = []
         for result in (result for some in results for result in some):
             if isinstance(result, Refusal):
                 is_after_damage = self.is_after_damage

@@ -4,7 +4,7 @@ import threading
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, compress
+from kseg.formats.compressing import Target, compress_many, compressor
 from kseg.formats.libzstd import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError
@@ -14,6 +14,10 @@ from kseg.kernel.recoding import are_right, seal
 from kseg.segment.items import Damage, Problem
 
 _of_thread = threading.local()
+
+
+Recoded = list["bytearray | Refusal"]
+"""Whole batches end to end, and between them what is left out."""
 
 
 class Refused(Exception):
@@ -47,13 +51,15 @@ def refused_at(place: Place, refused: Refused) -> Refusal:
     return Refusal(damage, [(place.first_offset or 0, place.last_offset or 0)] if is_known else [])
 
 
-def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_bytes: int) -> list[bytes | Refusal]:
+def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_bytes: int) -> Recoded:
     """The batches at frames of the buffer (rows FRAME_* end to end) in another codec; may run on any thread.
 
     ``origin``: where the buffer lies in the file. What is not right is told in its place.
     """
-    out, found = bytearray(), list[bytes | Refusal]()
+    out, found = bytearray(), Recoded()
     expand, codec = _room(max_bytes).expand, target.codec
+    compress = compressor(target) if codec else None
+    ahead = _compressed_ahead(buffer, frames, target) if codec else {}
     for frame in range(0, len(frames), FRAME_WIDTH):
         position = frames[frame + FRAME_POSITION]
         end = position + frames[frame + FRAME_SIZE]
@@ -66,14 +72,26 @@ def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_byte
                 header = parse_header(buffer, position)
                 out += build_batch(header, opened(buffer[position:end], header, max_bytes), target)
             except Refused as refused:
-                found += [bytes(out), refused_at(_place(buffer, position, end, origin), refused)]
-                out.clear()
+                found += [out, refused_at(_place(buffer, position, end, origin), refused)]
+                out = bytearray()
             continue
         at = len(out)
         out += buffer[position : position + HEADER_BYTES]
-        out += compress(target, records) if codec else records
+        out += records if compress is None else ahead.get(position) or compress(records)
         seal(out, at, codec)
-    return [*found, bytes(out)]
+    return [*found, out]
+
+
+def _compressed_ahead(buffer: Any, frames: list[int], target: Target) -> dict[int, Any]:
+    """Compressed records by the positions of their batches: of plain batches, where there are many."""
+    areas = {}
+    for frame in range(0, len(frames), FRAME_WIDTH):
+        position = frames[frame + FRAME_POSITION]
+        area = buffer[position + HEADER_BYTES : position + frames[frame + FRAME_SIZE]]
+        if len(area) and not buffer[position + 22] & 7:
+            areas[position] = area
+    found = compress_many(target, list(areas.values()))
+    return {} if found is None else dict(zip(areas, found, strict=True))
 
 
 def _place(buffer: Any, position: int, end: int, origin: int) -> Place:

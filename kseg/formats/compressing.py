@@ -12,7 +12,9 @@ Levels and their defaults: Kafka's CompressionType (KIP-390).
 import struct
 import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kseg.formats.compression import CODEC_NAMES
@@ -23,6 +25,7 @@ LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10
 _LZ4_FAST = 9
+_MANY = 64
 
 _of_thread = threading.local()
 
@@ -72,51 +75,77 @@ def parse_target(text: str) -> Target:
 
 def compress(target: Target, data: Any) -> bytes:
     """``data`` (bytes-like) compressed as a record area. May be called from several threads at a time."""
-    if target.name == "gzip":
-        return _gzip(target.level, data)
-    if target.name == "snappy":
-        return _snappy(data)
-    if target.name == "lz4":
-        return _lz4(target.level, data)
-    return _zstd(target.level, data)
+    return compressor(target)(data)
 
 
-def _gzip(level: int | None, data: Any) -> bytes:
-    deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    return deflater.compress(data) + deflater.flush()
+def compressor(target: Target) -> Callable[[Any], bytes]:
+    """What `compress` does with one target, for this thread alone: nothing is looked up for each of many batches."""
+    kept: tuple[Target, Callable[[Any], bytes]] | None = getattr(_of_thread, "kept", None)
+    if kept is None or kept[0] != target:
+        kept = _of_thread.kept = (target, _MAKERS[target.name](target.level))
+    return kept[1]
 
 
-def _snappy(data: Any) -> bytes:
+def compress_many(target: Target, areas: list[Any]) -> list[Any] | None:
+    """What `compress` makes of each of many small areas, without taking Python's lock for each; None where no library
+    does that, or they are so few that it would not pay."""
+    if target.name != "zstd" or len(areas) < _MANY:
+        return None
+    import zstandard
+
+    if "multi_compress_to_buffer" not in zstandard.backend_features:
+        return None
+    found = _zstd_compressor(target.level).multi_compress_to_buffer(areas, threads=1)
+    return [found[i] for i in range(len(found))]
+
+
+def _none(_level: int | None) -> Callable[[Any], bytes]:
+    return bytes
+
+
+def _gzip(level: int | None) -> Callable[[Any], bytes]:
+    def pack(data: Any) -> bytes:
+        deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+        return deflater.compress(data) + deflater.flush()
+
+    return pack
+
+
+def _snappy(_level: int | None) -> Callable[[Any], bytes]:
     import snappy
 
-    view = memoryview(data)
-    pieces = [_XERIAL_HEADER]
-    for at in range(0, len(view), _SNAPPY_BLOCK):
-        block = bytes(snappy.compress(bytes(view[at : at + _SNAPPY_BLOCK])))
-        pieces += [struct.pack(">i", len(block)), block]
-    return b"".join(pieces)
+    def pack(data: Any) -> bytes:
+        view = memoryview(data)
+        pieces = [_XERIAL_HEADER]
+        for at in range(0, len(view), _SNAPPY_BLOCK):
+            block = bytes(snappy.compress(bytes(view[at : at + _SNAPPY_BLOCK])))
+            pieces += [struct.pack(">i", len(block)), block]
+        return b"".join(pieces)
+
+    return pack
 
 
-def _lz4(level: int | None, data: Any) -> bytes:
+def _lz4(level: int | None) -> Callable[[Any], bytes]:
     import lz4.frame
 
-    shown = 0 if level in (None, _LZ4_FAST) else level
-    return bytes(
-        lz4.frame.compress(
-            data,
-            compression_level=shown,
-            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-            block_linked=False,
-            store_size=False,
-        )
+    return partial(
+        lz4.frame.compress,
+        compression_level=0 if level in (None, _LZ4_FAST) else level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
     )
 
 
-def _zstd(level: int | None, data: Any) -> bytes:
+def _zstd(level: int | None) -> Callable[[Any], bytes]:
+    pack: Callable[[Any], bytes] = _zstd_compressor(level).compress
+    return pack
+
+
+def _zstd_compressor(level: int | None) -> Any:
     import zstandard
 
-    kept = getattr(_of_thread, "zstd", None)
-    if kept is None or kept[0] != level:
-        kept = (level, zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False))
-        _of_thread.zstd = kept
-    return kept[1].compress(data)
+    return zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
+
+
+_MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}

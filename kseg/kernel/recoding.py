@@ -44,6 +44,7 @@ HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 CONTROL = cython.declare(cython.int, 32)
 CODEC_BITS = cython.declare(cython.int, 7)
 ZSTD = cython.declare(cython.int, 4)
+SHORT = cython.declare(cython.Py_ssize_t, 16384)  # less is done sooner than Python's lock is given away and taken back
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 native_setup()
@@ -152,6 +153,8 @@ def are_right(
     if len(records) == 0:
         return False
     if cython.compiled:
+        if records.shape[0] < SHORT:
+            return check_records(cython.address(buffer[0]), at, cython.address(records[0]), records.shape[0])
         with cython.nogil:
             found = check_records(cython.address(buffer[0]), at, cython.address(records[0]), records.shape[0])
         return found
@@ -180,6 +183,9 @@ def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> No
     if at < 0 or at + 61 > len(out):
         raise ValueError("a buffer is too short")
     if cython.compiled:
+        if out.shape[0] - at < SHORT:
+            write_header(cython.address(out[0]), at, out.shape[0], codec)
+            return
         with cython.nogil:
             write_header(cython.address(out[0]), at, out.shape[0], codec)
     else:

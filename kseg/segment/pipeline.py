@@ -15,12 +15,13 @@ Task = Callable[[], Any]
 class Pipeline:
     """Takes tasks by `submit`; each call gives the lists of results that are ready, and `drain` all that are left.
 
-    With one job the work is done when it is asked for. To be used as a context manager.
+    With one job the work is done when it is asked for. ``ahead``: how many a job may wait, so that memory is bounded.
+    To be used as a context manager.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, ahead: int = TASKS_AHEAD) -> None:
         self._pool = ThreadPoolExecutor(jobs) if jobs > 1 else None
-        self._ahead = jobs * TASKS_AHEAD
+        self._ahead = jobs * ahead
         self._pending: deque[Future[list[Any]]] = deque()
         self._tasks: list[Task] = []
         self._weight = 0

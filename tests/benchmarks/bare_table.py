@@ -1,19 +1,24 @@
 """What pyarrow alone takes for a table that is in memory: ``python -m tests.benchmarks.bare_table FILE.arrow OUTPUT``.
 
-The floor under ``kseg convert --to parquet``: the same rows in the same row groups with the same options, no log read.
+The floor under ``kseg convert --to parquet``: the same rows in the same row groups with the same options and threads,
+no log read.
 """
 
 import sys
 
-import pyarrow as pa
-
-from kseg.columns.tables import PARQUET, TableWriter
+from kseg.cli.options import usable_cores
+from kseg.columns.tables import GROUPS_AHEAD, PARQUET, TableWriter, need_pyarrow
+from kseg.output.sink import open_sink
+from kseg.segment.pipeline import Pipeline
 
 
 def main(source: str, output: str) -> None:
-    with pa.memory_map(source) as mapped, open(output, "wb") as stream:
+    need_pyarrow()
+    import pyarrow as pa
+
+    with pa.memory_map(source) as mapped, open_sink(output) as sink, Pipeline(usable_cores(), GROUPS_AHEAD) as pipeline:
         reader = pa.ipc.open_file(mapped)
-        writer = TableWriter(stream, PARQUET, reader.schema, None, None)
+        writer = TableWriter(sink, PARQUET, reader.schema, None, None, pipeline)
         for i in range(reader.num_record_batches):
             writer.add(reader.get_batch(i))
         writer.finish()

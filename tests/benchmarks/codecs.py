@@ -7,24 +7,21 @@ checksum is computed or compared and no header made.
 import sys
 from pathlib import Path
 
-from kseg.formats.compressing import compress, parse_target
+from kseg.formats.compressing import compressor, parse_target
 from kseg.formats.compression import decompress
-from tests.benchmarks.segments import batches
 
 HEADER_BYTES = 61
 LARGEST = 1 << 28
 
 
 def recompress(path: Path, codec: str, output: Path) -> None:
-    data = path.read_bytes()
-    view = memoryview(data)
-    target = parse_target(codec)
-    with output.open("wb") as out:
-        for position, size, _ in batches(data):
-            area = view[position + HEADER_BYTES : position + size]
-            records = decompress(data[position + 22] & 7, area, 2, LARGEST)
-            out.write(view[position : position + HEADER_BYTES])
-            out.write(compress(target, records))
+    """A batch at a time, so that no page of memory is touched for the first time but by the codecs."""
+    compress = compressor(parse_target(codec))
+    with path.open("rb", buffering=1 << 20) as source, output.open("wb", buffering=1 << 20) as out:
+        while header := source.read(HEADER_BYTES):
+            area = source.read(int.from_bytes(header[8:12], "big") + 12 - HEADER_BYTES)
+            out.write(header)
+            out.write(compress(decompress(header[22] & 7, area, 2, LARGEST)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Conversions beside what they cannot do without: ``python -m tests.benchmarks.conversion`` from the repository's root.
 
-Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Processor's seconds
-of whole processes, which take turns; the seconds of a clock only where two threads are compared with one.
+Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Whole processes,
+which take turns: processor's seconds for a recompression on one core and for lines; the seconds of a clock on all cores
+for tables, and where two threads are compared with one.
 """
 
 import argparse
@@ -26,7 +27,8 @@ RECOMPRESSIONS = (
     ("zstd", "lz4"),
     ("zstd", "zstd:9"),
 )
-TABLES = ("1k", "100b", "zstd")
+TABLES = ("1k", "100b", "tiny", "lz4", "zstd")
+LINES = ("1k", "100b", "zstd")
 
 Spent = tuple[float, float]
 
@@ -63,14 +65,22 @@ def main() -> None:
         shutil.rmtree(out, ignore_errors=True)
         out.unlink(missing_ok=True)
 
-    def compare(title: str, own: list[str], peer: list[str], more: dict[str, list[str]] | None = None) -> None:
-        found = best({"kseg": own, "peer": peer, **(more or {})}, chosen.rounds, prepare)
+    def measure(own: list[str], peer: list[str], more: dict[str, list[str]] | None = None) -> dict[str, Spent]:
+        return best({"kseg": own, "peer": peer, **(more or {})}, chosen.rounds, prepare)
+
+    def compare(title: str, found: dict[str, Spent]) -> None:
         line = f"{title}: kseg {found['kseg'][0]:.2f} s, peer {found['peer'][0]:.2f} s, "
         line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
         if "two" in found:
             line += f", clock 1 : 2 threads {found['kseg'][1] / found['two'][1]:.2f}"
+        print(line, flush=True)
+
+    def compare_tables(title: str, found: dict[str, Spent]) -> None:
+        line = f"{title}: kseg {found['kseg'][1]:.2f} s, a loop {found['peer'][1]:.2f} s, "
+        line += f"loop : kseg {found['peer'][1] / found['kseg'][1]:.1f} by the clock, "
+        line += f"{found['peer'][0] / found['kseg'][0]:.1f} in processor's time"
         if "bare" in found:
-            line += f", pyarrow alone {found['bare'][0]:.2f} s"
+            line += f", loop : pyarrow alone {found['peer'][1] / found['bare'][1]:.1f}"
         print(line, flush=True)
 
     parts = chosen.only.split(",")
@@ -78,21 +88,23 @@ def main() -> None:
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
         convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
         bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
-        compare(f"{kind} to {codec}", [*convert, "1"], bare, {"two": [*convert, "2"]})
+        compare(f"{kind} to {codec}", measure([*convert, "1"], bare, {"two": [*convert, "2"]}))
     has_peers = find_spec("aiokafka") is not None and find_spec("pyarrow") is not None
     for kind in TABLES if "table" in parts and has_peers else ():
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
-        loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, str(out)]
         rows = chosen.folder / "rows.arrow"
         rows.unlink(missing_ok=True)
         subprocess.run([*KSEG, "convert", "--quiet", "--to", "arrow", "--output", str(rows), path], check=True)
         bare = {"bare": [sys.executable, "-m", "tests.benchmarks.bare_table", str(rows), str(out)]}
-        compare(f"{kind} to parquet", [*KSEG, "convert", "--to", "parquet", "--output", str(out), path], loop, bare)
+        for form, more in (("parquet", bare), ("arrow", None)):
+            loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, form, str(out)]
+            convert = [*KSEG, "convert", "--to", form, "--output", str(out), path]
+            compare_tables(f"{kind} to {form}", measure(convert, loop, more))
         rows.unlink()
-    for kind in TABLES if "lines" in parts else ():
+    for kind in LINES if "lines" in parts else ():
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
         dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]
-        compare(f"{kind} to jsonl", [*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], dump)
+        compare(f"{kind} to jsonl", measure([*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], dump))
     prepare()
 
 

@@ -1,6 +1,7 @@
-"""What a program in Python would do for a table: ``python -m tests.benchmarks.row_loop FILE OUTPUT.parquet``.
+"""What a program in Python would do for a table: ``python -m tests.benchmarks.row_loop FILE parquet|arrow OUTPUT``.
 
-aiokafka's parser gives a record at a time, and lists of them go to pyarrow: the peer of ``kseg convert --to parquet``.
+aiokafka's parser gives a record at a time, and lists of them go to pyarrow, with its defaults: the peer of
+``kseg convert --to parquet``.
 """
 
 import sys
@@ -22,9 +23,9 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def export(path: Path, output: Path) -> None:
+def export(path: Path, form: str, output: Path) -> None:
     columns: list[list[Any]] = [[] for _ in NAMES]
-    with pq.ParquetWriter(output, SCHEMA) as writer:
+    with pq.ParquetWriter(output, SCHEMA) if form == "parquet" else pa.ipc.new_file(output, SCHEMA) as writer:
         records = MemoryRecords(path.read_bytes())
         while (batch := records.next_batch()) is not None:
             for record in batch:
@@ -47,4 +48,4 @@ def _table(columns: list[list[Any]]) -> pa.Table:
 
 
 if __name__ == "__main__":
-    export(Path(sys.argv[1]), Path(sys.argv[2]))
+    export(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

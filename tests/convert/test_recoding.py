@@ -8,7 +8,7 @@ from segment.segments import entries
 
 from kseg.convert.recoding import Refusal, recode
 from kseg.formats.areas import NONE
-from kseg.formats.compressing import parse_target
+from kseg.formats.compressing import compress_many, parse_target
 from kseg.formats.rows import int64s
 from kseg.kernel import recoding as kernel
 from kseg.kernel.checksum import crc32c
@@ -70,7 +70,7 @@ def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
     found[2] = with_right_checksum(bytes(wrong))
     data = b"".join(found)
     results = recode(memoryview(data), frames_of(data).tolist(), 1000, parse_target(codec), 1 << 20)
-    assert [type(result) for result in results] == [bytes, Refusal, bytes]
+    assert [type(result) for result in results] == [bytearray, Refusal, bytearray]
     refusal = results[1]
     assert isinstance(refusal, Refusal)
     assert refusal.damage.position == 1000 + len(found[0]) + len(found[1])
@@ -114,3 +114,23 @@ def test_a_batch_with_wrong_records_is_a_gap(tmp_path: Path) -> None:
     kept = [record for record in records_of(PLAIN) if record[0] < 46 and record[0] not in lost]
     assert records_of(tmp_path / "x-0") == kept
     assert json.dumps(made.converted.skipped[0][1]._asdict()).startswith('{"code": "undecodable-records"')
+
+
+@pytest.mark.parametrize("codec", ["zstd", "zstd:9", "lz4"])
+def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
+    found = entries(FIRST.read_bytes())[:3]
+    wrong = bytearray(found[2])
+    wrong[62] ^= 0x55
+    data = b"".join([*found * 30, with_right_checksum(bytes(wrong)), *found * 2])
+    target = parse_target(codec)
+    together = recode(memoryview(data), frames_of(data).tolist(), 0, target, 1 << 20)
+    assert [type(result) for result in together] == [bytearray, Refusal, bytearray]
+    alone = [recode(entry, frames_of(entry).tolist(), 0, target, 1 << 20) for entry in found]
+    each = b"".join(bytes(entry[0]) for entry in alone)  # type: ignore[arg-type]
+    assert together[0] == each * 30
+    assert together[2] == each * 2
+
+
+def test_only_many_areas_are_compressed_together() -> None:
+    assert compress_many(parse_target("zstd"), [b"x"]) is None
+    assert compress_many(parse_target("lz4"), [b"x"] * 1000) is None

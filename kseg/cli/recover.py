@@ -270,4 +270,5 @@ class RecoverWork:
             shown += f" and {len(gaps) - MOST_GAPS} more gaps" if len(gaps) > MOST_GAPS else ""
             missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
             hint = "" if self._options["from_replica"] else "; a replica may have them: --from-replica DIR"
-            self._notices.warning(f"{salvaged.directory}: {missing} missing: {shown}{hint}")
+            cleaned = ", those among them that a log cleaner took" if salvaged.is_compacted else ""
+            self._notices.warning(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")

@@ -37,8 +37,9 @@ class Salvage:
     """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
 
     ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
-    batches among the cuts whose offsets may be right; ``remains``: what is wrong in batches that are kept whole;
-    ``complaint``: what else stays wrong.
+    batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there, whose gaps may be
+    among those of the plan; ``remains``: what is wrong in batches that are kept whole; ``complaint``: what else stays
+    wrong.
     """
 
     directory: str
@@ -49,6 +50,7 @@ class Salvage:
     mended: int = 0
     moved: int = 0
     ambiguous: int = 0
+    is_compacted: bool = False
     remains: list[Remaining] = field(default_factory=list)
     complaint: str = ""
 
@@ -110,6 +112,7 @@ class SalvageLoad(PartitionLoad):
             if shelf.is_changed:
                 self._write(shelf)
         self._tell_gaps(shelves)
+        self._result.is_compacted = any(shelf.kept.is_sparse for shelf in shelves)
         ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
         if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
             self.epochs.truncate_from_end(ends[-1])

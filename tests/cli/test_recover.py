@@ -263,3 +263,12 @@ def test_a_segment_that_is_cut_off_is_looked_into(kseg: Kseg, tmp_path: Path) ->
     assert "not looked into" not in shown
     [cut] = kseg("recover", "-n", "--format", "json", "--full", tmp_path / "logs").of_type("cut")
     assert cut["code"] == "crc-mismatch"
+
+
+def test_gaps_of_a_compacted_log_are_not_all_told_as_losses(kseg: Kseg, tmp_path: Path) -> None:
+    name = "kafka-0.10.2.2/codecs/compact-lz4-0"
+    partition = Path(shutil.copytree(TESTDATA / name, tmp_path / "compact-lz4-0"))
+    log = partition / "00000000000000001934.log"
+    log.write_bytes(log.read_bytes()[:1000] + b"\0" + log.read_bytes()[1001:])
+    shown = kseg("recover", "-n", "--mode", "salvage", partition).err
+    assert "offsets stay missing, those among them that a log cleaner took: " in shown

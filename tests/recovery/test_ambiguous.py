@@ -14,6 +14,7 @@ from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_inde
 from .ambiguity import told_offsets
 from .damages import Segments, first_offset, read, write
 from .partitions import at_offset, copy_of
+from .test_replica import fill
 from .test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
 
 COMPACTED = PARTITIONS["v1 compressed and compacted"]
@@ -120,4 +121,11 @@ def test_a_segment_that_never_held_a_batch_gets_none(partition: Path) -> None:
     segments = read(partition)
     write(partition, flipped(segments, 2259, 0, 11))  # 2280 becomes 232
     assert salvage(partition).mended == 1
+    assert read(partition) == segments
+
+
+def test_a_replica_tells_which_is_wrong(partition: Path) -> None:
+    segments = read(partition)
+    write(partition, flipped(segments, BASE, LEFT, 2))
+    fill(partition, COMPACTED)
     assert read(partition) == segments

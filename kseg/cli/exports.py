@@ -10,7 +10,7 @@ from kseg.columns.records import LeftOut, RecordColumns, Wanted
 from kseg.convert.request import DamagedError
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.kernel.guard import keep_freed_memory
+from kseg.limits import CHUNK_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import SegmentFile, expand_path, segments_at
@@ -18,8 +18,10 @@ from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
-_KEPT_BYTES = 256 << 20
-"""What a table takes in any case: a row group that is being filled, and one a job that is being encoded."""
+_CHUNK_BYTES = 1 << 20
+"""Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
+_ENCODERS = 2
+"""Threads that encode row groups at most, whatever the number of cores: each needs memory for its own."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
@@ -69,8 +71,9 @@ class _Reading:
         self._left_out = 0
         self._path = ""
 
-    def chunks(self, timestamp_scale: int) -> Iterator[tuple[SegmentFile, Chunk]]:
-        """With the segment that each comes from. Raises DamagedError."""
+    def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Iterator[tuple[SegmentFile, Chunk]]:
+        """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit. Raises
+        DamagedError."""
         scratch = Scratch(self._options["max_batch_bytes"])
         for path in self._options["paths"]:
             for part in expand_path(path):
@@ -79,15 +82,15 @@ class _Reading:
                 if self._options["isolation"] == "read_committed":
                     transactions = Transactions.of_segments(files, scratch)
                 for file in files:
-                    yield from self._of(file, scratch, Wanted(transactions=transactions), timestamp_scale)
+                    yield from self._of(file, scratch, Wanted(transactions=transactions), timestamp_scale, room)
 
     def _of(
-        self, file: SegmentFile, scratch: Scratch, wanted: Wanted, timestamp_scale: int
+        self, file: SegmentFile, scratch: Scratch, wanted: Wanted, timestamp_scale: int, room: int
     ) -> Iterator[tuple[SegmentFile, Chunk]]:
         self._path = file.path
         with open_source(file.path) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
-            for chunk in RecordColumns(reader, file, Chunks(NAMES, timestamp_scale), self._tell, wanted):
+            for chunk in RecordColumns(reader, file, Chunks(NAMES, timestamp_scale, room=room), self._tell, wanted):
                 yield file, chunk
 
     def _tell(self, left_out: LeftOut) -> None:
@@ -116,14 +119,13 @@ def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any])
     from kseg.columns.tables import GROUPS_AHEAD, TableWriter
     from kseg.segment.pipeline import Pipeline
 
-    keep_freed_memory(_KEPT_BYTES)
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     codec = options["codec"]
     wanted, target = schema(names), None if codec is None else target_of(codec)
     level = target.level if target is not None and codec is not None and ":" in codec else None
-    with Pipeline(options["jobs"] or usable_cores(), GROUPS_AHEAD) as pipeline:
+    with Pipeline(min(options["jobs"] or usable_cores(), _ENCODERS), GROUPS_AHEAD) as pipeline:
         writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
-        for file, chunk in reading.chunks(1000):
+        for file, chunk in reading.chunks(1000, _CHUNK_BYTES):
             topic = file.topic
             if topic is not None:
                 topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

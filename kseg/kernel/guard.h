@@ -151,17 +151,15 @@ static inline int kseg_guard_hit(const void *start) {
 
 #endif
 /* glibc gives the pages of every freed block of some size back, and each codec's next output pays for them again: a
- * third of the time of a dump. Up to `most` bytes are kept. A block above the threshold, which may not be more than
- * 32 MiB, is mapped and never kept. */
+ * third of the time of a dump. Up to so much is kept. */
 #if defined(__GLIBC__)
 #include <malloc.h>
-static inline void kseg_keep_freed(int most) {
-    mallopt(M_MMAP_THRESHOLD, most / 2 < 32 << 20 ? most / 2 : 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, most);
+static inline void kseg_keep_freed(void) {
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
 #else
-static inline void kseg_keep_freed(int most) {
-    (void)most;
+static inline void kseg_keep_freed(void) {
 }
 #endif
 

@@ -61,7 +61,7 @@ def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
         raise RuntimeError("cannot guard a mapping: the kernel is not compiled")
 
 
-def keep_freed_memory(most_bytes: cython.int = 16 << 20) -> None:
-    """Lets the process keep so much freed memory a thread for reuse; for programs, not for libraries."""
+def keep_freed_memory() -> None:
+    """Lets the process keep up to 16 MiB of freed memory a thread for reuse; for programs, not for libraries."""
     if cython.compiled:
-        sigbus.keep_freed(most_bytes)
+        sigbus.keep_freed()

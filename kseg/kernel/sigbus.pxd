@@ -6,4 +6,4 @@ cdef extern from "guard.h":
     int guard_add "kseg_guard_add"(const void* start, size_t length)
     void guard_remove "kseg_guard_remove"(const void* start)
     int guard_hit "kseg_guard_hit"(const void* start)
-    void keep_freed "kseg_keep_freed"(int most)
+    void keep_freed "kseg_keep_freed"()

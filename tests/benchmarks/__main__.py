@@ -69,7 +69,7 @@ def head(*cells: str) -> None:
 def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
     """CRC and walk of every record, process start taken off."""
     print("\nCRC and all records, warm (kseg / Kafka's MemoryRecords over a mapping)")
-    head("input", "1 thread, GB/s", "Java, GB/s", "1 thread : Java", "2 threads : 1", "2 : 1 of zlib's CRC")
+    head("input", "1 thread, GB/s", "Java, GB/s", "1 thread : Java", "2 threads : 1", "2 : 1 of reading")
     for kind, path in files.items():
         one, two, java, gain = float("inf"), float("inf"), float("inf" if peers else "nan"), 0.0
         for _ in range(rounds):

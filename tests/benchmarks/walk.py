@@ -1,12 +1,11 @@
 """CRC and every record of a segment: ``python -m tests.benchmarks.walk FILE ROUNDS THREADS...``.
 
-Counts of threads take turns in one process. Prints the seconds of the best round of each, then what several threads
-would give at best here (`Bare`), and how many records were walked. The counterpart of Walk.java.
+Counts of threads take turns in one process. Prints the seconds of the best round of each, then how much several threads
+gain where they only read it, and how many records were walked. The counterpart of Walk.java.
 """
 
 import os
 import sys
-import zlib
 from collections.abc import Callable
 from threading import Thread
 from time import perf_counter
@@ -17,7 +16,7 @@ from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WI
 from kseg.segment.batches import RecordBatch
 from kseg.segment.buffers import Buffers
 from kseg.segment.parts import in_parts
-from kseg.segment.windows import Windows
+from kseg.segment.windows import WINDOW_BYTES, Windows
 
 
 class Walker:
@@ -70,45 +69,48 @@ class Walks:
         return seconds, sum(counts)
 
 
-class Bare:
-    """zlib's CRC over bytes that stay in the cache: how much of a second processor there is, whoever asks for it.
+class Reading:
+    """A pass that only reads the file, each thread its share: how much of a second processor there is for any of it.
 
     Two virtual processors may be less than two of one's own, at one time or another.
     """
 
-    def __init__(self) -> None:
-        self._bytes = bytes(range(256)) * 4096
+    def __init__(self, path: str, most_threads: int) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._size = os.fstat(self._descriptor).st_size
+        self._windows = [memoryview(bytearray(WINDOW_BYTES)) for _ in range(most_threads)]
 
-    def gain(self, threads: int) -> float:
-        """How many times the work of one thread ``threads`` do in the same time."""
-        alone = self._seconds(1)
-        return threads * alone / self._seconds(threads)
-
-    def _seconds(self, threads: int) -> float:
-        others = [Thread(target=self._work) for _ in range(threads - 1)]
+    def once(self, threads: int) -> float:
+        """Seconds of one round."""
+        ends = [self._size * k // threads for k in range(threads + 1)]
+        others = [Thread(target=self._read, args=(k, ends[k], ends[k + 1])) for k in range(1, threads)]
         start = perf_counter()
         for thread in others:
             thread.start()
-        self._work()
+        self._read(0, 0, ends[1])
         for thread in others:
             thread.join()
         return perf_counter() - start
 
-    def _work(self) -> None:
-        for _ in range(100):
-            zlib.crc32(self._bytes)
+    def _read(self, number: int, position: int, end: int) -> None:
+        window = self._windows[number]
+        while position < end:
+            position += os.preadv(self._descriptor, [window[: end - position]], position)
 
 
 def main(path: str, rounds: int, threads: list[int]) -> None:
     keep_freed_memory()
-    walks, bare, gains, found = Walks(path, max(threads)), Bare(), [1.0], []
+    most = max(threads)
+    walks, reading = Walks(path, most), Reading(path, most)
+    found, alone, together = [], [], []
     for _ in range(rounds):
         found.append([walks.once(count) for count in threads])
-        if max(threads) > 1:
-            gains.append(bare.gain(max(threads)))
+        if most > 1:
+            alone.append(reading.once(1))
+            together.append(reading.once(most))
     (records,) = {records for turn in found for _, records in turn}
     best = [min(seconds for seconds, _ in turns) for turns in zip(*found, strict=True)]
-    print(*best, max(gains), records)
+    print(*best, min(alone) / min(together) if most > 1 else 1, records)
 
 
 if __name__ == "__main__":

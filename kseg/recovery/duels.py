@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.recovery.mending import fingerprint, one_bit_away
+from kseg.recovery.mending import fingerprint, one_bit_away, only_one_bit_away
 from kseg.recovery.parts import Part, Parts, batch_of
 from kseg.recovery.testimony import Testimony
 from kseg.segment.source import Source
@@ -107,7 +107,7 @@ class Duels:
         return None
 
     def _by_bits(self, one: _Side, two: _Side) -> tuple[int, Verdict]:
-        readings = [len(self._readings(side)) for side in (one, two)]
+        readings = [len(one_bit_away(self._source, side.part, side.low, side.high)) for side in (one, two)]
         for k, side in enumerate((one, two)):
             if readings[k] and not readings[1 - k]:
                 return side.number, Verdict(self._only(side))
@@ -121,12 +121,8 @@ class Duels:
         )
         return loser.number, Verdict(doubt=doubt)
 
-    def _readings(self, side: _Side) -> list[int]:
-        return one_bit_away(self._source, side.part, side.low, side.high)
-
     def _only(self, side: _Side) -> int:
-        readings = self._readings(side)
-        return readings[0] if len(readings) == 1 else -1
+        return only_one_bit_away(self._source, side.part, side.low, side.high)
 
     def _records(self, part: Part) -> int:
         try:

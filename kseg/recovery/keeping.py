@@ -425,10 +425,7 @@ class _Finder:
 
     def _take_out(self, verdicts: dict[int, Verdict]) -> None:
         """Makes parts strays, by number."""
-        parts, self.kept.parts = self.kept.parts, Parts(self.kept.base)
-        for number, part in enumerate(parts):
-            if number in verdicts:
-                verdict = verdicts[number]
-                self._stray(part, max(parts.weights[number] // 2, 1), verdict.expected, verdict.doubt)
-            else:
-                self.kept.parts.append(part, parts.weights[number])
+        parts = self.kept.parts
+        for number, verdict in sorted(verdicts.items()):
+            self._stray(parts[number], max(parts.weights[number] // 2, 1), verdict.expected, verdict.doubt)
+        self.kept.parts = parts.without(verdicts)

@@ -64,6 +64,12 @@ def with_first_offset(data: bytes, first: int, last: int) -> bytes:
     return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
 
 
+def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
+    """The first offset of `one_bit_away`, -1 where there is none or more than one."""
+    found = one_bit_away(source, part, low, high)
+    return found[0] if len(found) == 1 else -1
+
+
 def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
     """The first offsets, between two others, that a batch may have had before one bit of its offset turned."""
     head = first_bytes(source, part)

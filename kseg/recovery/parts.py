@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
@@ -84,6 +84,14 @@ class Parts:
             column.pop()
         self._special.pop(len(self), None)
         return part
+
+    def without(self, numbers: Container[int]) -> "Parts":
+        """The others, by number."""
+        found = Parts(self.base)
+        for number, part in enumerate(self):
+            if number not in numbers:
+                found.append(part, self.weights[number])
+        return found
 
     def _make_room(self, end: int) -> None:
         if end > _MOST and self._ends.typecode == "I":

@@ -15,7 +15,7 @@ from kseg.formats.rows import Scratch
 from kseg.recovery.duels import is_one_batch
 from kseg.recovery.keeping import Kept, Stray
 from kseg.recovery.layout import Layout
-from kseg.recovery.mending import fingerprint, one_bit_away, with_first_offset
+from kseg.recovery.mending import fingerprint, only_one_bit_away, with_first_offset
 from kseg.recovery.old_sets import offsets_inside
 from kseg.recovery.parts import Part, Parts, batch_of, batches_of
 from kseg.recovery.segments import LARGEST_POSITION, LOG, TIME_INDEX
@@ -153,11 +153,7 @@ class Shelf:
 
     def take(self, number: int) -> None:
         """Takes one of its own parts away."""
-        kept, self._bytes = self.kept, -1
-        parts, kept.parts = kept.parts, Parts(kept.base)
-        for i, part in enumerate(parts):
-            if i != number:
-                kept.parts.append(part, parts.weights[i])
+        self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
 
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
         """The parts that hold any of these offsets, each once."""
@@ -420,8 +416,7 @@ class Placing:
             told = self._testimony.told_offset(source, part) if self._testimony else None
             if told is not None and low < told and told + part.last - part.first < high:
                 return told
-            found = one_bit_away(source, part, low, high)
-        return found[0] if len(found) == 1 else -1
+            return only_one_bit_away(source, part, low, high)
 
     @staticmethod
     def _holds(home: Shelf, first: int, mark: bytes) -> bool:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import be32
+from kseg.recovery.mending import offsets_of
+from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part, batch_of
 from kseg.recovery.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
@@ -68,7 +69,8 @@ class Testimony:
 
     def told_offset(self, source: Source, part: Part) -> int | None:
         """As `proven_offset`, or by the indexes of the segment: the offset index, else the time index."""
-        for found in (self.proven_offset(source, part), self._indexed(source, part), self._timed(source, part)):
+        for told in (self.proven_offset, self._indexed, self._timed):
+            found = told(source, part)
             if found is not None:
                 return found
         return None
@@ -103,7 +105,7 @@ class Testimony:
         with _opened(source.path, INDEX) as side:
             if side is None:
                 return None
-            index = OffsetIndex(side.buffer, _base_of(source.path))
+            index = OffsetIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
             i = bisect_left(range(len(index)), part.start, key=lambda k: index[k].position)
             if i >= len(index) or index[i].position != part.start:
                 return None
@@ -125,7 +127,7 @@ class Testimony:
         with _opened(source.path, TIME_INDEX) as side:
             if side is None or timestamp < 0:
                 return None
-            index = TimeIndex(side.buffer, _base_of(source.path))
+            index = TimeIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
             i = bisect_left(range(len(index)), timestamp, key=lambda k: index[k].timestamp)
             if i >= len(index) or index[i].timestamp != timestamp:
                 return None
@@ -148,15 +150,8 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
         yield opened
 
 
-def _base_of(path: str) -> int:
-    stem = os.path.basename(path).split(".")[0]
-    return int(stem) if stem.isdecimal() else 0
-
-
 def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
     """First and last offset that the bytes of a header claim; of v0 and v1 the last one for both."""
     if not 0 <= position <= source.size - 27:
         return None
-    head = bytes(source.buffer[position : position + 27])
-    first = int.from_bytes(head[:8], "big", signed=True)
-    return (first, first + be32(head, 23)) if head[16] >= 2 else (first, first)
+    return offsets_of(bytes(source.buffer[position : position + 27]))

@@ -20,8 +20,6 @@ from kseg.segment.source import open_source
 
 _CHUNK_BYTES = 1 << 20
 """Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
-_ENCODERS = 2
-"""Threads that encode row groups at most, whatever the number of cores: each needs memory for its own."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
@@ -116,14 +114,13 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
     from kseg.columns.arrow import record_batch, schema
-    from kseg.columns.tables import GROUPS_AHEAD, TableWriter
-    from kseg.segment.pipeline import Pipeline
+    from kseg.columns.tables import TableWriter, encoders
 
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     codec = options["codec"]
     wanted, target = schema(names), None if codec is None else target_of(codec)
     level = target.level if target is not None and codec is not None and ":" in codec else None
-    with Pipeline(min(options["jobs"] or usable_cores(), _ENCODERS), GROUPS_AHEAD) as pipeline:
+    with encoders(options["jobs"] or usable_cores()) as pipeline:
         writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
         for file, chunk in reading.chunks(1000, _CHUNK_BYTES):
             topic = file.topic

@@ -15,8 +15,9 @@ GROUP_BYTES = 3 << 20
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
-GROUPS_AHEAD = 1
-"""Row groups that may wait to be encoded, a job."""
+_ENCODERS, _GROUPS_AHEAD = 2, 1
+"""Threads that encode row groups at most, whatever the number of cores, and row groups that may wait for each: they all
+are in memory."""
 _SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
 """Of which readers ask for the least and the largest."""
 _HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
@@ -62,7 +63,7 @@ class TableWriter:
     """Writes record batches of one schema. Raises UnsupportedError where pyarrow is not installed.
 
     ``codec``: a name, and a level where it has any; None: snappy in Parquet, none in Arrow's format.
-    ``pipeline``: where row groups are encoded, GROUPS_AHEAD at a time.
+    ``pipeline``: one of `encoders`, where row groups are encoded.
     """
 
     def __init__(
@@ -111,6 +112,11 @@ class TableWriter:
             self._writer.finish()
         else:
             self._writer.close()
+
+
+def encoders(jobs: int) -> Pipeline:
+    """Threads that encode row groups: ``jobs``, or as few as keep within memory."""
+    return Pipeline(min(jobs, _ENCODERS), _GROUPS_AHEAD)
 
 
 def need_pyarrow() -> None:

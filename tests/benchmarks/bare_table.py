@@ -7,16 +7,15 @@ no log read.
 import sys
 
 from kseg.cli.options import usable_cores
-from kseg.columns.tables import GROUPS_AHEAD, PARQUET, TableWriter, need_pyarrow
+from kseg.columns.tables import PARQUET, TableWriter, encoders, need_pyarrow
 from kseg.output.sink import open_sink
-from kseg.segment.pipeline import Pipeline
 
 
 def main(source: str, output: str) -> None:
     need_pyarrow()
     import pyarrow as pa
 
-    with pa.memory_map(source) as mapped, open_sink(output) as sink, Pipeline(usable_cores(), GROUPS_AHEAD) as pipeline:
+    with pa.memory_map(source) as mapped, open_sink(output) as sink, encoders(usable_cores()) as pipeline:
         reader = pa.ipc.open_file(mapped)
         writer = TableWriter(sink, PARQUET, reader.schema, None, None, pipeline)
         for i in range(reader.num_record_batches):

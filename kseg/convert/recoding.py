@@ -4,7 +4,7 @@ import threading
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, compress_many, compressor
+from kseg.formats.compressing import Target, compress_many, compressor, is_worth_many
 from kseg.formats.libzstd import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError
@@ -59,7 +59,7 @@ def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_byte
     out, found = bytearray(), Recoded()
     expand, codec = _room(max_bytes).expand, target.codec
     compress = compressor(target) if codec else None
-    ahead = _compressed_ahead(buffer, frames, target) if codec else {}
+    ahead = _compressed_ahead(buffer, frames, target) if is_worth_many(target, len(frames) // FRAME_WIDTH) else {}
     for frame in range(0, len(frames), FRAME_WIDTH):
         position = frames[frame + FRAME_POSITION]
         end = position + frames[frame + FRAME_SIZE]

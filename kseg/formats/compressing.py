@@ -86,14 +86,19 @@ def compressor(target: Target) -> Callable[[Any], bytes]:
     return kept[1]
 
 
-def compress_many(target: Target, areas: list[Any]) -> list[Any] | None:
-    """What `compress` makes of each of many small areas, without taking Python's lock for each; None where no library
-    does that, or they are so few that it would not pay."""
-    if target.name != "zstd" or len(areas) < _MANY:
-        return None
+def is_worth_many(target: Target, count: int) -> bool:
+    """Whether a library compresses many areas in one call, and so many are enough for that to pay."""
+    if target.name != "zstd" or count < _MANY:
+        return False
     import zstandard
 
-    if "multi_compress_to_buffer" not in zstandard.backend_features:
+    return "multi_compress_to_buffer" in zstandard.backend_features
+
+
+def compress_many(target: Target, areas: list[Any]) -> list[Any] | None:
+    """What `compress` makes of each of many small areas, without taking Python's lock for each; None where that is not
+    worth it."""
+    if not is_worth_many(target, len(areas)):
         return None
     found = _zstd_compressor(target.level).multi_compress_to_buffer(areas, threads=1)
     return [found[i] for i in range(len(found))]

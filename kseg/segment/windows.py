@@ -20,6 +20,9 @@ WINDOW_BYTES = 1 << 19
 LARGEST_KEPT_BYTES = 1 << 21
 """Of a window that a large frame has widened, where `Buffers` hand it on: a batch of 1 MiB is usual."""
 
+_LENGTH_BYTES = 12
+"""Of a frame, up to the end of its length: an offset and a count of the bytes that follow."""
+
 LEAST_FRAME_BYTES = 26
 """A message of v0 without key and value."""
 
@@ -65,6 +68,7 @@ class Windows:
         self._state = int64s(kernel.STATE_SIZE)
         self._room = _room(max_batch_bytes, buffers) if walk & 1 else None
         self._state[2], self._state[6] = -1, walk
+        self._rest = 0
         self.position = position
 
     @property
@@ -90,25 +94,46 @@ class Windows:
                 if state[1]:
                     yield window, self._rows, state[1], origin
             window.release()
-            if self.position == start and not self._widen(filled):
+            if self.position > start:
+                self._keep_rest(self.position - start, filled)
+            elif not self._widen(filled):
                 return
 
     def _fill(self) -> int:
-        """Bytes read at the position."""
-        size = min(len(self._buffer), self._end - self.position)
-        with memoryview(self._buffer) as whole, whole[:size] as part:
-            return os.preadv(self._descriptor, [part], self.position) if size > 0 else 0
+        """Bytes of the window, which begins at the position: the rest of the one before, and what is read behind it."""
+        size = min(self._wanted(), self._end - self.position)
+        with memoryview(self._buffer) as whole, whole[self._rest : size] as part:
+            return self._rest + os.preadv(self._descriptor, [part], self.position + self._rest)
+
+    def _keep_rest(self, start: int, end: int) -> None:
+        """Moves the first bytes of a frame that the window has not whole to its front."""
+        with memoryview(self._buffer) as whole:
+            whole[: end - start] = whole[start:end]
+        self._rest = end - start
+
+    def _wanted(self) -> int:
+        """Where the window best ends: behind a frame that takes most of it, and the length of the next."""
+        whole = len(self._buffer)
+        if self._rest < _LENGTH_BYTES:
+            return whole
+        wanted = self._claimed() + _LENGTH_BYTES
+        return wanted if max(whole // 2, self._rest) < wanted <= whole else whole
+
+    def _claimed(self) -> int:
+        """Bytes of the frame at the window's start, as its length says."""
+        return _LENGTH_BYTES + int.from_bytes(self._buffer[8:_LENGTH_BYTES], "big", signed=True)
 
     def _widen(self, filled: int) -> bool:
         """Whether there is reason to look at the frame at the position again, with more bytes."""
         if filled < len(self._buffer) or filled >= LARGEST_WINDOW_BYTES:
             return False
-        claimed = 12 + int.from_bytes(self._buffer[8:12], "big", signed=True)
+        claimed = self._claimed()
         if claimed <= filled or claimed > min(LARGEST_WINDOW_BYTES, self._end - self.position):
             return False
         # Room for a frame and no two: what lies behind it is read again, and more would not stay in the cache.
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
+        self._rest = 0
         return True
 
 

@@ -2,10 +2,13 @@
 
 import gzip
 import os
+import tempfile
 
 import lz4.frame
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from rendering import batch as framed
 from rendering import int64s, message, record
 
@@ -212,6 +215,36 @@ def test_a_frame_larger_than_a_window_is_seen(tmp_path):
     large, small = batch(records(1, size=3 * WINDOW_BYTES)), batch(records(2))
     path.write_bytes(small + large + small)
     assert passed(path)[1:] == (3, 5, len(large) + 2 * len(small))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9])
+def test_no_byte_is_read_twice(tmp_path, monkeypatch, share):
+    path = tmp_path / "many.log"
+    path.write_bytes(batch(records(1, size=int(WINDOW_BYTES * share))) * int(20 / share))
+    read = 0
+
+    def counted(*arguments):
+        nonlocal read
+        size = os_preadv(*arguments)
+        read += size
+        return size
+
+    os_preadv = os.preadv
+    monkeypatch.setattr(os, "preadv", counted)
+    assert passed(path)[3] == path.stat().st_size == read
+
+
+@given(st.lists(st.integers(0, 900), min_size=1, max_size=30), st.integers(100, 1500), st.data())
+def test_windows_of_any_size_find_the_same(sizes, window_bytes, data):
+    content = bytearray(b"".join(batch(records(1 + size % 3, size=size)) for size in sizes))
+    if data.draw(st.booleans()):
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with tempfile.NamedTemporaryFile() as file, pytest.MonkeyPatch.context() as patch:
+        file.write(content)
+        file.flush()
+        at_once = passed(file.name)
+        patch.setattr("kseg.segment.windows.WINDOW_BYTES", window_bytes)
+        assert passed(file.name)[1:] == at_once[1:]
 
 
 def test_a_pass_ends_before_what_is_not_intact(tmp_path):

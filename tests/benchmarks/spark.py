@@ -1,25 +1,26 @@
-"""Reading on Spark beside ``spark.read.parquet`` of the same rows: ``python -m tests.benchmarks.spark``.
+"""Spark beside what it is compared with: ``python -m tests.benchmarks.spark`` from the repository's root.
 
-Each case is a process of its own, and its time is the CPU time of the whole tree: driver, JVM, Python workers. That of
-a session that reads an empty source with as many tasks is taken off.
+All cases take turns in one session, on one core. Their time is the processor's, of driver, JVM and Python workers; that
+of a read of an empty source with as many tasks is taken off where Spark is at work. The first round, in which the JVM
+compiles most, is printed and left out. A read of record batches that lie ready shows what Spark takes for itself.
 """
 
 import argparse
-import ctypes
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.process import adopt_orphans, peaks, spent_so_far
 from tests.benchmarks.segments import SEEDS, grown
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CASES = ("empty", "all columns", "offset", "parquet")
+VALUE_BYTES = 190
+ROWS = 20_000
 
 
 def session() -> Any:
@@ -27,106 +28,190 @@ def session() -> Any:
     from pyspark.sql import SparkSession
 
     import kseg.spark
+    from tests.benchmarks.ready_source import ReadySource
 
+    os.environ |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(key, "127.0.0.1")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.config("spark.driver.memory", "2g").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     kseg.spark.register(spark)
+    spark.dataSource.register(ReadySource)
     return spark
 
 
-def ended(spark: Any) -> None:
-    """Waits for the JVM, else its time would not be counted."""
-    from pyspark import SparkContext
+class Cases:
+    """Segments of 100-byte records to be read, and as many in which ``share`` of the keys survive."""
 
-    spark.stop()
-    gateway = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    def __init__(self, spark: Any, folder: Path, segments: int, mib: int, share: float) -> None:
+        self._spark, self._folder = spark, folder
+        self._rows, self._keyed = folder / "rows-0", folder / "source/keyed-0"
+        self._grow(segments, mib, share)
+        self._tasks = self._write_ready()
+        self._read().write.option("compression", "none").parquet(str(folder / "parquet"))
+
+    def _grow(self, segments: int, mib: int, share: float) -> None:
+        from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+        from kseg.spark.options import WriteOptions
+        from kseg.spark.writing import KsegWriter
+
+        self._rows.mkdir()
+        segment = grown(SEEDS, "100b", mib, self._folder)
+        for k in range(segments):
+            shutil.copy(segment, self._rows / f"{k * 10_000_000:020}.log")
+        kinds = {"offset": LongType(), "key": BinaryType(), "value": BinaryType()}
+        schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+        self._keyed.parent.mkdir()
+        writer = KsegWriter(WriteOptions((str(self._keyed),), segment_bytes=mib << 20), schema, False)
+        writer.commit([writer.write(keyed(segments * (mib << 20) // (VALUE_BYTES + 18), share))])
+
+    def _write_ready(self) -> int:
+        """The record batches of each task in a file; how many tasks there are."""
+        import pyarrow as pa
+
+        from kseg.spark.source import KsegDataSource
+
+        source = KsegDataSource({"path": str(self._rows)})
+        reader = source.reader(source.schema())
+        (self._folder / "ready").mkdir()
+        tasks = reader.partitions()
+        for k, task in enumerate(tasks):
+            batches = reader.read(task)
+            first = next(batches)
+            with pa.OSFile(str(self._folder / f"ready/{k:04}.arrow"), "wb") as out:
+                with pa.ipc.new_file(out, first.schema) as writer:
+                    writer.write_batch(first)
+                    for batch in batches:
+                        writer.write_batch(batch)
+        return len(tasks)
+
+    def _read(self, columns: str = "") -> Any:
+        reader = self._spark.read.format("kseg")
+        return (reader.schema(columns) if columns else reader).load(str(self._rows))
+
+    def empty(self) -> None:
+        """A source with as many tasks and nothing in them."""
+        paths = [self._folder / f"empty-{k}" for k in range(self._tasks)]
+        for path in paths:
+            path.mkdir(exist_ok=True)
+            (path / f"{0:020}.log").touch()
+        drain(self._spark.read.format("kseg").option("splitBytes", "1").load([str(path) for path in paths]))
+
+    def all_columns(self) -> None:
+        drain(self._read())
+
+    def offset(self) -> None:
+        drain(self._read("offset bigint"))
+
+    def ready_batches(self) -> None:
+        drain(self._spark.read.format("ready").load(str(self._folder / "ready")))
+
+    def parquet(self) -> None:
+        drain(self._spark.read.parquet(str(self._folder / "parquet")))
+
+    def verify(self) -> None:
+        kseg("verify", "--jobs", "1", self._keyed)
+
+    def verify_on_spark(self) -> None:
+        kseg("verify", "--engine", "spark", self._keyed)
+
+    def compact(self) -> None:
+        self._compact("--memory", "1G", "--jobs", "1")
+
+    def compact_on_spark(self) -> None:
+        self._compact("--engine", "spark")
+
+    def _compact(self, *options: str) -> None:
+        work = self._folder / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(self._keyed.parent, work, copy_function=os.link)
+        rules = ("--include-active", "--min-cleanable-ratio", "0", "--now", "2000000000000", "--no-quarantine")
+        kseg("compact", *rules, *options, work / "keyed-0")
+
+    def plan_b(self) -> None:
+        from tests.benchmarks.plan_b import compact
+
+        target = self._folder / "plan-b"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        compact(self._spark, self._keyed, target)
+
+    def all(self) -> list[Callable[[], None]]:
+        return [
+            self.empty, self.all_columns, self.ready_batches, self.parquet, self.offset,
+            self.verify, self.verify_on_spark, self.compact, self.compact_on_spark, self.plan_b,
+        ]  # fmt: skip
 
 
-def empty_source(spark: Any, folder: Path, tasks: int) -> None:
-    """Reads as many empty segments, each in a task."""
-    for i in range(tasks):
-        path = folder / f"empty-{i}/{0:020}.log"
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-    paths = [str(folder / f"empty-{i}") for i in range(tasks)]
-    frame = spark.read.format("kseg").option("splitBytes", "1").load(paths)
+def drain(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def case(name: str, folder: Path, tasks: int, rounds: int) -> None:
-    """Runs in a process of its own."""
-    spark = session()
-    logs = str(folder / "bench-0")
-    reading = spark.read.format("kseg")
-    if name == "write parquet":
-        reading.load(logs).write.option("compression", "none").mode("overwrite").parquet(str(folder / "parquet"))
-    for _ in range(0 if name == "write parquet" else rounds):
-        if name == "empty":
-            empty_source(spark, folder, tasks)
-            continue
-        if name == "parquet":
-            frame = spark.read.parquet(str(folder / "parquet"))
-        else:
-            frame = (reading.schema("offset bigint") if name == "offset" else reading).load(logs)
-        frame.write.format("noop").mode("overwrite").save()
-    ended(spark)
+def kseg(*arguments: object) -> None:
+    """A command in this process, which on Spark takes the session that is there."""
+    from kseg.cli.main import main as command
+
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        status = command.main([*map(str, arguments), "--quiet"], standalone_mode=False)
+    if status:
+        raise SystemExit(f"kseg {' '.join(map(str, arguments))}: exit status {status}")
 
 
-_PR_SET_CHILD_SUBREAPER = 36
+def keyed(count: int, share: float) -> Iterator[Any]:
+    """Records of which nearly this share survives: so many keys there are."""
+    import numpy as np
+    import pyarrow as pa
 
-
-def cpu_seconds(arguments: list[str], environment: dict[str, str]) -> float:
-    """Of a process and all that it starts, also of a JVM that it does not wait for."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(arguments, env=environment, check=False, capture_output=True)
-    if done.returncode:
-        raise SystemExit(f"{arguments} ended with {done.returncode}: {done.stderr[-500:].decode()}")
-    with suppress(ChildProcessError):
-        while True:
-            os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    chosen = np.random.default_rng(7)
+    value = pa.scalar(chosen.bytes(VALUE_BYTES), pa.binary())
+    for first in range(0, count, ROWS):
+        offsets = np.arange(first, first + ROWS)
+        names = chosen.integers(0, int(count * share), ROWS)
+        keys = pa.array(names).cast(pa.string()).cast(pa.binary())
+        yield pa.RecordBatch.from_arrays([pa.array(offsets), keys, pa.repeat(value, ROWS)], ["offset", "key", "value"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--segments", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mib", type=int, default=128)
-    parser.add_argument("--case")
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=4, help="of which the first is left out and the best counts")
+    parser.add_argument("--share", type=float, default=0.085, help="of the records that survive a compaction")
+    parser.add_argument("--only", metavar="NAME,NAME", help="cases beside the empty source; no ratios of others then")
     found = parser.parse_args()
-    tasks = found.segments * max(1, found.mib // 64)
-    if found.case:
-        case(found.case, found.folder, tasks, found.rounds)
-        return
+    adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
-        folder = Path(name)
-        (folder / "bench-0").mkdir()
-        segment = grown(SEEDS, "100b", found.mib, folder)
-        for i in range(found.segments):
-            shutil.copy(segment, folder / f"bench-0/{i * 10_000_000:020}.log")
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-        own = [sys.executable, "-m", "tests.benchmarks.spark", "--segments", str(found.segments), "--mib"]
-        own += [str(found.mib), "--rounds", str(found.rounds), "--folder", name, "--case"]
-        cpu_seconds([*own, "write parquet"], environment)
-        seconds: dict[str, float] = {}
-        for each in CASES:
-            seconds[each] = cpu_seconds([*own, each], environment)
-            beyond = (seconds[each] - seconds["empty"]) / found.rounds
-            print(f"{each:>12}: {seconds[each]:6.1f} s in all, {beyond:6.2f} s a reading more", flush=True)
-        base = seconds["empty"]
-        # Parquet starts no Python workers, so beyond the empty source it may take next to nothing, or less.
-        print(f"all columns : parquet, whole processes  {seconds['all columns'] / seconds['parquet']:.2f}")
-        offset, everything = seconds["offset"] - base, seconds["all columns"] - base
-        print(f"offset : all columns, beyond the empty  {offset / everything:.2f}")
+        spark = session()
+        cases = Cases(spark, Path(name), found.segments, found.mib, found.share).all()
+        only = found.only.split(",") if found.only else [case.__name__ for case in cases]
+        best: dict[str, float] = {}
+        for turn in range(max(found.rounds, 2)):
+            for case in cases:
+                if case.__name__ in ("empty", *only):
+                    seconds = spent_so_far(os.getpid())
+                    case()
+                    seconds = spent_so_far(os.getpid()) - seconds
+                    best[case.__name__] = min(best.get(case.__name__, seconds), seconds) if turn > 1 else seconds
+                    print(f"{case.__name__:>16} {seconds:6.2f} s", flush=True)
+        print("most memory of one process, MiB:", peaks(os.getpid()))
+        spark.stop()
+    tell(best)
+
+
+def tell(best: dict[str, float]) -> None:
+    """The ratios of what was measured; a local command has nothing taken off."""
+    for on_spark, other in (
+        ("all_columns", "parquet"), ("ready_batches", "parquet"), ("all_columns", "ready_batches"),
+        ("offset", "all_columns"), ("verify_on_spark", "verify"), ("compact_on_spark", "plan_b"),
+        ("compact_on_spark", "compact"),
+    ):  # fmt: skip
+        if on_spark in best and other in best:
+            less = 0 if other in ("verify", "compact") else best["empty"]
+            ratio = (best[on_spark] - best["empty"]) / (best[other] - less)
+            print(f"{on_spark:>16} : {other:<14} {ratio:5.2f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Work that is done on threads and comes back in its order: codecs and checksums run without the GIL."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -46,6 +46,14 @@ class Pipeline:
             yield from self._begin()
         while self._pending:
             yield self._pending.popleft().result()
+
+    def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
+        """The result of each task, which are large ones."""
+        for task in tasks:
+            for results in self.submit(task, TASK_BYTES):
+                yield from results
+        for results in self.drain():
+            yield from results
 
     def _begin(self) -> Iterator[list[Any]]:
         tasks, self._tasks, self._weight = self._tasks, [], 0

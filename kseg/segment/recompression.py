@@ -6,9 +6,7 @@ Left as they are: control batches and those without records, which no writer com
 
 import math
 import random
-from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,10 +16,8 @@ from kseg.formats.compression import DecompressionError, decompress
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import UndecodableError
 from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.pipeline import Pipeline
 
-TASK_BYTES = 256 << 10
-"""Bytes of batches that a thread is given at a time."""
-TASKS_AHEAD = 2
 _ZSTD = 4
 _TWO_SIDED_95 = 1.96
 
@@ -67,21 +63,17 @@ class Recompression:
         self.target = target
         self._max_batch_bytes = max_batch_bytes
         self._sample = sample
-        self._pool = ThreadPoolExecutor(max(jobs, 1))
-        self._ahead = max(jobs, 1) * TASKS_AHEAD
+        self._pipeline = Pipeline(jobs)
         self._random = random.Random(0)
         self._threshold = 1.0
         self._chosen: list[tuple[float, int, int]] = []
-        self._pending: deque[Future[list[tuple[float, int, int]]]] = deque()
-        self._task: list[tuple[float, _Area]] = []
-        self._task_bytes = 0
         self._batches = self._before = self._after = self._tried = self._untouched = 0
 
     def __enter__(self) -> "Recompression":
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pipeline.__exit__()
 
     def add(self, batch: Batch) -> None:
         """One batch; its bytes are copied if they are needed later."""
@@ -94,19 +86,9 @@ class Recompression:
         ticket = self._random.random() if self._sample is not None else 0.0
         if ticket >= self._threshold:
             return
-        self._task.append((ticket, area._replace(data=bytes(area.data))))
-        self._task_bytes += len(area.data)
-        if self._task_bytes >= TASK_BYTES:
-            self._submit()
-
-    def _submit(self) -> None:
-        task, self._task, self._task_bytes = self._task, [], 0
-        self._pending.append(self._pool.submit(self._work, task))
-        while len(self._pending) > self._ahead:
-            self._take(self._pending.popleft().result())
-
-    def _work(self, task: list[tuple[float, _Area]]) -> list[tuple[float, int, int]]:
-        return [(ticket, *self._sizes(area)) for ticket, area in task]
+        area = area._replace(data=bytes(area.data))
+        for results in self._pipeline.submit(lambda: (ticket, *self._sizes(area)), len(area.data)):
+            self._take(results)
 
     def _sizes(self, area: _Area) -> tuple[int, int]:
         """Bytes of the batch before and after; after -1 if it cannot be read."""
@@ -134,10 +116,8 @@ class Recompression:
 
     def finish(self) -> Saving:
         """The result, once everything is added."""
-        if self._task:
-            self._submit()
-        while self._pending:
-            self._take(self._pending.popleft().result())
+        for results in self._pipeline.drain():
+            self._take(results)
         if self._sample is None:
             return Saving(self.target, self._batches, self._tried, self._before, self._after, self._untouched, None)
         return self._estimate([(before, after) for _, before, after in self._chosen])

@@ -2,16 +2,15 @@
 
 import hashlib
 import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from functools import partial
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import fingerprints
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.segment.items import Damage
+from kseg.segment.pipeline import Pipeline
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
@@ -21,38 +20,13 @@ BLOCK_BYTES = 1 << 20
 BLOCK_BATCHES = 8192
 """A block ends with the batch that makes it so long, or of so many."""
 
-_AHEAD = 3
 _PIECE_BYTES = 1 << 20
 
 
-class Hasher:
-    """Runs jobs on threads and gives their results in order. To be used as a context manager."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._pool = ThreadPoolExecutor(jobs)
-
-    def __enter__(self) -> "Hasher":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def each(self, jobs: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-        """The result of each job, (function, arguments...); few are under way at a time."""
-        pending: deque[Future[Any]] = deque()
-        for function, *arguments in jobs:
-            pending.append(self._pool.submit(function, *arguments))
-            if len(pending) >= self.jobs * _AHEAD:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-
-def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, hasher: Hasher) -> Iterator[Block]:
+def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
     """All blocks of a segment, which tile it. Raises PathError where the file becomes shorter meanwhile."""
-    return hasher.each(
-        (_block, source, position, end - position, rows, code)
+    return pipeline.each(
+        partial(_block, source, position, end - position, rows, code)
         for position, end, rows, code in _ranges(source, is_07, is_live, scratch)
     )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.segment.files import SegmentFile, expand_path, segments_at
+from kseg.segment.pipeline import Pipeline
 from kseg.segment.source import STANDARD_INPUT, open_source
-from kseg.verify.digests import Hasher, blocks_of
+from kseg.verify.digests import blocks_of
 from kseg.verify.manifest_check import SegmentCheck
 from kseg.verify.manifest_file import ManifestLines, ManifestReader
 from kseg.verify.report import Report
@@ -43,12 +44,12 @@ def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], 
     """Gives the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
     lines, scratch = ManifestLines(), Scratch(manner.max_batch_bytes)
     put(lines.head())
-    with Hasher(manner.jobs) as hasher:
+    with Pipeline(manner.jobs) as pipeline:
         for found in _segments(paths).values():
             with open_source(found.file.path) as source:
                 put(lines.segment(found.name, source.size))
                 is_live = manner.is_live and found.is_last
-                for block in blocks_of(source, _is_07(found.file, manner), is_live, scratch, hasher):
+                for block in blocks_of(source, _is_07(found.file, manner), is_live, scratch, pipeline):
                     put(lines.block(block))
                     manner.advance(block.size)
     put(lines.total())
@@ -64,7 +65,7 @@ def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Repo
         stream = open(path, "rb")
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
-    with stream, Hasher(manner.jobs) as hasher:
+    with stream, Pipeline(manner.jobs) as pipeline:
         gone = []
         for entry in ManifestReader(stream, path).entries():
             known.add(entry.name)
@@ -74,7 +75,7 @@ def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Repo
                 continue
             met += 1
             is_07 = _is_07(found.file, manner)
-            SegmentCheck(found.file, is_07, manner.max_batch_bytes, hasher, report).run(entry)
+            SegmentCheck(found.file, is_07, manner.max_batch_bytes, pipeline, report).run(entry)
             manner.advance(entry.size)
     if known.names and not met:
         raise PathError(f"{path}: names no segment that is there; it is checked against the PATH it was made of")

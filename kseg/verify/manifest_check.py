@@ -7,14 +7,16 @@ the batches of both aligned by their fingerprints.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.kernel.checksum import crc32c
 from kseg.segment.files import SegmentFile
+from kseg.segment.pipeline import Pipeline
 from kseg.segment.source import Source, open_source
-from kseg.verify.digests import Hasher, blocks_of, sha256_of
+from kseg.verify.digests import blocks_of, sha256_of
 from kseg.verify.manifest_file import Batch, Block, Entry
 from kseg.verify.report import Report
 
@@ -46,14 +48,14 @@ class SegmentCheck:
     file: SegmentFile
     is_07: bool
     max_batch_bytes: int
-    hasher: Hasher
+    pipeline: Pipeline
     report: Report
 
     def run(self, entry: Entry) -> None:
         """Raises PathError where the segment cannot be read, or the manifest ends early."""
         with open_source(self.file.path) as source:
             differences, kept, room, end = _Differences(), list[Block](), KEPT_BATCHES_MAX, 0
-            for block, is_same in self.hasher.each((_compare, source, block) for block in entry.blocks):
+            for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
                 end = block.position + block.size
                 if (differences.last or not is_same) and not block.is_sound():
                     raise PathError(f"{self.file.path}: the manifest's block at {block.position} makes no sense")
@@ -83,7 +85,7 @@ class SegmentCheck:
     def _align(self, source: Source, kept: list[Block], differences: _Differences, is_all: bool) -> None:
         start = differences.batches[0].position
         before = [batch for block in kept for batch in block.batches() if batch.position >= start]
-        blocks = blocks_of(source, self.is_07, False, Scratch(self.max_batch_bytes), self.hasher)
+        blocks = blocks_of(source, self.is_07, False, Scratch(self.max_batch_bytes), self.pipeline)
         now: list[Batch] = []
         for block in blocks:
             if block.position + block.size > start and len(now) <= KEPT_BATCHES_MAX:

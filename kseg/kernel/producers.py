@@ -428,7 +428,7 @@ def replay(
         return start
     if start < 0 or len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5 or len(aborts) < 7:
         raise ValueError("a buffer is too short")
-    if len(entries) < 17 or len(slots) * 17 <= len(entries) or len(slots) & (len(slots) - 1):
+    if len(slots) * 17 <= len(entries) or len(slots) & (len(slots) - 1):
         raise ValueError("the table of producers has no free slot")
     if cython.compiled:
         with cython.nogil:

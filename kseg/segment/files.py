@@ -138,9 +138,7 @@ def segments_among(
     place = parse_partition_name(own_name) or (None, None)
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
     found = []
-    for name in sorted(names):
-        if not name.endswith(endings):
-            continue
+    for name in sorted([name for name in names if name.endswith(endings)]):
         if len(name) == 24 and name.endswith(".log") and name[:20].isascii() and name[:20].isdigit():
             base_offset = _number(name[:20], LAST_OFFSET)
             found.append(SegmentFile(os.path.join(directory, name), ".log", "", base_offset, None, *place))

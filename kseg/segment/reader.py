@@ -93,12 +93,25 @@ class SegmentReader:
         self.is_cut = self.end < source.size
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
-        self._state = int64s(kernel.STATE_SIZE)
-        self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
-        self._state[_BUDGET] = RUN_BYTES
-        self._state[_MANNER] = manner
-        self._room = room(self.scratch.max_batch_bytes) if manner & WALK_RECORDS else None
-        self._tables = (_table(1), _table(1))
+        self._manner = manner
+
+    # What follows is made when it is asked for first: a pass over an intact segment reads it in windows instead.
+
+    @cached_property
+    def _state(self) -> memoryview:
+        state = int64s(kernel.STATE_SIZE)
+        state[_ANCHOR] = state[_LAST_OFFSET] = -1
+        state[_BUDGET] = RUN_BYTES
+        state[_MANNER] = self._manner
+        return state
+
+    @cached_property
+    def _room(self) -> Room | None:
+        return room(self.scratch.max_batch_bytes) if self._manner & WALK_RECORDS else None
+
+    @cached_property
+    def _tables(self) -> tuple[memoryview, memoryview]:
+        return _table(1), _table(1)
 
     @cached_property
     def buffer(self) -> Any:

@@ -32,6 +32,7 @@ _UNSEEN = (
     kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
     kernel.NEWEST_DATA, kernel.NEWEST_MARKER,
 )  # fmt: skip
+_NO_ENTRIES, _NO_SLOTS = int64s(0), int64s(1)
 _BLANK = b"".join(b"\xff" * 8 if column in _UNSEEN else bytes(8) for column in range(kernel.STATE_WIDTH))
 
 
@@ -98,10 +99,9 @@ class ProducerStates:
         room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count),
     ) -> None:  # fmt: skip
         self.state = memoryview(bytearray(_BLANK)).cast("q")
-        self.state[kernel.SEED] = int.from_bytes(os.urandom(8), "little") >> 1 | 1
         self.state[kernel.IDLE_MS], self.state[kernel.NOW], self.state[kernel.LIMIT] = IDLE_MS, now_ms, limit
-        self._entries = int64s(_FIRST_ROOM * kernel.ENTRY_WIDTH)
-        self._slots = int64s(2 * _FIRST_ROOM)
+        # Most partitions have no producers with an id: a table is made for the first one that comes.
+        self._entries, self._slots = _NO_ENTRIES, _NO_SLOTS
         self._columns = room
         self._events: tuple[memoryview, memoryview] | None = None
         """Columns for events and aborts, once there is something to replay."""
@@ -132,7 +132,9 @@ class ProducerStates:
                 producer_table.begin_transaction(self._entries, index, self.state)
 
     def _grow(self) -> None:
-        room = min(2 * len(self._entries) // kernel.ENTRY_WIDTH, MAX_PRODUCERS)
+        if not self._entries:
+            self.state[kernel.SEED] = int.from_bytes(os.urandom(8), "little") >> 1 | 1
+        room = min(max(2 * len(self._entries) // kernel.ENTRY_WIDTH, _FIRST_ROOM), MAX_PRODUCERS)
         if room * kernel.ENTRY_WIDTH == len(self._entries):
             self.state[kernel.IS_FULL] = 1
             return

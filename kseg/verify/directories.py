@@ -16,7 +16,7 @@ from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, 
 from kseg.verify.report import Report, Totals
 from kseg.verify.verification import Progress, Settings, judge_file, judge_partition
 
-ALONE_SECONDS, WORTH_SECONDS = 0.05, 0.3
+ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
 """So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
 than they bring for less."""
 

@@ -133,8 +133,11 @@ class IndexRule(Rule):
 
     def _tell_orphans(self) -> None:
         names, endings = self.partition.names, (*SUFFIXES, ".txnindex")
-        # Nearly all have their .log; only what is left is looked at closely.
-        alone = [name for name in names if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names]
+        alone = [
+            name
+            for name in self.partition.odd_names
+            if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names
+        ]
         for name in sorted(alone):
             for suffix in endings:
                 if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:

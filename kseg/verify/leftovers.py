@@ -21,12 +21,12 @@ from kseg.sidefiles.lines import integer
 from kseg.verify.compaction import shows_cleaning
 from kseg.verify.directory_rules import some
 from kseg.verify.findings import ERROR
+from kseg.verify.partition import EVERYWHERE
 from kseg.verify.rule import Rule
 
 _DIGITS = 20
 _USUAL = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
 _NEEDS_NUMBER = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
-_KNOWN = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
 _SNAPSHOT = r"[0-9]+-[0-9]+(-[^.]*)?\.checkpoint(\.deleted|\..*part)?"
 _ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
 
@@ -47,7 +47,7 @@ class LeftoverRule(Rule):
         partition = self.partition
         if not partition.is_whole or partition.topic is None:
             return
-        odd = [name for name in partition.names if not _is_usual(name)]
+        odd = [name for name in partition.odd_names if not _is_usual(name)]
         if not odd:
             return
         self._names(sorted(odd))
@@ -154,7 +154,7 @@ class LeftoverRule(Rule):
 
 def _is_usual(name: str) -> bool:
     """Whether it is named as brokers name the files of a segment."""
-    return (name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit()) or name in _KNOWN
+    return (name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit()) or name in EVERYWHERE
 
 
 def _is_known(name: str) -> bool:
@@ -162,7 +162,9 @@ def _is_known(name: str) -> bool:
     for leftover in (*LEFTOVER_SUFFIXES, ".tmp"):
         name = name.removesuffix(leftover)
     stem = name.partition(".")[0]
-    return name in _KNOWN or (name.endswith(_ENDINGS) and stem.isdigit()) or re.fullmatch(_SNAPSHOT, name) is not None
+    return (
+        name in EVERYWHERE or (name.endswith(_ENDINGS) and stem.isdigit()) or re.fullmatch(_SNAPSHOT, name) is not None
+    )
 
 
 def _base(name: str) -> int | None:

@@ -6,7 +6,9 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
+from typing import NamedTuple
 
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
@@ -18,8 +20,9 @@ from kseg.verify.broker_state import BrokerState
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
 
-_CALLS = ("begin", "headers", "damage", "problem", "end")
-_answering: dict[tuple[type[Rule], ...], list[list[int]]] = {}
+EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
+"""What brokers keep in a partition, or KRaft nodes in theirs, under a name that never changes."""
+_USUAL = (".log", ".index", ".timeindex")
 
 
 @dataclass(slots=True)
@@ -44,14 +47,11 @@ class Segment:
     magics: tuple[int, int, int] = (0, 0, 0)
     end: int = 0
     is_damaged: bool = False
+    path: str = field(init=False)
+    base_offset: int | None = field(init=False)
 
-    @property
-    def path(self) -> str:
-        return self.file.path
-
-    @property
-    def base_offset(self) -> int | None:
-        return self.file.base_offset
+    def __post_init__(self) -> None:
+        self.path, self.base_offset = self.file.path, self.file.base_offset
 
     @property
     def next_offset(self) -> int | None:
@@ -101,6 +101,7 @@ class Partition:
     own_name: str = ""
     """The name of ``directory`` without what it lies in."""
     _endings: frozenset[str] | None = None
+    _odd_names: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -124,6 +125,16 @@ class Partition:
         return self._endings
 
     @property
+    def odd_names(self) -> frozenset[str]:
+        """Of the names in the directory those to look at one by one: neither of the segments and their indexes, as all
+        brokers name them, nor of files that each partition has. For when all segments were seen."""
+        if self._odd_names is None:
+            stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
+            usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
+            self._odd_names = self.names.difference(usual, EVERYWHERE)
+        return self._odd_names
+
+    @property
     def is_bare(self) -> bool:
         """Whether there are segments alone, in no log directory: someone's copy, of which no side file is missing."""
         return not self.broker.is_known and not any(
@@ -144,37 +155,45 @@ def judge_segments(
 ) -> None:
     """Shows the segments to the rules. Raises PathError where one cannot be opened."""
     files = list(files)
-    asked = _Asked(rules)
+    asked = _who_answers(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
         with open_source(file.path) as source:
             segment = Segment(file, source.size, behind is None, source, behind and behind.base_offset)
             partition.segments.append(segment)
-            _judge(partition, segment, source, asked, progress)
+            _judge(partition, segment, source, rules, asked, progress)
             segment.source = None
     for rule in rules:
         rule.finish()
 
 
-class _Asked:
-    """The calls that rules answer: most leave most of them out, and there are many small segments."""
+class _Answers(NamedTuple):
+    """Who answers which call of a `Rule`, as (its place among the rules, its method): most leave most of them out."""
 
-    def __init__(self, rules: list[Rule]) -> None:
-        classes = tuple(map(type, rules))
-        answering = _answering.get(classes)
-        if answering is None:
-            answering = _answering[classes] = _who_answers(classes)
-        self.begin, self.headers, self.damage, self.problem, self.end = (
-            [getattr(rules[i], name) for i in found] for name, found in zip(_CALLS, answering, strict=True)
+    begin: list[tuple[int, Callable[..., None]]]
+    headers: list[tuple[int, Callable[..., None]]]
+    damage: list[tuple[int, Callable[..., None]]]
+    problem: list[tuple[int, Callable[..., None]]]
+    end: list[tuple[int, Callable[..., None]]]
+
+
+@cache
+def _who_answers(classes: tuple[type[Rule], ...]) -> _Answers:
+    """Found once for all the partitions that are shown to rules of these classes."""
+    return _Answers(
+        *(
+            [(i, getattr(rule, name)) for i, rule in enumerate(classes) if getattr(rule, name) != getattr(Rule, name)]
+            for name in _Answers._fields
         )
-
-
-def _who_answers(classes: tuple[type[Rule], ...]) -> list[list[int]]:
-    """For each call the classes, by their places, that have a method of their own for it."""
-    return [[i for i, rule in enumerate(classes) if getattr(rule, name) is not getattr(Rule, name)] for name in _CALLS]
+    )
 
 
 def _judge(
-    partition: Partition, segment: Segment, source: Source, asked: _Asked, progress: Callable[[int], None]
+    partition: Partition,
+    segment: Segment,
+    source: Source,
+    rules: list[Rule],
+    asked: _Answers,
+    progress: Callable[[int], None],
 ) -> None:
     is_live = partition.is_live and segment.is_last
     reader = SegmentReader(
@@ -182,24 +201,24 @@ def _judge(
         SegmentSurvey.manner(partition.level),
     )  # fmt: skip
     survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
-    for begin in asked.begin:
-        begin(segment)
+    for place, begin in asked.begin:
+        begin(rules[place], segment)
     told = 0
     for item in survey:
         if isinstance(item, Headers):
-            for headers in asked.headers:
-                headers(segment, item)
+            for place, headers in asked.headers:
+                headers(rules[place], segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
-            for damage in asked.damage:
-                damage(segment, item)
+            for place, damage in asked.damage:
+                damage(rules[place], segment, item)
         elif isinstance(item, BatchProblem):
-            for problem in asked.problem:
-                problem(segment, item)
+            for place, problem in asked.problem:
+                problem(rules[place], segment, item)
         progress(segment.end - told)
         told = segment.end
-    for end in asked.end:
-        end(segment)
+    for place, end in asked.end:
+        end(rules[place], segment)
     progress(segment.size - told)
     totals = partition.report.totals
     totals.files += 1

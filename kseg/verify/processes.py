@@ -5,13 +5,13 @@ parent reads only the pipe whose partitions are next: the others wait where thei
 whatever is found.
 """
 
-import multiprocessing
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
+from functools import partial
 from typing import Any
 
 from kseg.errors import KsegError
@@ -20,11 +20,16 @@ from kseg.verify.directories import Outcome, Task, judge_task
 from kseg.verify.report import Finding, Report, Totals
 from kseg.verify.verification import Progress, Settings
 
+if sys.platform == "linux":
+    from kseg.verify import forks as children
+else:
+    from kseg.verify import spawns as children
+
 SENT_AT_ONCE = 256
 """Findings and outcomes in one message."""
 LOOK_SECONDS = 0.2
 """Between two looks at how far the others are."""
-LARGEST_CHUNK, CHUNKS_EACH = 64, 8
+LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Partitions taken at once, and how often a process takes some: small ones cost less than to tell of each."""
 Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
 """What a process sends: findings, and behind those of a partition its outcome and what `Report.unshown` tells."""
@@ -33,15 +38,16 @@ ENDED = "a process that judged a partition ended before it was done (was it kill
 
 def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
     """Outcomes in the order of the tasks, each when ``report`` has all of it. Ends its processes in any case."""
-    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     count = min(settings.jobs, len(tasks))
-    chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
+    chunk_size = max(
+        1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)), -(-len(tasks) // children.MOST_TICKETS)
+    )
+    chunks = -(-len(tasks) // chunk_size)
     worker = _Worker(tasks, chunk_size, settings, report.ignored)
-    taken, done = context.Value("q", 0), context.RawArray("q", count)
+    tickets, done = children.Tickets(chunks), children.shared_numbers(count)
     if sys.stdout is not None:
         sys.stdout.flush()  # a forked process would write it once more
-    ends: list[Connection] = []
-    processes = []
+    processes: list[Any] = []
     told, pending = 0, Totals()  # what has been shown of a partition that is not done
 
     def tell() -> None:
@@ -52,14 +58,8 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
 
     try:
         for number in range(count):
-            ours, theirs = context.Pipe(duplex=False)
-            inherited = [*ends, ours] if context.get_start_method() == "fork" else []
-            process = context.Process(target=worker.run, args=(taken, done, number, theirs, inherited), daemon=True)
-            ends.append(ours)
-            process.start()
-            processes.append(process)
-            theirs.close()
-        for item in _collect(-(-len(tasks) // chunk_size), ends, tell):
+            processes.append(children.Child(partial(worker.run, tickets, done, number), processes))
+        for item in _collect(chunks, processes, tell):
             if isinstance(item, Finding):
                 pending.severities[item.severity] += 1
                 pending.codes[item.code] += 1
@@ -73,49 +73,55 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
     finally:
         report.take(pending, [])
         for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
-        for end in ends:
-            end.close()
+            process.end()
+        tickets.close()
 
 
-def _collect(chunks: int, ends: list[Connection], tell: Callable[[], None]) -> Iterator[Item]:
+def _collect(chunks: int, processes: list[Any], tell: Callable[[], None]) -> Iterator[Item]:
     """A process announces the number of the chunk it has taken; findings and outcomes follow, and None at its end."""
-    silent = list(ends)
-    announced: dict[int, Connection] = {}
+    silent = list(processes)
+    announced: dict[int, Any] = {}
     for chunk in range(chunks):
         while chunk not in announced:
             if not silent:
                 raise KsegError(ENDED)
-            for end in wait(silent, LOOK_SECONDS):
-                silent.remove(end)  # type: ignore[arg-type]
+            for process in _waiting(silent):
+                silent.remove(process)
                 with suppress(EOFError):  # it has found no chunk left to take
-                    announced[_received(end)] = end  # type: ignore[assignment]
+                    announced[_received(process)] = process
             tell()
-        end = announced.pop(chunk)
+        process = announced.pop(chunk)
         try:
-            yield from _told(end, tell)
+            yield from _told(process, tell)
         except EOFError:
             raise KsegError(ENDED) from None
-        silent.append(end)
+        silent.append(process)
 
 
-def _told(end: Connection, tell: Callable[[], None]) -> Iterator[Item]:
+def _waiting(processes: list[Any]) -> list[Any]:
+    """Those of them that have sent something, or ended; none after a while without either."""
+    poll = select.poll()
+    for process in processes:
+        poll.register(process, select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(1000 * LOOK_SECONDS)}
+    return [process for process in processes if process.fileno() in ready]
+
+
+def _told(process: Any, tell: Callable[[], None]) -> Iterator[Item]:
     """What the process says of one chunk."""
     while True:
-        if not end.poll(LOOK_SECONDS):
+        if not _waiting([process]):
             tell()
             continue
-        for item in _received(end):
+        for item in _received(process):
             if item is None:
                 return
             yield item
 
 
-def _received(end: Any) -> Any:
+def _received(process: Any) -> Any:
     """The next message; raises what went wrong in the process, EOFError where it has ended."""
-    message = end.recv()
+    message = process.receive()
     if isinstance(message, BaseException):
         raise message
     return message
@@ -131,10 +137,8 @@ class _Worker:
         self._ignored = ignored
         self._held: list[Item | None] = []
 
-    def run(self, taken: Any, done: Any, number: int, sender: Connection, inherited: list[Connection]) -> None:
+    def run(self, tickets: Any, done: Any, number: int, send: Callable[[Any], None]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
-        for end in inherited:
-            end.close()
         buffers = Buffers(self._settings.max_batch_bytes)
 
         def progress(count: int) -> None:
@@ -143,13 +147,14 @@ class _Worker:
         def put(item: Item | None) -> None:
             self._held.append(item)
             if item is None or len(self._held) >= SENT_AT_ONCE:
-                sender.send(self._held)
+                send(self._held)
                 self._held.clear()
 
         with suppress(BrokenPipeError):  # nobody is left to be told
             try:
-                while (first := _next(taken) * self._chunk_size) < len(self._tasks):
-                    sender.send(first // self._chunk_size)
+                while (chunk := tickets.take()) is not None:
+                    send(chunk)
+                    first = chunk * self._chunk_size
                     # Where fewer partitions than processes are left, each has more cores to itself.
                     own = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
                     settings = replace(self._settings, jobs=own)
@@ -159,11 +164,4 @@ class _Worker:
                         put((outcome, report.unshown()))
                     put(None)
             except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent
-                sender.send(error)
-
-
-def _next(taken: Any) -> int:
-    with taken.get_lock():
-        index = taken.value
-        taken.value = index + 1
-    return int(index)
+                send(error)

@@ -125,8 +125,9 @@ class ProducerSnapshots:
 
     def finish(self) -> None:
         """The log has ended: what lies beyond it, and what had to wait for that."""
-        segments = self._partition.segments
-        end = max((segment.next_offset or 0 for segment in segments), default=0)
+        if not self._count and not self._states.state[kernel.BATCHES]:
+            return  # neither snapshots nor producers
+        end = max((segment.next_offset or 0 for segment in self._partition.segments), default=0)
         while self._offsets and self._offsets[-1] <= end:
             self.reached()
         self._beyond(end)
@@ -135,7 +136,7 @@ class ProducerSnapshots:
                 known = offset if offset >= 0 else None
                 self._report.add("producer-snapshot-mismatch", path, text, position, None, known)
             self._report.more("producer-snapshot-mismatch", self._partition.name, self._more)
-        if not self._count and self._states.state[kernel.BATCHES]:
+        if not self._count:
             self._missing()
 
     def _beyond(self, end: int) -> None:

@@ -1,8 +1,9 @@
 """Collects findings: shown up to a bound for each file and code, counted without one."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
@@ -34,20 +35,20 @@ class Totals:
     bytes: int = 0
     batches: int = 0
     records: int = 0
-    severities: Counter[str] = field(default_factory=Counter)
-    codes: Counter[str] = field(default_factory=Counter)
+    severities: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    codes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
 
     @property
     def errors(self) -> int:
-        return self.severities[ERROR]
+        return self.severities.get(ERROR, 0)
 
     @property
     def warnings(self) -> int:
-        return self.severities[WARNING]
+        return self.severities.get(WARNING, 0)
 
     @property
     def infos(self) -> int:
-        return self.severities[INFO]
+        return self.severities.get(INFO, 0)
 
     def add(self, other: "Totals") -> None:
         """Adds what another part of the same check found."""
@@ -55,9 +56,10 @@ class Totals:
         self.bytes += other.bytes
         self.batches += other.batches
         self.records += other.records
-        if other.codes:
-            self.severities.update(other.severities)
-            self.codes.update(other.codes)
+        for severity, count in other.severities.items():
+            self.severities[severity] += count
+        for code, count in other.codes.items():
+            self.codes[code] += count
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Four numbers where nothing was found: processes send one for each partition."""
@@ -77,8 +79,8 @@ class Report:
         self.was_interrupted = False
         self.show = show
         self.ignored = frozenset(ignored)
-        self._shown: Counter[tuple[str, str]] = Counter()
-        self._unshown: Counter[tuple[str, str]] = Counter()
+        self._shown: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._unshown: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     def add(
         self,

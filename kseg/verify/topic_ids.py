@@ -32,7 +32,6 @@ class TopicIdRule(Rule):
         partition = self.partition
         if not partition.is_whole or partition.directory is None:
             return
-        path = os.path.join(partition.directory, NAME)
         if is_moved(partition.own_name):
             return
         if NAME not in partition.names:
@@ -41,6 +40,7 @@ class TopicIdRule(Rule):
                     "no-partition-metadata", partition.name, f"the log holds records, but there is no {NAME}"
                 )
             return
+        path = os.path.join(partition.directory, NAME)
         found: PartitionMetadata | SideFileProblem | None = None
         try:
             for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):

@@ -114,6 +114,16 @@ def test_a_replay_goes_on_from_a_snapshot(offset: int) -> None:
     assert [abort.entry for abort in aborts] == [abort.entry for abort in later]
 
 
+def test_without_producers_there_is_no_table() -> None:
+    without = [data(offset, -1, -1, -1, 1, False, 5) for offset in range(3)]
+    states = ProducerStates()
+    assert states.replay(rows_of(without), 3) == (3, [], [])
+    assert (len(states), len(states._entries), states.next_offset, states.is_complete) == (0, 0, 3, True)
+    assert (list(states.entries()), list(states.ongoing())) == ([], [])
+    assert states.replay(rows_of([*without, data(3, 7, 0, 0, 1, False, 5)]), 4, 3) == (4, [], [])
+    assert [entry.producer_id for entry in states.entries()] == [7]
+
+
 def test_a_table_that_grows_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of([data(offset, offset % 300, 0, offset // 300, 1, False, 5) for offset in range(900)])
     states = ProducerStates()
@@ -285,6 +295,7 @@ def test_damage_makes_open_transactions_uncertain() -> None:
 
 
 EVENTS, ABORTS = int64s(8 * kernel.EVENT_WIDTH), int64s(8 * kernel.ABORT_WIDTH)
+ENTRIES = int64s(16 * kernel.ENTRY_WIDTH)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +303,9 @@ EVENTS, ABORTS = int64s(8 * kernel.EVENT_WIDTH), int64s(8 * kernel.ABORT_WIDTH)
     [
         lambda s: kernel.replay(int64s(15), 0, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
         lambda s: kernel.replay(int64s(16), -1, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(16), s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(33), s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(0), s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), 0, 1, ENTRIES, int64s(16), s.state, EVENTS, ABORTS),
+        lambda s: kernel.replay(int64s(16), 0, 1, ENTRIES, int64s(33), s.state, EVENTS, ABORTS),
     ],
 )
 def test_buffers_that_are_too_short_are_refused(call: Any) -> None:

@@ -155,6 +155,16 @@ def test_an_index_without_log(tmp_path: Path) -> None:
     assert [(f.code, f.severity, Path(f.file).name) for f in found] == [("orphan-index", WARNING, orphan.name)]
 
 
+def test_an_index_of_a_log_with_a_shorter_name(tmp_path: Path) -> None:
+    """A broker finds no index by the number of such a segment, and no segment by that of the index."""
+    partition = copy_of(MIX, tmp_path)
+    log = min(partition.glob("*.log"))
+    orphans = sorted(log.with_suffix(suffix) for suffix in (".index", ".timeindex"))
+    log.rename(partition / f"{int(log.stem)}.log")
+    found = [f.file for f in findings(partition) if f.code == "orphan-index"]
+    assert found == [str(path) for path in orphans]
+
+
 def test_room_set_aside(tmp_path: Path) -> None:
     """An active segment has it, a closed one must not, nor one that was closed with the broker."""
     partition = copy_of(DAMAGED / "room-ahead" / "dplain-0", tmp_path)

@@ -1,6 +1,5 @@
 """Partitions on several processes: the same findings in the same order, whatever happens to the processes."""
 
-import multiprocessing
 import os
 import pickle
 import shutil
@@ -9,13 +8,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
 
 from kseg.errors import KsegError
 from kseg.segment.survey import FULL
-from kseg.verify import directories
+from kseg.verify import directories, processes, spawns
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.directories import Outcome, Task
 from kseg.verify.processes import judge_together
@@ -86,10 +86,38 @@ def test_what_was_counted_comes_back_whole(code: str | None) -> None:
     assert (back.files, back.errors) == (2, 2 * bool(code))
 
 
-def test_outcomes_keep_the_order_of_the_tasks() -> None:
+@pytest.fixture(params=["fork", "spawn"])
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ids of the processes that are made, in either of the ways that systems offer."""
+    ids: list[int] = []
+    if request.param == "spawn":
+        monkeypatch.setattr(processes, "children", spawns)
+    elif sys.platform != "linux":
+        pytest.skip("only Linux bears a fork")
+    make = processes.children.Child
+
+    def noted(*arguments: Any) -> Any:
+        child: Any = make(*arguments)
+        ids.append(child.process_id)
+        return child
+
+    monkeypatch.setattr(processes.children, "Child", noted)
+    return ids
+
+
+def is_there(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_outcomes_keep_the_order_of_the_tasks(made: list[int]) -> None:
     many = TASKS * 30
     outcomes = together(many)
     assert [outcome.directory for outcome in outcomes] == [task.directory for task in many]
+    assert len(made) == SETTINGS.jobs
 
 
 def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
@@ -150,12 +178,20 @@ def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -
         together(TASKS)
 
 
-def test_processes_end_with_whoever_stops_asking() -> None:
+def test_more_chunks_than_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then chunks are larger: a pipe that tickets are taken from is filled once."""
+    monkeypatch.setattr(processes.children, "MOST_TICKETS", 5)
+    many = TASKS * 30
+    assert [outcome.directory for outcome in together(many)] == [task.directory for task in many]
+
+
+def test_processes_end_with_whoever_stops_asking(made: list[int]) -> None:
     outcomes = judge_together(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None), lambda _: None)
     next(outcomes)
-    assert multiprocessing.active_children()
+    assert len(made) == 2
+    assert all(map(is_there, made))
     outcomes.close()  # type: ignore[attr-defined]
-    assert not multiprocessing.active_children()
+    assert not any(map(is_there, made))
 
 
 INTERRUPTED = """

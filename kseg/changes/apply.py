@@ -3,7 +3,8 @@
 1. Prepare: new content is staged, and what will go is kept, all in the change's own folder. Stopped here, nothing has
    changed; the folder is removed by the next `settle`.
 2. Commit: the folder gets its name. From here on the change is rolled forward, or undone.
-3. Steps: each does nothing where it is already done, as files are known by inode.
+3. Steps: each does nothing where it is already done, as files are known by inode. A large file that is remade from what
+   is there (`kseg.changes.recipes`) is staged now, so that of the new ones only one takes room beside its old one.
 4. The manifest says done.
 
 A file that is neither as the plan saw it nor as a step leaves it was changed by someone else: then nothing is touched.
@@ -18,11 +19,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 
-from kseg.changes import quarantine
+from kseg.changes import quarantine, remaking
+from kseg.changes.content import take_after, write_pieces
 from kseg.changes.course import ChangedSinceError, Course
-from kseg.changes.disk import Disk, open_to_read, open_to_write
+from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, seen
+from kseg.changes.recipes import remaking_of
+from kseg.changes.room import kept_bytes, room_of
 from kseg.errors import KsegError, StoppedHalfwayError
 
 MARGIN_BYTES = 64 << 10
@@ -94,7 +98,7 @@ def _begin(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
 
 def check_room(plan: Plan, keeping: Keeping) -> None:
     """Raises KsegError where a file system has not the room that the plan takes at its peak."""
-    needed = plan.peak_bytes(links=not keeping.elsewhere, keeps=keeping.keeps)
+    needed = room_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     check_free(plan.directory, needed)
     if keeping.keeps and keeping.elsewhere:
         place = os.path.abspath(keeping.elsewhere)
@@ -102,8 +106,7 @@ def check_room(plan: Plan, keeping: Keeping) -> None:
         if not os.path.isdir(place):
             raise KsegError(f"{place}: is no directory; nothing was changed")
         same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
-        kept = sum(step.freed_bytes for step in plan.steps if not same or step.action == TRUNCATE)
-        check_free(place, kept + needed * same)
+        check_free(place, kept_bytes(plan, links=same) + needed * same)
 
 
 def check_free(place: str, needed: int) -> None:
@@ -143,7 +146,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     """Everything up to the commit. Raises OSError, or ChangedSinceError."""
     directory = change.directory
     for path in (quarantine.folder_of(directory), change.folder):
-        _take_after(path, directory, disk, as_directory=True)
+        take_after(path, directory, disk, as_directory=True)
     disk.sync_directory(directory)
     new = os.path.join(change.folder, "new")
     _make_folder(new, directory, disk)
@@ -160,7 +163,9 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     for k, step in enumerate(change.steps):
         if step.origin:
             _check_may_go(change.path(step.origin), step.action == TRUNCATE)
-        if step.makes or step.action == EXTEND:
+        if k in remaking_of(plan).offcuts:
+            remaking.prepare(change, plan, k, disk)
+        elif step.makes or step.action == EXTEND:
             _stage(change, plan, k, disk)
         if change.kept and step.is_kept:
             _keep(change, k, disk)
@@ -172,7 +177,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
 def _make_folder(path: str, model: str, disk: Disk) -> None:
     """A folder of the partition's owner: a broker removes it together with a topic."""
     disk.make_directory(path)
-    _take_after(path, model, disk, as_directory=True)
+    take_after(path, model, disk, as_directory=True)
 
 
 def _check_may_go(path: str, is_cut: bool) -> None:
@@ -199,19 +204,17 @@ def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
     if step.source:
         disk.link_or_copy(step.source, path)
         if os.stat(path).st_uid != os.stat(change.directory).st_uid and os.stat(path).st_nlink == 1:
-            _take_after(path, change.directory, disk)  # a copy from where files have no owners
+            take_after(path, change.directory, disk)  # a copy from where files have no owners
     else:
-        model = change.path(step.origin) if step.origin else change.directory
+        model = step.model or (change.path(step.origin) if step.origin else change.directory)
         target = disk.create(path)
         try:
-            for piece in step.pieces:
-                if isinstance(piece, Range):
-                    _copy_piece(os.path.join(plan.directory, piece.file), piece.position, piece.length, target, disk)
-                else:
-                    disk.write(target, piece)
-            _take_after(path, model, disk)
+            write_pieces(step.pieces, plan.directory, target, disk)
+            take_after(path, model, disk)
             if step.origin:
                 disk.copy_attributes(model, path)
+            if step.mtime_ns is not None:
+                disk.set_time(path, step.mtime_ns)
             disk.sync(target)
         finally:
             os.close(target)
@@ -222,26 +225,13 @@ def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
         change.made[k] = made
 
 
-def _copy_piece(path: str, position: int, length: int, target: int, disk: Disk) -> None:
-    source = open_to_read(path)
-    try:
-        disk.copy_range(source, position, length, target)
-    finally:
-        os.close(source)
-
-
-def _take_after(path: str, model: str, disk: Disk, as_directory: bool = False) -> None:
-    try:
-        disk.take_after(path, model, as_directory)
-    except PermissionError as error:
-        raise KsegError(f"{model}: its owner cannot be given to new files: run kseg as the broker's user") from error
-
-
 def _keep(change: Change, k: int, disk: Disk) -> None:
     """Keeps what step k takes away, and notes the digests of what it removes."""
     step = change.steps[k]
     path, kept = change.path(step.origin), change.old(k)
     change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
+    if k in change.remade:
+        return
     if step.action != TRUNCATE:
         disk.link_or_copy(path, kept)
         return
@@ -249,7 +239,7 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         return
     target = disk.create(kept)
     try:
-        _copy_piece(path, step.size, step.before.size - step.size, target, disk)
+        write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
         disk.sync(target)
     finally:
         os.close(target)
@@ -303,8 +293,12 @@ def roll_forward(change: Change, disk: Disk) -> None:
         with _undisturbed():
             course = Course(change)
             course.check_on_the_way()
-            for k in range(len(change.steps)):
+            left: set[str] = set()
+            for k, step in enumerate(change.steps):
+                if (step.target or step.file) in left:
+                    disk.sync_directory(change.directory)  # else a power cut may leave the later of the two names only
                 _take(change, k, disk)
+                left |= {step.file} if step.action == RENAME else set()
             disk.sync_directory(change.directory)
             disk.sync_directory(os.path.join(change.folder, "new"))
             change.after = course.check_final()
@@ -331,7 +325,9 @@ def _take(change: Change, k: int, disk: Disk) -> None:
     """Takes step k, unless its file is not where the step finds it: then it was taken before."""
     step, path = change.steps[k], change.path(change.steps[k].file)
     now, new = seen(path), change.new(k)
-    if step.makes:
+    if k in change.remade:
+        remaking.take(change, k, now, disk)
+    elif step.makes:
         if not os.path.lexists(new):
             return
         if now is not None and now.inode == change.made[k].inode:
@@ -369,7 +365,7 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
     try:
         if os.fstat(target).st_size > step.before.size:
             disk.truncate(target, step.before.size)
-        _copy_piece(change.new(k), 0, step.size - step.before.size, target, disk)
+        write_pieces([Range(change.new(k), 0, step.size - step.before.size)], "", target, disk)
         if step.mtime_ns is not None:
             disk.set_time(path, step.mtime_ns)
         disk.sync(target)

@@ -5,7 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kseg.changes.apply import check_free
-from kseg.changes.disk import Disk, open_to_read
+from kseg.changes.content import write_pieces
+from kseg.changes.disk import Disk
 from kseg.changes.journal import replace_file
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Pieces, Plan, Range, Seen, seen
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -139,15 +140,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
     pieces: Pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
     descriptor = disk.create(target)
     try:
-        for piece in pieces:
-            if isinstance(piece, Range):
-                source = open_to_read(os.path.join(directory, piece.file))
-                try:
-                    disk.copy_range(source, piece.position, piece.length, descriptor)
-                finally:
-                    os.close(source)
-            else:
-                disk.write(descriptor, piece)
+        write_pieces(pieces, directory, descriptor, disk)
         _take_after(target, os.path.join(directory, file.origin or file.model), disk)
         disk.sync(descriptor)
     finally:

@@ -3,17 +3,26 @@
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk
-from kseg.changes.plan import ACTIONS, Plan, Removed, Seen, Step, is_plain_name
+from kseg.changes.plan import ACTIONS, REPLACE, Plan, Removed, Seen, Step, is_plain_name
 from kseg.errors import KsegError
 
 MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
 STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_REMADE = 1
+"""An older version, whose changes kept every replaced file whole."""
+
+
+class Remade(NamedTuple):
+    """What is kept of a file that a step remakes (`kseg.changes.recipes`): bytes, and their SHA-256."""
+
+    kept_size: int
+    sha256: str
 
 
 @dataclass(slots=True)
@@ -22,7 +31,7 @@ class Change:
     directory that it is part of ("" for none), ``undoes`` the number of the change that it puts back (0 for none).
 
     ``made`` tells the new files that it puts in place by step, ``after`` what it left under each name, None for
-    nothing; ``digests`` are those of what each step removes.
+    nothing; ``digests`` are those of what each step removes; ``remade`` tells what is kept of files that steps remake.
     """
 
     number: int
@@ -39,6 +48,7 @@ class Change:
     digests: dict[int, list[str]] = field(default_factory=dict)
     made: dict[int, Seen] = field(default_factory=dict)
     after: dict[str, Seen | None] = field(default_factory=dict)
+    remade: dict[int, Remade] = field(default_factory=dict)
 
     def old(self, k: int) -> str:
         """Where step k keeps what it takes away."""
@@ -47,6 +57,19 @@ class Change:
     def new(self, k: int) -> str:
         """Where the new content of step k is staged."""
         return os.path.join(self.folder, "new", str(k))
+
+    def added(self, k: int) -> str:
+        """Where new bytes are staged for a file that step k remakes."""
+        return self.new(k) + ".added"
+
+    def recipe(self, k: int) -> str:
+        """Where it says how step k remakes a file."""
+        return os.path.join(self.folder, f"recipe-{k}")
+
+    @property
+    def undone_kept(self) -> str:
+        """Where the change that this one puts back keeps what it took away, if that is beside the files."""
+        return os.path.join(os.path.dirname(self.folder), str(self.undoes), KEPT)
 
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
@@ -69,7 +92,10 @@ class Change:
 
     @property
     def kept_bytes(self) -> int:
-        return sum(step.freed_bytes for step in self.steps) if self.kept else 0
+        if not self.kept:
+            return 0
+        remade = sum(found.kept_size for found in self.remade.values())
+        return remade + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.remade)
 
     def move_to(self, folder: str) -> None:
         """Tells that the folder was renamed."""
@@ -110,6 +136,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
     row["made"] = list(change.made[k]) if k in change.made else None
     row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
     row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
+    row["remade"] = list(change.remade[k]) if k in change.remade else None
     row["removed"] = [
         {
             "position": removed.position,
@@ -142,8 +169,8 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 
 
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
-    if row["version"] != _VERSION or row["state"] not in STATES:
-        raise ValueError(row["state"])
+    if row["version"] not in (_VERSION, _WITHOUT_REMADE) or row["state"] not in STATES:
+        raise ValueError(row["version"], row["state"])
     kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
     if kept and kept != os.path.join(folder, KEPT) and not _is_kept_name(kept, number):
         raise ValueError(kept)  # it may be told to remove files there
@@ -158,10 +185,20 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
         if (made := _seen(item["made"])) is not None:
             change.made[k] = made
+        if row["version"] != _WITHOUT_REMADE and item["remade"] is not None:
+            change.remade[k] = _remade(item, change)
     for step in change.steps:
         if step.made_by is not None and step.made_by not in change.made and change.state != PREPARED:
             raise ValueError(step.made_by)
     return change
+
+
+def _remade(item: dict[str, Any], change: Change) -> Remade:
+    size, digest = item["remade"]
+    is_made = item["made"] is not None or change.state == PREPARED
+    if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
+        raise ValueError(item["remade"])
+    return Remade(int(size), str(digest))
 
 
 def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:

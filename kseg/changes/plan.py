@@ -86,7 +86,8 @@ class Step:
     a file that lies at ``origin`` before the first step, or the product of step ``made_by``. ``keeps``: a rename whose
     file is to be kept as well, because brokers remove what has its new name. ``source``: the path of a file that
     becomes the new content by a link (replace, create), or whose bytes are appended (extend); ``mtime_ns``: the time
-    that the file gets.
+    that the file gets; ``model``: the path of a file whose owner, mode and attributes it gets, "" for those of the one
+    it replaces.
     """
 
     action: str
@@ -102,6 +103,7 @@ class Step:
     keeps: bool = False
     source: str = ""
     mtime_ns: int | None = None
+    model: str = ""
 
     @property
     def makes(self) -> bool:
@@ -150,7 +152,8 @@ class Plan:
     whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
     ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
     that another replica has and this partition lacks. ``taken_bytes``: room that files which become part of it have
-    taken already. ``facts``: what was found, as objects of JSON with a ``type``.
+    taken already. ``facts``: what was found, as objects of JSON with a ``type``. ``restores_from``: the folder of what
+    the change has kept that the plan puts back, if that may be read until the plan is carried out.
     """
 
     directory: str
@@ -159,6 +162,9 @@ class Plan:
     taken: list[Taken] = field(default_factory=list)
     taken_bytes: int = 0
     facts: list[dict[str, Any]] = field(default_factory=list)
+    restores_from: str = ""
+    remaking: tuple[int, object] | None = field(default=None, repr=False, compare=False)
+    """What `kseg.changes.recipes` has found out, and of how many steps."""
     _names: dict[str, Occupant | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
@@ -172,11 +178,18 @@ class Plan:
         self._names[file] = found._replace(seen=found.seen._replace(size=size))
 
     def write(
-        self, file: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = (), source: str = ""
+        self,
+        file: str,
+        pieces: Iterable[Piece],
+        reason: str,
+        removed: Iterable[Removed] = (),
+        source: str = "",
+        mtime_ns: int | None = None,
+        model: str = "",
     ) -> None:
         """Gives a file new content, whether it is there or not; the file appears whole.
 
-        ``source``: path of a file that is the content, instead of pieces.
+        ``source``: path of a file that is the content, instead of pieces; ``mtime_ns``, ``model``: as in `Step`.
         """
         found = self.occupant(file)
         content, size = gathered(pieces)
@@ -185,12 +198,13 @@ class Plan:
         action = CREATE if found is None else REPLACE
         before = found.seen if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
-        self._add(Step(action, file, reason, before, size, "", content, tuple(removed), source=source), found)
+        step = Step(action, file, reason, before, size, "", content, tuple(removed), source=source)
+        self._add(replace(step, mtime_ns=mtime_ns, model=model), found)
         self._names[file] = Occupant(Seen(0, size, 0), made_by=len(self.steps) - 1)
 
     def outline(self, file: str, size: int, reason: str) -> None:
         """Tells of new content that is not made yet: such a plan is to be shown, and cannot be carried out."""
-        self.write(file, (Range(file, 0, size),), reason)
+        self.write(file, Content(_nothing, size), reason)
 
     def delete(self, file: str, reason: str, removed: Iterable[Removed] = ()) -> None:
         """Takes a file away."""
@@ -284,20 +298,9 @@ class Plan:
         """Bytes of new content that is written."""
         return sum(step.size for step in self.steps if step.makes and not step.source)
 
-    def peak_bytes(self, links: bool = True, keeps: bool = True) -> int:
-        """Room that carrying the plan out takes at most in its own file system: new content, and what is copied there.
 
-        ``links``: what is deleted or replaced is kept beside the files by a hard link, which takes none; if not, tails
-        are kept elsewhere too. ``keeps``: whether anything is kept.
-        """
-        added = sum(step.size - step.before.size for step in self.steps if step.action == EXTEND and step.before)
-        added += sum(os.stat(step.source).st_size for step in self.steps if self._is_copied(step))
-        tails = sum(step.freed_bytes for step in self.steps if step.action == TRUNCATE) if links and keeps else 0
-        return self.new_bytes + added + tails
-
-    def _is_copied(self, step: Step) -> bool:
-        """Whether the step's content lies in another file system."""
-        return bool(step.source) and os.stat(step.source).st_dev != os.stat(self.directory).st_dev
+def _nothing() -> Iterator[Piece]:
+    return iter(())
 
 
 def is_plain_name(name: object) -> bool:

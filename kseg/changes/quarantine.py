@@ -2,7 +2,9 @@
 
     manifest.json   the change: state, steps, what was removed and why
     new/K           content of step K that is not yet in place
-    old/K           what step K took away: a file, or the tail that was cut off
+    new/K.added     of a file that step K remakes: what of it is nowhere yet
+    old/K           what step K took away: a file, the tail that was cut off, or what a file that is remade has lost
+    recipe-K        how step K remakes a file (`kseg.changes.recipes`)
 
 A folder is named N.preparing until its change begins, and N.ended once it may go; what lies in such folders is in no
 case the only copy of anything. States of a change: ``prepared`` (nothing is changed yet), ``committed`` (to be rolled

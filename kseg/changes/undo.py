@@ -1,5 +1,6 @@
 """Puts a change of a partition back from what its quarantine holds: that is a plan as well, carried out as any is."""
 
+from collections import deque
 from collections.abc import Mapping
 
 from kseg.changes import quarantine
@@ -9,6 +10,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.epoch_merge import EPOCH_FILE, with_beginning
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Plan, Seen, Step, seen
+from kseg.changes.recipes import backwards
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 
@@ -108,9 +110,11 @@ def _check_kept(change: Change) -> None:
             continue
         if not change.kept:
             raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
-        kept = seen(change.old(k))
+        kept, remade = seen(change.old(k)), change.remade.get(k)
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
-        if kept is None or kept.size < size or (kept.size > size and step.action == TRUNCATE):
+        size = remade.kept_size if remade else size
+        is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or remade))
+        if is_other or (remade and quarantine.digest(change.old(k), 0, size) != remade.sha256):
             raise KsegError(f"{change.old(k)}: is missing or not what was kept; nothing was undone")
 
 
@@ -118,7 +122,7 @@ class _Reversal:
     """The steps of a change taken back, last first, as far as they were taken."""
 
     def __init__(self, change: Change, later: Mapping[str, Seen | None]) -> None:
-        self.plan = Plan(change.directory)
+        self.plan = Plan(change.directory, restores_from=change.kept if change.is_kept_inside else "")
         self._change, self._later = change, later
         for name, found in later.items():
             self.plan.suppose(name, found)
@@ -170,7 +174,14 @@ class _Reversal:
             if (epochs := _epochs_since(change, step.file)) is not None:
                 self.plan.write(step.file, [epochs], "was so before, but for the epochs since")
                 return
-        self.plan.write(step.file, (), "was there before", source=self._change.old(k))
+        if k in change.remade and step.before is not None:
+            found = self.plan.occupant(step.file)
+            pieces = backwards(change, k, found.origin if found else step.file)
+            deque(pieces, maxlen=0)  # whether it is a recipe for the file
+            model = change.old(k) if change.is_kept_inside else ""
+            self.plan.write(step.file, pieces, "was so before", mtime_ns=step.before.mtime_ns, model=model)
+        else:
+            self.plan.write(step.file, (), "was there before", source=change.old(k))
         self._restored[len(self.plan.steps) - 1] = self._change.subject(k)
 
     def _mtime_ns(self, subject: int | None) -> int | None:

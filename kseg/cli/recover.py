@@ -190,13 +190,13 @@ class RecoverWork:
 
         replica = self._options["from_replica"]
         if not replica:
-            return plan_salvage(directory, start)
+            return plan_salvage(directory, start, is_compacted=lambda: is_compacted(directory))
         from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
 
         found = replica_of(directory, replica)
         if found is None:
             self._notices.warning(f"{directory}: {replica} has no replica of it")
-            return plan_salvage(directory, start)
+            return plan_salvage(directory, start, is_compacted=lambda: is_compacted(directory))
         return plan_from_replica(directory, found, start, is_compacted(directory))
 
     def _tell_cuts(self, recovered: Recovery) -> None:
@@ -270,5 +270,7 @@ class RecoverWork:
             shown += f" and {len(gaps) - MOST_GAPS} more gaps" if len(gaps) > MOST_GAPS else ""
             missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
             hint = "" if self._options["from_replica"] else "; a replica may have them: --from-replica DIR"
-            cleaned = ", those among them that a log cleaner took" if salvaged.is_compacted else ""
+            cleaned = (
+                " where bytes were damaged, those among them that a log cleaner took" if salvaged.is_compacted else ""
+            )
             self._notices.warning(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from kseg.changes.manifest import Change
 from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step, Taken
+from kseg.changes.room import room_of
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, plural, shown_bytes
@@ -55,12 +56,9 @@ class PlanTotals:
         self.removed_bytes += plan.freed_bytes
         self.rewritten_bytes += plan.rewritten_bytes
         self.new_bytes += plan.new_bytes
-        needed = plan.peak_bytes(keeps=keeps) + plan.taken_bytes
-        self.peak_bytes = max(self.peak_bytes, self.left_bytes + needed)
-        # What is replaced or deleted is kept by a link, and takes its room still when the next plan is carried out; a
-        # tail that is kept has been cut off.
-        grown = plan.peak_bytes(keeps=False) + plan.taken_bytes
-        self.left_bytes += grown if keeps else grown - plan.freed_bytes
+        needed = room_of(plan, keeps=keeps)
+        self.peak_bytes = max(self.peak_bytes, self.left_bytes + needed.peak + plan.taken_bytes)
+        self.left_bytes += needed.left + plan.taken_bytes  # what is kept takes its room still when the next one begins
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         room = MAX_GAPS - len(self.gaps)
@@ -134,7 +132,7 @@ class TextPlans(PlanPrinter):
             self._put_taken(taken)
         if len(plan.taken) > MAX_STEPS:
             self._put(f"  ... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
-        needed = plan.peak_bytes(keeps=self._keeps) + plan.taken_bytes
+        needed = room_of(plan, keeps=self._keeps).peak + plan.taken_bytes
         for line in _wrapped(f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"):
             self._put(line)
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 from heapq import merge
 
-from kseg.changes.plan import Content, Piece, Range, piece_size
+from kseg.changes.plan import Content, Piece, Range
 from kseg.formats.rows import int64s
 from kseg.kernel import headers
 from kseg.kernel.native import (
@@ -24,7 +24,6 @@ from kseg.recovery.parts import Part, Parts
 from kseg.segment.source import Source, open_source
 from kseg.segment.survey import Headers
 
-_SMALL_PIECE_BYTES = 1 << 13
 _SMALL_BYTES = 1 << 18
 """Parts up to this size are gathered in memory and read together: a pass of its own costs more for each."""
 
@@ -62,28 +61,7 @@ class Layout:
 
     def content(self, name: str) -> Content:
         """The bytes, out of the file of that name and others; what lies end to end in one is one piece."""
-        return Content(partial(self._joined, name), self.size)
-
-    def _joined(self, name: str) -> Iterator[Piece]:
-        """Small pieces read together: to copy each of them by itself takes longer."""
-        held = bytearray()
-        with ExitStack() as stack:
-            sources: dict[str, Source] = {}
-            for piece in self._pieces(name):
-                if not isinstance(piece, Range):
-                    held += piece
-                elif piece.length < _SMALL_PIECE_BYTES:
-                    path = self.path if piece.file == name else piece.file
-                    if path not in sources:
-                        sources[path] = stack.enter_context(open_source(path))
-                    held += bytes(sources[path].buffer[piece.position : piece.position + piece.length])
-                if held and (len(held) >= _SMALL_BYTES or piece_size(piece) >= _SMALL_PIECE_BYTES):
-                    yield bytes(held)
-                    held.clear()
-                if isinstance(piece, Range) and piece.length >= _SMALL_PIECE_BYTES:
-                    yield piece
-        if held:
-            yield bytes(held)
+        return Content(partial(self._pieces, name), self.size)
 
     def _pieces(self, name: str) -> Iterator[Piece]:
         file, start, end = name, -1, -1

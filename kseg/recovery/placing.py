@@ -51,7 +51,7 @@ class Shelf:
 
     def forget(self) -> None:
         """Lets the parts of an intact segment go."""
-        self._gaps, self._next_offset = self._gaps_inside(), self.next_offset
+        self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
         self.kept.parts = Parts(self.kept.base)
         self.is_forgotten = True
 
@@ -81,15 +81,23 @@ class Shelf:
     def is_empty(self) -> bool:
         return not (len(self.parts) or self.extra or self.is_forgotten)
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many."""
-        return self._gaps if self.is_forgotten else self._gaps_inside()
+    def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
+        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many.
 
-    def _gaps_inside(self) -> list[tuple[int, int]]:
+        ``is_cleaned``: without those between batches that lie end to end as they were, which a log cleaner has left.
+        """
+        if self.is_forgotten:  # it is intact
+            return [] if is_cleaned else self._gaps
+        return self._gaps_inside(is_cleaned)
+
+    def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        reached, count = self.kept.base, 0
+        reached, count, before = self.kept.base, 0, ("", 0)
         for part in self.layout():
-            if part.first > reached:
+            is_beside, before = not part.head and before == (part.path, part.start), (part.path, part.end)
+            if part.head:
+                before = ("", -1)  # what hit its header may have hit what lay beside it
+            if part.first > reached and not (is_cleaned and is_beside):
                 count += 1
                 if count <= MOST_GAPS:
                     found.append((reached, part.first - 1))
@@ -97,6 +105,15 @@ class Shelf:
                     found[-1] = (found[-1][0], part.first - 1)
             reached = part.last + 1
         return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
+
+    @property
+    def ends_as_it_was(self) -> bool:
+        """Whether nothing is missing, moved or mended where its file ends."""
+        if self.is_forgotten or not self.is_changed:
+            return True
+        ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
+        last = max(ends, key=lambda part: part.last, default=None)
+        return last is not None and not (last.path or last.head) and last.end == os.path.getsize(self.kept.path)
 
     @property
     def next_offset(self) -> int:

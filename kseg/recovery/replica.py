@@ -85,7 +85,7 @@ class _FillingLoad(SalvageLoad):
     def __init__(
         self, workspace: Workspace, start: Start, scratch: Scratch, files: list[SegmentFile], is_compacted: bool
     ) -> None:
-        super().__init__(workspace, start, scratch)
+        super().__init__(workspace, start, scratch, lambda: is_compacted)
         self._files = files
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted

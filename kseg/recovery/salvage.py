@@ -5,7 +5,7 @@ segment in which something is wrong gets a new .log; then the broker's recovery 
 more to cut, and builds all side files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kseg.changes.plan import Plan, Removed
@@ -37,9 +37,9 @@ class Salvage:
     """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
 
     ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
-    batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there, whose gaps may be
-    among those of the plan; ``remains``: what is wrong in batches that are kept whole; ``complaint``: what else stays
-    wrong.
+    batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there: what it took where
+    bytes are damaged is among the gaps of the plan, what it took elsewhere is not; ``remains``: what is wrong in
+    batches that are kept whole; ``complaint``: what else stays wrong.
     """
 
     directory: str
@@ -55,9 +55,14 @@ class Salvage:
     complaint: str = ""
 
 
-def plan_salvage(directory: str, start: Start, scratch: Scratch | None = None) -> Salvage:
-    """Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log."""
-    load = SalvageLoad(Workspace(directory, start.jobs), start, scratch or Scratch())
+def plan_salvage(
+    directory: str, start: Start, scratch: Scratch | None = None, is_compacted: Callable[[], bool] = lambda: False
+) -> Salvage:
+    """``is_compacted``: whether gaps may be the work of a log cleaner, asked where the log does not show it.
+
+    Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log.
+    """
+    load = SalvageLoad(Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted)
     load.run()
     return load.outcome()
 
@@ -82,10 +87,11 @@ class SalvagedSegment(BrokerSegment):
 class SalvageLoad(PartitionLoad):
     """A load that repairs the segments before it looks at them."""
 
-    def __init__(self, workspace: Workspace, start: Start, scratch: Scratch) -> None:
+    def __init__(self, workspace: Workspace, start: Start, scratch: Scratch, is_compacted: Callable[[], bool]) -> None:
         # No producer expires: what snapshots know of them is worth more here than a clock.
         super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0))
         self._scratch = scratch
+        self._may_be_compacted = is_compacted
         self._testimony = Testimony(workspace)
         self._layouts: dict[int, Layout] = {}
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
@@ -112,7 +118,6 @@ class SalvageLoad(PartitionLoad):
             if shelf.is_changed:
                 self._write(shelf)
         self._tell_gaps(shelves)
-        self._result.is_compacted = any(shelf.kept.is_sparse for shelf in shelves)
         ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
         if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
             self.epochs.truncate_from_end(ends[-1])
@@ -192,17 +197,12 @@ class SalvageLoad(PartitionLoad):
         return not part.head
 
     def _tell_gaps(self, shelves: list[Shelf]) -> None:
-        """Offsets that are missing afterwards, but for those that a cleaner has removed."""
-        reached = shelves[0].kept.base if shelves else 0
-        for shelf in shelves:
-            if shelf.is_empty and shelf.is_changed and not shelf.kept.is_last:
-                continue  # its files go
-            gaps = shelf.gaps()
-            if reached < shelf.kept.base:
-                gaps = [(reached, shelf.kept.base - 1), *gaps]
-            if shelf.is_changed or not shelf.kept.is_sparse:
-                self._gaps += gaps
-            reached = max(reached, shelf.next_offset)
+        """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were."""
+        self._gaps = _gaps_of(shelves, False)
+        is_sparse = any(shelf.kept.is_sparse for shelf in shelves)
+        if self._gaps and (is_sparse or self._may_be_compacted()):
+            self._gaps, is_sparse = _gaps_of(shelves, True), True
+        self._result.is_compacted = is_sparse
 
     def _segment(self, stem: str, base: int) -> BrokerSegment:
         return SalvagedSegment(self.workspace, stem, base, self._layouts.get(base))
@@ -216,3 +216,19 @@ class SalvageLoad(PartitionLoad):
     def _recover_unflushed(self) -> None:
         for segment in list(self.segments.values()):
             self._recover(segment)
+
+
+def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:
+    """Ranges of offsets that are missing; ``is_cleaned``: as in `Shelf.gaps`."""
+    found: list[tuple[int, int]] = []
+    reached, is_whole = shelves[0].kept.base if shelves else 0, False
+    for shelf in shelves:
+        if shelf.is_empty and shelf.is_changed and not shelf.kept.is_last:
+            is_whole = False  # its files go
+            continue
+        if reached < shelf.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
+            found.append((reached, shelf.kept.base - 1))
+        # The cleaner never touches the segment that a broker appends to.
+        found += shelf.gaps(is_cleaned and (shelf.kept.is_sparse or not shelf.kept.is_last))
+        reached, is_whole = max(reached, shelf.next_offset), shelf.ends_as_it_was
+    return found

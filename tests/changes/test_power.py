@@ -1,6 +1,7 @@
 """Power cuts: whatever mixture of unsynced effects is left, `settle` makes the old state or the new one of it."""
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +108,26 @@ def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
     if not directory.exists():
         make(directory, files)
     return {name: found[1] for name, found in tree(directory).items()}
+
+
+def test_a_name_that_is_filled_again_where_a_file_has_moved_away(tmp_path: Path) -> None:
+    """Of two renames the later one must not reach the disk alone: it would replace the file that the other moves."""
+    files = {"a.log": b"old" * 100, "a.log.swap": b"new" * 50}
+
+    def run(directory: Path, disk: Disk) -> None:
+        plan = Plan(str(directory))
+        plan.rename("a.log", "a.log.deleted", "is replaced", keeps=True)
+        plan.rename("a.log.swap", "a.log", "completes the swap")
+        apply(plan, "test", disk=disk)
+        undo(last_change(str(directory)), disk)
+
+    for seed in range(15):
+        for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
+            assert not any("given up" in line for line in settle(str(directory), QUICK))
+            if changes(str(directory)):
+                undo(last_change(str(directory)), QUICK)
+            assert contents(directory) == files
+            shutil.rmtree(directory.parent)
 
 
 class NoSync(PowerDisk):

@@ -2,6 +2,7 @@
 
 import os
 import random
+from itertools import pairwise
 from pathlib import Path
 
 from kseg.changes.plan import Plan, Range, Removed
@@ -48,7 +49,7 @@ def quarantine(directory: Path) -> Path:
 
 
 def random_files(rng: random.Random) -> dict[str, bytes]:
-    return {name: rng.randbytes(rng.choice((0, 1, 300, 5000))) for name in NAMES if rng.random() < 0.7}
+    return {name: rng.randbytes(rng.choice((0, 1, 300, 5000, 30_000))) for name in NAMES if rng.random() < 0.7}
 
 
 def random_plan(rng: random.Random, directory: Path, steps: int) -> tuple[Plan, dict[str, bytes]]:
@@ -68,9 +69,19 @@ def random_plan(rng: random.Random, directory: Path, steps: int) -> tuple[Plan, 
 def _add_step(
     rng: random.Random, plan: Plan, files: dict[str, bytes], start: dict[str, bytes], name: str, other: str
 ) -> None:
-    kind = rng.choice(("truncate", "write", "delete", "rename", "keep"))
-    if kind == "write":
+    kind = rng.choice(("truncate", "write", "remake", "move", "move", "delete", "rename", "keep"))
+    if kind == "move" and name != other and name in start and other in start:
+        moved = piece_of(rng, {name: start[name]})
+        assert isinstance(moved, Range)
+        end = moved.position + moved.length
+        rest = [Range(name, 0, moved.position), Range(name, end, len(start[name]) - end)]
+        for file, pieces in ((name, rest), (other, cut_pieces(rng, other, len(start[other]), [moved]))):
+            plan.write(file, pieces, "without what moves, or with it")
+            files[file] = b"".join(bytes_of(piece, start) for piece in pieces)
+    if kind in ("write", "remake"):
         pieces = [rng.choice((b"", rng.randbytes(40), piece_of(rng, start))) for _ in range(rng.randrange(3))]
+        if kind == "remake" and name in start:
+            pieces = cut_pieces(rng, name, len(start[name]), pieces)
         plan.write(name, pieces, "new content", removed_of(files.get(name, b"")))
         files[name] = b"".join(bytes_of(piece, start) for piece in pieces)
     elif kind == "truncate" and files.get(name):
@@ -83,6 +94,20 @@ def _add_step(
     elif kind in ("rename", "keep") and name in files and other not in files:
         plan.rename(name, other, "moves", keeps=kind == "keep")
         files[other] = files.pop(name)
+
+
+def cut_pieces(rng: random.Random, name: str, size: int, others: list[bytes | Range]) -> list[bytes | Range]:
+    """A file without some ranges, with other pieces in between, and at times in another order or with one twice."""
+    ends = sorted(rng.randrange(size + 1) for _ in range(rng.choice((0, 2, 4))))
+    bounds = [0, *ends, size]
+    found: list[bytes | Range] = [
+        Range(name, start, max(end - start - rng.choice((0, 1, 100)), 0)) for start, end in pairwise(bounds)
+    ]
+    for piece in others:
+        found.insert(rng.randrange(len(found) + 1), piece)
+    if rng.random() < 0.3:
+        rng.shuffle(found)
+    return found + found[:1] * (rng.random() < 0.2)
 
 
 def piece_of(rng: random.Random, files: dict[str, bytes]) -> bytes | Range:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from recovery.damages import Segments, read, write
 
+from kseg.changes.apply import MARGIN_BYTES
 from kseg.changes.disk import Disk
+from kseg.changes.quarantine import read_change
 
 from .command import TESTDATA, Kseg
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
-OWN_FILES = ("manifest", ".kseg-change-", ".kseg-new-", ".lock")
+OWN_FILES = ("manifest", "recipe-", ".kseg-change-", ".kseg-new-", ".lock")
 WRITES = ("write", "copy_range", "clone", "truncate", "link", "rename", "unlink")
 
 
@@ -33,8 +35,28 @@ def flip_many(segments: Segments) -> None:
         chunks[1] = chunks[1][:80] + bytes([chunks[1][80] ^ 1]) + chunks[1][81:]
 
 
+def flip_many_and_move(segments: Segments) -> None:
+    """A batch of the second segment lies in the first, too."""
+    flip_many(segments)
+    segments[0].insert(3, segments[46].pop(3))
+
+
+def move_all(segments: Segments) -> None:
+    """What the second segment is to hold lies in the others."""
+    batches = segments[46]
+    segments[0][2:2] = batches[:4]
+    segments[76][5:5] = batches[4:]
+    segments[46] = segments[116][:1]
+    del segments[116][:1]
+
+
 def lose(segments: Segments) -> None:
     del segments[46][:3]
+
+
+def lose_many(segments: Segments) -> None:
+    for chunks in segments.values():
+        del chunks[2:4]
 
 
 def nothing(_segments: Segments) -> None:
@@ -85,7 +107,10 @@ class Meter:
         (["recover"], cut),
         (["recover", "--mode", "salvage"], flip),
         (["recover", "--mode", "salvage"], flip_many),
+        (["recover", "--mode", "salvage"], flip_many_and_move),
+        (["recover", "--mode", "salvage"], move_all),
         (["recover", "--from-replica", PLAIN], lose),
+        (["recover", "--from-replica", PLAIN], lose_many),
         (["reindex"], nothing),
     ],
 )
@@ -112,6 +137,69 @@ def test_the_room_that_is_told_is_the_peak(
     meter = Meter(place, monkeypatch)
     kseg(*command)
     assert meter.peak - meter.before == told
+
+
+def test_segments_that_are_remade_take_what_goes_and_one_of_them(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "logs"
+    partition = Path(shutil.copytree(PLAIN, place / PLAIN.name))
+    segments = read(partition)
+    broken = sum(len(chunks[1]) for chunks in segments.values())
+    moved = len(segments[46][3])
+    flip_many_and_move(segments)
+    write(partition, segments)
+    before = everything(partition)
+    meter = Meter(place, monkeypatch)
+    kseg("recover", "--mode", "salvage", partition)
+    side_files = sum(path.stat().st_size for path in partition.iterdir() if path.is_file() and path.suffix != ".log")
+    largest = max(path.stat().st_size for path in partition.glob("*.log"))
+    assert meter.peak - meter.before <= broken + moved + largest + side_files
+    assert taken(place) - meter.before <= moved + side_files
+    logs = [k for k, step in enumerate(read_change(str(partition), 1).steps) if step.file.endswith(".log")]
+    kept = [partition / f".kseg-quarantine/1/old/{k}" for k in logs]
+    assert sum(path.stat().st_size for path in kept) == broken + moved
+    [listed] = kseg("undo", "--list", "--format", "json", partition).of_type("change")
+    assert listed["keptBytes"] == sum(path.stat().st_size for path in partition.glob(".kseg-quarantine/1/old/*"))
+    peak = Meter(place, monkeypatch)
+    [told] = [row["peakBytes"] for row in kseg("undo", partition, "-n", "--format", "json").of_type("summary")]
+    assert kseg("undo", partition).status == 0
+    assert peak.peak - peak.before == told
+    assert told <= broken + moved + max(len(content) for content, *_ in before.values())
+    assert everything(partition) == before
+
+
+def everything(partition: Path) -> dict[str, tuple[bytes, int, int]]:
+    return {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode)
+        for path in partition.iterdir()
+        if path.is_file()
+    }
+
+
+def test_a_disk_without_that_room_is_told_before_anything_changes(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = Path(shutil.copytree(PLAIN, tmp_path / "logs" / PLAIN.name))
+    segments = read(partition)
+    flip_many_and_move(segments)
+    write(partition, segments)
+    before = everything(partition)
+    [told] = [
+        row["peakBytes"]
+        for row in kseg("recover", "--mode", "salvage", partition, "-n", "--format", "json").of_type("summary")
+    ]
+    real = os.statvfs
+    for free, status in ((told + MARGIN_BYTES - 1, 3), (told + MARGIN_BYTES, 0)):
+        monkeypatch.setattr(os, "statvfs", lambda path: with_room(real(path), free))  # noqa: B023
+        assert kseg("recover", "--mode", "salvage", partition).status == status
+        assert (everything(partition) == before) == bool(status)
+
+
+def with_room(found: os.statvfs_result, free: int) -> os.statvfs_result:
+    values = list(found)
+    values[1], values[3], values[4] = 1, free, free  # bytes a block, and free blocks
+    return os.statvfs_result(values)
 
 
 @pytest.mark.parametrize("keeps", [True, False])

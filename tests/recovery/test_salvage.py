@@ -18,7 +18,7 @@ from kseg.segment.survey import DEEP
 from kseg.verify.report import ERROR, Finding, Report
 from kseg.verify.verification import Settings, judge_path
 
-from .ambiguity import is_ambiguous, told_offsets
+from .ambiguity import is_ambiguous, offsets_in, told_offsets
 from .damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
 from .partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, at_offset, copy_of, make, real_batches
 
@@ -158,6 +158,37 @@ def test_an_intact_partition_keeps_its_logs(name: str) -> None:
         found = salvage(directory)
         assert read(directory) == before
         assert (found.cuts, found.mended, found.moved) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("name", ["compacted", "v1 compressed and compacted"])
+def test_what_a_cleaner_took_elsewhere_is_not_told_as_missing(name: str) -> None:
+    """Between two batches that lie end to end as they were a gap is the cleaner's, whatever is wrong elsewhere."""
+    before = read(PARTITIONS[name])
+    bases = sorted(before)
+    for base, behind in pairwise([*bases, None]):
+        assert base is not None
+        for i, batch in enumerate(before[base][:40]):
+            with copied(PARTITIONS[name]) as directory:
+                broken = batch[:-1] + bytes([batch[-1] ^ 1])
+                write(directory, {base: [*before[base][:i], broken, *before[base][i + 1 :]]})
+                found = plan_salvage(str(directory), START)
+            first = offsets_in(before[base][i - 1])[-1] + 1 if i else base
+            after = before[base][i + 1 :]
+            last = offsets_in(after[0]).start if after else behind
+            told = [offset for gap in found.plan.gaps for offset in range(gap[0], gap[1] + 1)]
+            assert told == list(range(first, first if last is None else last))
+
+
+def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) -> None:
+    """A log that is known to be compacted: its first gap is a cleaner's, the second one lies where bytes were cut."""
+    batches = real_batches(0)
+    firsts = [first_offset(batch) for batch in batches]
+    broken = batches[6][:-1] + bytes([batches[6][-1] ^ 1])
+    partition = make(tmp_path / "a-0", {0: [*batches[:2], *batches[4:6], broken, *batches[8:]], 46: real_batches(46)})
+    compacted = plan_salvage(str(partition), START, is_compacted=lambda: True)
+    assert (compacted.plan.gaps, compacted.is_compacted) == ([(firsts[6], 45)], True)
+    other = plan_salvage(str(partition), START)
+    assert other.plan.gaps == [(firsts[2], firsts[4] - 1), (firsts[6], 45)]
 
 
 def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""What of an old file is in no piece of the new one that takes its place: all that has to be kept of it."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+
+class Offcuts:
+    """Ranges of a file of ``old_size`` bytes, rising, that lie end to end in what is kept: ``size`` bytes in all.
+
+    ``staying``: position and length of what the new file has of it, in any order. ``is_whole``: all of that lies within
+    the file.
+    """
+
+    def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
+        self.old_size = old_size
+        self.size = 0
+        self._starts, self._ends, self._places = array("q"), array("q"), array("q")
+        starts, ends, is_rising = array("q"), array("q"), True
+        for position, length in staying:
+            is_rising = is_rising and (not starts or starts[-1] <= position)
+            starts.append(position)
+            ends.append(position + length)
+        self.is_whole = max(ends, default=0) <= old_size
+        at = 0
+        for i in range(len(starts)) if is_rising else sorted(range(len(starts)), key=starts.__getitem__):
+            self._add(at, starts[i])
+            at = max(at, ends[i])
+        self._add(at, old_size)
+
+    def _add(self, start: int, end: int) -> None:
+        if start < end:
+            self._starts.append(start)
+            self._ends.append(end)
+            self._places.append(self.size)
+            self.size += end - start
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the file that the new one has, too."""
+        return self.old_size - self.size
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Position in the file, and length."""
+        return ((start, end - start) for start, end in zip(self._starts, self._ends, strict=True))
+
+    def split(self, position: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """A range of the file in pieces that are kept or not: position, length, and place in what is kept, or -1."""
+        end, i = position + length, max(bisect_right(self._starts, position) - 1, 0)
+        while position < end:
+            if i == len(self._starts) or self._starts[i] >= end:
+                yield position, end - position, -1
+                return
+            if self._starts[i] > position:
+                yield position, self._starts[i] - position, -1
+                position = self._starts[i]
+            if (stop := min(self._ends[i], end)) > position:
+                yield position, stop - position, self._places[i] + position - self._starts[i]
+                position = stop
+            i += 1

@@ -1,0 +1,270 @@
+"""Files that are remade out of what is there: what is kept of them, and the way back."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.course import ChangedSinceError
+from kseg.changes.offcuts import Offcuts
+from kseg.changes.plan import Plan, Range
+from kseg.changes.quarantine import changes
+from kseg.changes.recipes import remaking_of
+from kseg.changes.room import Room, room_of
+from kseg.changes.settle import settle
+from kseg.changes.undo import last_change, undo
+from kseg.errors import KsegError, StoppedHalfwayError
+
+from .failing import QUICK, FailingDisk, Killed, KillingDisk
+from .trees import contents, make, quarantine, tree
+
+FIRST, SECOND = bytes(range(256)) * 400, bytes(range(255, -1, -1)) * 400
+WANTED = {
+    "a.log": FIRST[:30_000] + FIRST[40_000:90_000] + b"mended" + FIRST[90_006:],
+    "b.log": SECOND[:50_000] + FIRST[32_000:37_000] + SECOND[50_000:],
+}
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = tmp_path / "orders-0"
+    make(directory, {"a.log": FIRST, "b.log": SECOND})
+    return directory
+
+
+def plan_for(partition: Path) -> Plan:
+    """A range of the first file goes, of which a part moves into the second; six bytes of it are mended."""
+    plan = Plan(str(partition))
+    pieces = [Range("a.log", 0, 30_000), Range("a.log", 40_000, 50_000), b"mended", Range("a.log", 90_006, 12_394)]
+    plan.write("a.log", pieces, "is damaged")
+    moved = Range(str(partition / "a.log"), 32_000, 5000)
+    plan.write("b.log", [Range("b.log", 0, 50_000), moved, Range("b.log", 50_000, 52_400)], "gets a batch")
+    return plan
+
+
+def kept_in(place: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(place.iterdir())]
+
+
+def test_only_what_goes_is_kept(partition: Path) -> None:
+    before = tree(partition)
+    apply(plan_for(partition), "test")
+    assert contents(partition) == WANTED
+    assert kept_in(quarantine(partition) / "1" / "old") == [FIRST[30_000:40_000] + FIRST[90_000:90_006], b""]
+    assert list((quarantine(partition) / "1" / "new").iterdir()) == []
+    assert (quarantine(partition) / "1" / "recipe-1").read_bytes() == (
+        b"own 0 0 50000\nkept 0 2000 5000\nown 0 50000 52400\n"
+    )
+    (change,) = changes(str(partition))
+    assert change.kept_bytes == 10_006
+    undo(change)
+    assert tree(partition) == before
+    assert not quarantine(partition).exists()
+
+
+def test_the_room_that_it_takes(partition: Path) -> None:
+    plan = plan_for(partition)
+    assert room_of(plan) == Room(10_006 - 10_000 + 107_400, 10_006 - 10_000 + 5000)
+    assert room_of(plan, keeps=False) == Room(102_400, -5000)
+    assert room_of(plan, links=False).left == -5000
+
+
+@pytest.mark.parametrize("place", ["beside", "/dev/shm"])
+def test_kept_elsewhere(partition: Path, place: str) -> None:
+    other = partition.parent if place == "beside" else Path(place)
+    if not other.is_dir() or not os.access(other, os.W_OK):
+        pytest.skip("no such place here")
+    folder = other / f"kseg-test-{os.getpid()}"
+    try:
+        before = tree(partition)
+        apply(plan_for(partition), "test", Keeping(elsewhere=str(folder)))
+        assert contents(partition) == WANTED
+        (kept,) = folder.iterdir()
+        assert kept_in(kept) == [FIRST[30_000:40_000] + FIRST[90_000:90_006], b""]
+        undo(last_change(str(partition)))
+        assert tree(partition) == before
+        assert list(folder.iterdir()) == []
+    finally:
+        folder.rmdir()
+
+
+def test_nothing_is_kept(partition: Path) -> None:
+    apply(plan_for(partition), "test", Keeping(keeps=False))
+    assert contents(partition) == WANTED
+    assert not quarantine(partition).exists()
+
+
+def test_what_else_a_file_has_comes_back_too(partition: Path) -> None:
+    path = partition / "a.log"
+    try:
+        os.setxattr(path, "user.kseg", b"mark")
+    except OSError as error:
+        pytest.skip(f"no extended attributes here: {error}")
+    path.chmod(0o604)
+    before = tree(partition)
+    apply(plan_for(partition), "test")
+    assert (path.stat().st_mode & 0o777, os.getxattr(path, "user.kseg")) == (0o604, b"mark")
+    os.removexattr(path, "user.kseg")
+    path.chmod(0o600)
+    undo(last_change(str(partition)))
+    assert (tree(partition), os.getxattr(path, "user.kseg")) == (before, b"mark")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_whose_a_file_was_it_is_again(partition: Path) -> None:
+    for path in (partition, *partition.iterdir()):
+        os.chown(path, 1234, 2345)
+    apply(plan_for(partition), "test")
+    owners = {(path.stat().st_uid, path.stat().st_gid) for path in partition.rglob("*")}
+    undo(last_change(str(partition)))
+    assert owners | {(path.stat().st_uid, path.stat().st_gid) for path in partition.rglob("*")} == {(1234, 2345)}
+
+
+def test_a_copy_of_the_directory_can_be_undone(partition: Path, tmp_path: Path) -> None:
+    before = tree(partition)
+    apply(plan_for(partition), "test")
+    copy = Path(shutil.copytree(partition, tmp_path / "copy" / "orders-0"))
+    undo(last_change(str(copy)))
+    assert tree(copy) == before
+
+
+def test_changes_on_top_of_each_other(partition: Path) -> None:
+    states = []
+    for cut in (90_000, 50_000, 20_000):
+        states.append(tree(partition))
+        size = (partition / "a.log").stat().st_size
+        plan = Plan(str(partition))
+        plan.write("a.log", [Range("a.log", 10, cut), Range("a.log", cut + 20, size - cut - 20)], "less of it")
+        apply(plan, "test", disk=QUICK)
+    while states:
+        undo(last_change(str(partition)), QUICK)
+        assert tree(partition) == states.pop()
+
+
+def test_undo_refuses_where_the_new_file_has_changed(partition: Path) -> None:
+    apply(plan_for(partition), "test")
+    with (partition / "a.log").open("ab") as file:
+        file.write(b"new records")
+    with pytest.raises(ChangedSinceError, match="nothing was undone"):
+        undo(last_change(str(partition)))
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 10_006, b"x" * 10_007])
+def test_undo_refuses_where_what_was_kept_has_changed(partition: Path, damage: bytes) -> None:
+    apply(plan_for(partition), "test")
+    (quarantine(partition) / "1" / "old" / "0").write_bytes(damage)
+    with pytest.raises(KsegError, match="is missing or not what was kept; nothing was undone"):
+        undo(last_change(str(partition)))
+    assert contents(partition) == WANTED
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [b"", b"own 0 0 92400\n", b"own 0 0\n", b"own 0 -1 92400\n", b"own 0 0 102401\n", b"\xff 0 0 1\n", b"own a b c"],
+)
+def test_a_recipe_that_was_tampered_with(partition: Path, recipe: bytes) -> None:
+    apply(plan_for(partition), "test")
+    (quarantine(partition) / "1" / "recipe-0").write_bytes(recipe)
+    with pytest.raises(KsegError, match=r"is no recipe.*; nothing was undone"):
+        undo(last_change(str(partition)))
+    assert contents(partition) == WANTED
+
+
+@pytest.mark.parametrize("recipe", [b"", b"own 0 0 1\n", b"theirs 0 0 107400\n", b"kept 7 0 107400\n"])
+def test_a_recipe_that_was_tampered_with_in_the_middle(partition: Path, recipe: bytes) -> None:
+    disk = FailingDisk(None, errno.ENOSPC)
+    apply(plan_for(partition), "test", disk=disk)
+    undo(last_change(str(partition)), QUICK)
+    before = tree(partition)
+    at = max(i for i, call in enumerate(disk.calls) if call == "copy_range")
+    with pytest.raises(StoppedHalfwayError):
+        apply(plan_for(partition), "test", disk=FailingDisk(at, errno.ENOSPC))
+    (quarantine(partition) / "1" / "recipe-1").write_bytes(recipe)
+    with pytest.raises(StoppedHalfwayError, match="stopped half-way"):
+        settle(str(partition), QUICK)
+    undo(last_change(str(partition)), QUICK)
+    assert tree(partition) == before
+
+
+def test_no_more_than_one_new_file_at_a_time(partition: Path) -> None:
+    """Stopped at any call, at most one of them is there beside its old one; nor does a failed one take room."""
+    for at in range(200):
+        disk = KillingDisk(at)
+        try:
+            apply(plan_for(partition), "test", disk=disk)
+        except Killed:
+            new = quarantine(partition).glob("1*/new/?")
+            assert sum(path.stat().st_size > 0 for path in new) <= 1
+            settle(str(partition), QUICK)
+            if changes(str(partition)):
+                undo(last_change(str(partition)), QUICK)
+            assert contents(partition) == {"a.log": FIRST, "b.log": SECOND}
+            continue
+        assert len(disk.calls) == at
+        return
+    raise AssertionError("it never ends")
+
+
+def test_a_disk_that_is_full_in_the_middle_leaves_room_for_the_way_back(partition: Path) -> None:
+    class Full(FailingDisk):
+        def strike(self, name: str) -> None:
+            if name == "copy_range" and quarantine(partition).joinpath("1").exists():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StoppedHalfwayError, match="No space left"):
+        apply(plan_for(partition), "test", disk=Full(0, errno.ENOSPC))
+    assert [path.stat().st_size for path in sorted(quarantine(partition).glob("1/new/?"))] == [0, 0]
+
+
+def test_a_file_that_was_changed_in_the_middle_is_let_be(partition: Path) -> None:
+    class Meddling(FailingDisk):
+        def rename(self, path: str, target: str) -> None:
+            super().rename(path, target)
+            if target.endswith("a.log"):
+                (partition / "b.log").write_bytes(b"a broker's")
+
+    with pytest.raises(StoppedHalfwayError, match=r"b\.log: was changed by someone else"):
+        apply(plan_for(partition), "test", disk=Meddling(None, 0))
+    assert (partition / "b.log").read_bytes() == b"a broker's"
+    (told,) = settle(str(partition), QUICK)
+    assert "is given up" in told
+
+
+def test_most_bytes_have_to_stay(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.write("a.log", [Range("a.log", 0, 51_199)], "the smaller part stays")
+    plan.write("b.log", [Range("b.log", 0, 51_200), Range("a.log", 0, 51_200)], "half of it stays")
+    assert set(remaking_of(plan).offcuts) == {1}
+
+
+def test_the_offcuts_of_ranges_in_any_order() -> None:
+    found = Offcuts(100, [(50, 10), (0, 20), (15, 10), (50, 5)])
+    assert (list(found), found.size, found.shared_bytes, found.is_whole) == ([(25, 25), (60, 40)], 65, 35, True)
+    assert list(found.split(10, 60)) == [(10, 15, -1), (25, 25, 0), (50, 10, -1), (60, 10, 25)]
+    assert list(found.split(26, 3)) == [(26, 3, 1)]
+    assert list(found.split(0, 5)) == [(0, 5, -1)]
+    assert list(found.split(90, 10)) == [(90, 10, 55)]
+    assert not Offcuts(10, [(5, 6)]).is_whole
+
+
+OLD_MANIFEST = Path(__file__).parent / "manifest-version-1.json"
+
+
+def test_a_change_of_the_version_before_can_be_undone(tmp_path: Path) -> None:
+    """It kept replaced files whole."""
+    directory = tmp_path / "orders-0"
+    row = json.loads(OLD_MANIFEST.read_text())
+    make(directory, {})
+    for name, content in WANTED.items():
+        (directory / name).write_bytes(content)
+        os.utime(directory / name, ns=(row["after"][name][2],) * 2)
+    folder = quarantine(directory) / "1"
+    (folder / "new").mkdir(parents=True)
+    make(folder / "old", {"0": FIRST, "1": SECOND})
+    (folder / "manifest.json").write_text(json.dumps(row))
+    undo(last_change(str(directory)))
+    assert contents(directory) == {"a.log": FIRST, "b.log": SECOND}

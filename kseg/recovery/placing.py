@@ -172,6 +172,11 @@ class Shelf:
         """Takes one of its own parts away."""
         self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
 
+    def take_back(self, parts: Parts, part: Part) -> None:
+        """Ends what `take` and `put` did: ``parts`` were its own before, ``part`` was put."""
+        self.extra.remove(part)
+        self.kept.parts, self._bytes = parts, -1
+
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
         """The parts that hold any of these offsets, each once."""
         last = -1
@@ -233,6 +238,7 @@ class Placing:
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
         singles = self._place_known(singles)
+        singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those of more offsets first
         self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
         if self._left:
             self._mend()
@@ -247,7 +253,7 @@ class Placing:
     @property
     def _log_end(self) -> int:
         """The offset behind the last batch that is in its place."""
-        return next((shelf.next_offset for shelf in reversed(self.shelves) if not shelf.is_empty), 0)
+        return self.shelves[-1].next_offset  # that there is a segment tells that the log has come so far
 
     def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
@@ -270,12 +276,22 @@ class Placing:
         behind = found[1] if home.kept.is_last or found[1] is not None else home.kept.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
-        is_sure = is_sure or fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
+        is_sure = (
+            is_sure
+            or fills
+            or (leads_on and not is_inside)
+            or (is_inside and not self._is_expected_elsewhere(own, stray))
+        )
         if not is_sure and is_last_try:
             is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
         if is_sure:
             home.put(part._replace(path="") if home is own else part)
         return is_sure
+
+    def _is_expected_elsewhere(self, own: Shelf, stray: Stray) -> bool:
+        """Whether its neighbours in the file would have it at offsets that are free."""
+        first, part = stray.expected, stray.part
+        return first >= 0 and own.around(first, first + part.last - part.first) is not None
 
     def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
         """Puts batches where their own records tell, the other replica has them, or a producer snapshot remembers them;
@@ -369,12 +385,28 @@ class Placing:
         stop = min((one.first for one in rest if one.first >= part.first), default=home.kept.limit + 1)
         room = other.last - other.first + 1
         if stop - start != room + part.last - part.first + 1 or part.first not in (start, start + room):
-            return False
+            return (start, stop) == (part.first, part.last + 1) and self._swap_out(home, own, i, part)
         first = start if part.first > start else part.last + 1
         home.take(i)
         home.put(self._moved(home, other, first, first + room - 1))
         home.put(part._replace(path="") if home is own else part)
         return True
+
+    def _swap_out(self, home: Shelf, own: Shelf, number: int, part: Part) -> bool:
+        """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""
+        parts = home.parts
+        other = parts[number]
+        room = other.last - other.first + 1
+        if room == part.last - part.first + 1:
+            return False  # each may be the other one
+        home.take(number)
+        home.put(placed := part._replace(path="") if home is own else part)
+        gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] + 1 == room]
+        if len(gaps) == 1:
+            home.put(self._moved(home, other, *gaps[0]))
+            return True
+        home.take_back(parts, placed)
+        return False
 
     def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
         """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the

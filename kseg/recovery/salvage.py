@@ -228,7 +228,6 @@ def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:
             continue
         if reached < shelf.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
             found.append((reached, shelf.kept.base - 1))
-        # The cleaner never touches the segment that a broker appends to.
-        found += shelf.gaps(is_cleaned and (shelf.kept.is_sparse or not shelf.kept.is_last))
+        found += shelf.gaps(is_cleaned)
         reached, is_whole = max(reached, shelf.next_offset), shelf.ends_as_it_was
     return found

@@ -228,6 +228,11 @@ def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:
             continue
         if reached < shelf.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
             found.append((reached, shelf.kept.base - 1))
-        found += shelf.gaps(is_cleaned)
+        found += shelf.gaps(is_cleaned and _may_be_cleaned(shelf.kept))
         reached, is_whole = max(reached, shelf.next_offset), shelf.ends_as_it_was
     return found
+
+
+def _may_be_cleaned(kept: Kept) -> bool:
+    """Not the segment that a broker appends to, unless it shows it; what lies in the wrong place shows nothing."""
+    return not kept.is_last or (kept.is_sparse and not kept.strays)

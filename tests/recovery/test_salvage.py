@@ -246,6 +246,16 @@ def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) ->
     assert other.plan.gaps == [(firsts[2], firsts[4] - 1), (firsts[6], 45)]
 
 
+def test_what_is_missing_in_the_last_segment_is_told(tmp_path: Path) -> None:
+    """No cleaner touches the segment that a broker appends to, also in a compacted log."""
+    partition = copy_of(PARTITIONS["v1 compressed and compacted"], tmp_path)
+    segments = read(partition)
+    del segments[2259][7]
+    write(partition, segments)
+    assert salvage(partition).plan.gaps == [(2365, 2381)]
+    assert errors_of(partition) == []
+
+
 def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:
     batches = real_batches(0) + real_batches(46)
     size = len(real_batches(0))

@@ -334,7 +334,7 @@ class _Finder:
             self._is_joined = False
             return
         parts = self.kept.parts
-        if self._is_joined:
+        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
             parts.lengthen(part.end, part.last, 2 * (stop - first))
         else:
             is_swallowed = stop - first == 1 and self._may_be_swallowed(part)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kseg.recovery.keeping import ROOM, Cuts, Stray
 from kseg.recovery.parts import Parts
-from kseg.recovery.placing import Shelf
+from kseg.recovery.shelf import Shelf
 
 _LEAST_BATCHES = 2
 """A single one may just as well have a wrong offset."""

@@ -18,9 +18,10 @@ from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.names import offset_of
 from kseg.recovery.overflowing import overflow
 from kseg.recovery.parts import Part
-from kseg.recovery.placing import Placing, Shelf
+from kseg.recovery.placing import Placing
 from kseg.recovery.remains import Remaining, remaining
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import Start
 from kseg.recovery.testimony import Testimony
 from kseg.recovery.workspace import Workspace

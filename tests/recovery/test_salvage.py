@@ -189,6 +189,17 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
         Damage("swap", 18, 9, 124, 17318, 21, 44),
     ]
 )  # what shows a cleaner lies in the wrong segment
+@example(
+    damages=[Damage("zero", 147, 21824, 19, 27, 43, 9693), Damage("copies in nonsense", 97, 4935, 58, 64, 60859, 85)]
+)  # a message inside a broken set leads to its end
+@example(
+    damages=[
+        Damage("zero", 0, 52993, 10974, 13, 55, 13543),
+        Damage("remove", 17, 114, 22, 27, 172, 227),
+        Damage("header", 3064, 2708, 42, 20, 23280, 18),
+        Damage("part", 227, 23299, 206, 52295, 277, 84),
+    ]
+)  # a place between neighbours, and room in another segment
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

@@ -191,7 +191,7 @@ class Placing:
                 self._leave_out(own, stray, stray.doubt)
                 continue
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
-            if not has_neighbours and self._place(own, stray, is_last_try=True):
+            if not has_neighbours and (self._place(own, stray, is_last_try=True) or self._fill_gap(own, stray)):
                 continue
             if self._is_of_another_time(own, stray) and self._place(own, stray, is_last_try=True, is_sure=True):
                 continue
@@ -224,6 +224,17 @@ class Placing:
         home.put(self._moved(home, other, first, first + room - 1))
         home.put(part._replace(path="") if home is own else part)
         return True
+
+    def _fill_gap(self, own: Shelf, stray: Stray) -> bool:
+        """Puts a batch that nothing else places into a gap of exactly its size that its offsets overlap."""
+        part, home = stray.part, self._home(stray.part.first)
+        if home is None or home is own or home.bytes + part.size > LARGEST_POSITION:
+            return False
+        for first, last in home.gaps(False):
+            if last - first == part.last - part.first and first <= part.last and part.first <= last:
+                home.put(self._moved(own, part, first, last)._replace(path=part.path))
+                return True
+        return False
 
     def _swap_out(self, home: Shelf, own: Shelf, number: int, part: Part) -> bool:
         """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""

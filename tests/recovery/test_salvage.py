@@ -200,6 +200,13 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
         Damage("part", 227, 23299, 206, 52295, 277, 84),
     ]
 )  # a place between neighbours, and room in another segment
+@example(
+    damages=[
+        Damage("move", 259, 158, 65, 20059, 58074, 56789),
+        Damage("zero", 59, 48, 269, 20, 4266, 197),
+        Damage("header", 145, 5990, 53, 290, 160, 286),
+    ]
+)  # offsets that overlap a gap of just that size
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

@@ -263,7 +263,9 @@ def _drop(change: Change, disk: Disk) -> str:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keeps signals that end a process back until the block ends; it holds quick calls only.
+    """Keeps signals that end a process back until the block ends: an interrupt leaves the old files or the new ones.
+
+    What it holds takes as long as copying the files that are remade does, and no time without any.
 
     Handlers are the process's. Masks are each thread's own, and the system shows a signal to any that has none.
     """

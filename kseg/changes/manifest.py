@@ -109,9 +109,16 @@ def write_change(change: Change, disk: Disk) -> None:
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")
-    disk.write_file(path + ".tmp", json.dumps(_row(change), indent=1).encode(), change.directory)
+    disk.write_file(path + ".tmp", _text(_row(change)).encode(), change.directory)
     disk.rename(path + ".tmp", path)
     disk.sync_directory(change.folder)
+
+
+def _text(row: dict[str, Any]) -> str:
+    """JSON with a line for each item and each step: indented by `json` it takes almost four times as long."""
+    steps = ",\n".join(map(json.dumps, row["steps"]))
+    items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items() if name != "steps"]
+    return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
 
 
 def _row(change: Change) -> dict[str, Any]:

@@ -53,8 +53,10 @@ class Remaking:
 
     def _name(self, piece: Range) -> str:
         """The file's name, where it is one of the directory."""
+        if os.sep not in piece.file:
+            return piece.file
         folder, name = os.path.split(piece.file)
-        return name if folder in ("", self._directory) else ""
+        return name if folder == self._directory else ""
 
     def ingredients(self, k: int, borrows: bool) -> Iterator[Ingredient]:
         """Of the new content of step k. ``borrows``: what other steps keep may be read until the change is done."""
@@ -140,11 +142,12 @@ def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
 
 def forwards(change: Change, k: int) -> Iterator[Range]:
     """The new content of a step that remakes a file, as ranges of files by their paths. Raises OSError."""
+    own, added = change.path(change.steps[k].file), change.added(k)
     for source, number, position, length in _read(change, k):
         if source == OWN:
-            path = change.path(change.steps[k].file)
+            path = own
         elif source == ADDED:
-            path = change.added(k)
+            path = added
         elif source == KEPT:
             path = change.old(number)
         elif source == UNDONE:

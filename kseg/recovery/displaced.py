@@ -14,7 +14,8 @@ from kseg.recovery.agreement import Alone, Cursor, Hole
 from kseg.recovery.epoch_mending import give_epochs
 from kseg.recovery.mending import fingerprint
 from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.placing import MOST_SINGLES, Shelf
+from kseg.recovery.placing import MOST_SINGLES
+from kseg.recovery.shelf import Shelf
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.layout import Layout
 from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.placing import Shelf
+from kseg.recovery.shelf import Shelf
 from kseg.segment.source import open_source
 
 

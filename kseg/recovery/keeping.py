@@ -263,9 +263,12 @@ class _Finder:
                 self._plain_gaps += not c
                 self._shift = 0 if is_clean else rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET] - a
                 continue
-            if kind == chain.NOT_RISING:
-                first, is_clean = row, self._is_explained(rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET])
-                continue
+            at = row * BATCH_WIDTH
+            if kind == chain.NOT_RISING or (kind == chain.WRONG_OFFSET and self._is_behind_damage):
+                is_explained = self._is_explained(rows[at + BATCH_FIRST_OFFSET])
+                if kind == chain.NOT_RISING or is_explained:
+                    first, is_clean, self._shift = row, is_explained, 0
+                    continue
             if kind == chain.WRONG_OFFSET and self._is_disputed(rows, row, count):
                 self._stretch(rows, row, row + 1, False)
                 self._is_joined = False
@@ -285,8 +288,15 @@ class _Finder:
             claims.append(self.kept.parts[len(self.kept.parts) - 1][2:4])
         return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
 
+    @property
+    def _is_behind_damage(self) -> bool:
+        """Whether something was cut out behind the last part."""
+        parts, cuts = self.kept.parts, self.kept.cuts.listed
+        return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[len(parts) - 1].end
+
     def _is_explained(self, first: int) -> bool:
-        """Whether a batch overlaps the one before by as much as is missing before that one.
+        """Whether a batch overlaps the one before by as much as is missing before that one, by no more if there is
+        damage between the two.
 
         Then the one before has the wrong offset, and is taken out.
         """
@@ -296,7 +306,8 @@ class _Finder:
             return False
         if not shift or not len(parts) or parts.weights[len(parts) - 1] != 2 or parts[len(parts) - 1].head:
             return False
-        if parts[len(parts) - 1].last - first + 1 != shift:
+        overlap = parts[len(parts) - 1].last - first + 1
+        if overlap > shift or (overlap < shift and not self._is_behind_damage):
             return False
         part = parts.pop()
         self._plain_gaps -= 1
@@ -323,13 +334,18 @@ class _Finder:
             self._is_joined = False
             return
         parts = self.kept.parts
-        if self._is_joined:
+        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
             parts.lengthen(part.end, part.last, 2 * (stop - first))
         else:
-            parts.append(part, _BATCH_WEIGHT * (stop - first) + is_clean)
+            is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
+            parts.append(part, _MENDED_WEIGHT if is_swallowed else _BATCH_WEIGHT * (stop - first) + is_clean)
             if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
                 self._known.append(part.start)
         self._is_joined = True
+
+    def _may_be_swallowed(self, part: Part) -> bool:
+        """Whether the zeros of an offset may be those of nonsense before it: then it tells nothing."""
+        return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
 
     def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
         """A batch with something wrong about it."""

@@ -3,11 +3,12 @@
 Log cleaners of old releases left such segments (KAFKA-6264).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kseg.recovery.keeping import ROOM, Cuts, Stray
 from kseg.recovery.parts import Parts
-from kseg.recovery.placing import Shelf
+from kseg.recovery.shelf import Shelf
 
 _LEAST_BATCHES = 2
 """A single one may just as well have a wrong offset."""
@@ -21,23 +22,45 @@ def overflow(shelf: Shelf, next_base: int | None) -> list[Shelf]:
     kept = shelf.kept
     if kept.limit < kept.base + ROOM:
         return []
-    tail = _tail(shelf, next_base)
-    if sum(stray.batches for stray in tail) < _LEAST_BATCHES:
+    groups = list(_groups(_tail(shelf, next_base), kept.limit, next_base))
+    # Where no cleaner was there is no reason why each should lie so far from all others.
+    if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _LEAST_BATCHES:
         return []
-    taken = {id(stray) for stray in tail}
+    taken = {id(stray) for group in groups for stray in group}
     kept.strays = [stray for stray in kept.strays if id(stray) not in taken]
     made = [shelf]
-    for stray in tail:
-        if stray.part.last > made[-1].kept.limit:
-            base = stray.part.first
-            limit = base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
-            new = replace(
-                kept, path="", base=base, limit=limit, parts=Parts(base), cuts=Cuts(), strays=[], has_mended=False
-            )
-            made[-1].kept.is_last = False
-            made.append(Shelf(new, f"{base:020d}.log"))
-        made[-1].put(stray.part)
+    for group in groups:
+        base = group[0].part.first
+        new = replace(
+            kept, path="", base=base, limit=_limit(base, next_base), parts=Parts(base), cuts=Cuts(), strays=[],
+            has_mended=False,
+        )  # fmt: skip
+        made[-1].kept.is_last = False
+        made.append(Shelf(new, f"{base:020d}.log"))
+        for stray in group:
+            made[-1].put(stray.part)
     return made[1:]
+
+
+def _groups(tail: list[Stray], limit: int, next_base: int | None) -> Iterator[list[Stray]]:
+    """Strays by the segments that they would make; ``limit``: the last offset that fits into the one before."""
+    group: list[Stray] = []
+    for stray in tail:
+        if stray.part.last > limit:
+            if group:
+                yield group
+            group, limit = [], _limit(stray.part.first, next_base)
+        group.append(stray)
+    if group:
+        yield group
+
+
+def _batches(group: list[Stray]) -> int:
+    return sum(stray.batches for stray in group)
+
+
+def _limit(base: int, next_base: int | None) -> int:
+    return base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
 
 
 def _tail(shelf: Shelf, next_base: int | None) -> list[Stray]:

@@ -4,199 +4,25 @@ What another replica says of a batch's offset counts most; what the batch itself
 missing, or leads on from it; else what its neighbours in the file leave room for. What fits nowhere is cut out.
 """
 
-import os
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import cached_property
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.duels import is_one_batch
-from kseg.recovery.keeping import Kept, Stray
-from kseg.recovery.layout import Layout
+from kseg.recovery.keeping import Stray
 from kseg.recovery.mending import fingerprint, only_one_bit_away, with_first_offset
 from kseg.recovery.old_sets import offsets_inside
-from kseg.recovery.parts import Part, Parts, batch_of, batches_of
-from kseg.recovery.segments import LARGEST_POSITION, LOG, TIME_INDEX
+from kseg.recovery.parts import Part, batch_of, batches_of
+from kseg.recovery.segments import LARGEST_POSITION
+from kseg.recovery.shelf import Shelf
 from kseg.recovery.testimony import Testimony
 from kseg.segment.items import Damage
 from kseg.segment.source import Source, open_source
 
-MOST_GAPS = 1000
-"""Gaps of a segment that are told one by one."""
-
 MOST_SINGLES = 250_000
 """Batches of strays that are looked at one by one."""
-
-
-class Shelf:
-    """The places of a segment in the file ``name``: its own ``parts``, and what is put between them.
-
-    One that is forgotten holds no parts until it is read again.
-    """
-
-    def __init__(self, kept: Kept, name: str) -> None:
-        self.kept = kept
-        self.name = name
-        self.extra: list[Part] = []
-        self.is_forgotten = False
-        self._gaps: list[tuple[int, int]] = []
-        self._next_offset = 0
-        self._bytes = -1
-
-    @property
-    def parts(self) -> Parts:
-        return self.kept.parts
-
-    def forget(self) -> None:
-        """Lets the parts of an intact segment go."""
-        self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
-        self.kept.parts = Parts(self.kept.base)
-        self.is_forgotten = True
-
-    def remember(self, parts: Parts) -> None:
-        """Takes the parts in again."""
-        self.kept.parts = parts
-        self.is_forgotten = False
-
-    @cached_property
-    def was_empty(self) -> bool:
-        """Whether its file, which is closed, holds nothing, and its time index tells that it never did."""
-        path = self.kept.path
-        index = path.removesuffix(LOG) + TIME_INDEX
-        return not self.kept.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
-
-    @property
-    def is_mended(self) -> bool:
-        """Whether headers were mended."""
-        return self.kept.has_mended or any(part.head for part in self.extra)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether its file is to become another one."""
-        return not self.kept.is_intact or bool(self.extra)
-
-    @property
-    def is_empty(self) -> bool:
-        return not (len(self.parts) or self.extra or self.is_forgotten)
-
-    def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
-        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many.
-
-        ``is_cleaned``: without those between batches that lie end to end as they were, which a log cleaner has left.
-        """
-        if self.is_forgotten:  # it is intact
-            return [] if is_cleaned else self._gaps
-        return self._gaps_inside(is_cleaned)
-
-    def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        reached, count, before = self.kept.base, 0, ("", 0)
-        for part in self.layout():
-            is_beside, before = not part.head and before == (part.path, part.start), (part.path, part.end)
-            if part.head:
-                before = ("", -1)  # what hit its header may have hit what lay beside it
-            if part.first > reached and not (is_cleaned and is_beside):
-                count += 1
-                if count <= MOST_GAPS:
-                    found.append((reached, part.first - 1))
-                else:
-                    found[-1] = (found[-1][0], part.first - 1)
-            reached = part.last + 1
-        return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
-
-    @property
-    def ends_as_it_was(self) -> bool:
-        """Whether nothing is missing, moved or mended where its file ends."""
-        if self.is_forgotten or not self.is_changed:
-            return True
-        ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
-        last = max(ends, key=lambda part: part.last, default=None)
-        return last is not None and not (last.path or last.head) and last.end == os.path.getsize(self.kept.path)
-
-    @property
-    def next_offset(self) -> int:
-        """The offset behind its last batch, its base without one."""
-        if self.is_forgotten:
-            return self._next_offset
-        last = self.layout().last_offset
-        return self.kept.base if last is None else last + 1
-
-    def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
-        """The last offset before a range that is free, and the first behind it; None instead where there is none.
-
-        None for the whole where the range is not free.
-        """
-        before, behind = None, None
-        i = self.parts.last_from(last)
-        if i >= 0:
-            before = self.parts[i].last
-        if i + 1 < len(self.parts):
-            behind = self.parts[i + 1].first
-        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
-        if k >= 0:
-            before = max(self.extra[k].last, -1 if before is None else before)
-        if k + 1 < len(self.extra):
-            found = self.extra[k + 1].first
-            behind = found if behind is None else min(behind, found)
-        return None if before is not None and before >= first else (before, behind)
-
-    def covers(self, first: int, last: int) -> bool:
-        """Whether each offset of a range is taken."""
-        at = last
-        while at >= first:
-            i = self.parts.last_from(at)
-            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
-            found = [self.parts[i]] if i >= 0 else []
-            found += [self.extra[k]] if k >= 0 else []
-            taken = [part.first for part in found if part.last >= at]
-            if not taken:
-                return False
-            at = min(taken) - 1
-        return True
-
-    @property
-    def bytes(self) -> int:
-        """Of its file as it will be."""
-        if self._bytes < 0:
-            self._bytes = self.layout().size
-        return self._bytes
-
-    def put(self, part: Part) -> None:
-        """Adds batches where nothing is."""
-        self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
-        insort(self.extra, part, key=lambda part: part.first)
-
-    def take(self, number: int) -> None:
-        """Takes one of its own parts away."""
-        self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
-
-    def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
-        """The parts that hold any of these offsets, each once."""
-        last = -1
-        for offset in sorted(offsets):
-            if offset <= last:
-                continue
-            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
-            i = self.parts.last_from(offset)
-            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
-            for part in found:
-                if part.last >= offset:
-                    last = part.last
-                    yield part
-
-    def layout(self) -> Layout:
-        """What the segment is made of."""
-        return Layout(self.kept.path, self.parts, self.extra)
-
-
-def _is_empty(path: str) -> bool:
-    """Whether a file is there that has no bytes."""
-    try:
-        return os.path.getsize(path) == 0
-    except OSError:
-        return False
 
 
 class Placing:
@@ -233,6 +59,7 @@ class Placing:
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
         singles = self._place_known(singles)
+        singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those of more offsets first
         self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
         if self._left:
             self._mend()
@@ -247,7 +74,7 @@ class Placing:
     @property
     def _log_end(self) -> int:
         """The offset behind the last batch that is in its place."""
-        return next((shelf.next_offset for shelf in reversed(self.shelves) if not shelf.is_empty), 0)
+        return self.shelves[-1].next_offset  # that there is a segment tells that the log has come so far
 
     def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
@@ -270,12 +97,34 @@ class Placing:
         behind = found[1] if home.kept.is_last or found[1] is not None else home.kept.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
-        is_sure = is_sure or fills or (leads_on and not is_inside) or (is_inside and stray.expected < 0)
+        is_sure = (
+            is_sure
+            or fills
+            or (leads_on and not is_inside)
+            or (is_inside and not self._is_expected_elsewhere(own, stray))
+        )
+        if home is not own and not (fills or is_last_try) and self._fits_between_neighbours(own, stray):
+            return False
         if not is_sure and is_last_try:
             is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
         if is_sure:
             home.put(part._replace(path="") if home is own else part)
         return is_sure
+
+    def _fits_between_neighbours(self, own: Shelf, stray: Stray) -> bool:
+        """Whether a single batch has exactly the room that those before and behind it in its file leave."""
+        parts, part = own.parts, stray.part
+        i = parts.at_position(part.start)
+        if stray.batches > 1 or i < 0 or i + 1 >= len(parts):
+            return False
+        first, last = parts[i].last + 1, parts[i + 1].first - 1
+        is_beside = parts[i].end == part.start and parts[i + 1].start == part.end
+        return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
+
+    def _is_expected_elsewhere(self, own: Shelf, stray: Stray) -> bool:
+        """Whether its neighbours in the file would have it at offsets that are free."""
+        first, part = stray.expected, stray.part
+        return first >= 0 and own.around(first, first + part.last - part.first) is not None
 
     def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
         """Puts batches where their own records tell, the other replica has them, or a producer snapshot remembers them;
@@ -342,7 +191,7 @@ class Placing:
                 self._leave_out(own, stray, stray.doubt)
                 continue
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
-            if not has_neighbours and self._place(own, stray, is_last_try=True):
+            if not has_neighbours and (self._place(own, stray, is_last_try=True) or self._fill_gap(own, stray)):
                 continue
             if self._is_of_another_time(own, stray) and self._place(own, stray, is_last_try=True, is_sure=True):
                 continue
@@ -369,12 +218,39 @@ class Placing:
         stop = min((one.first for one in rest if one.first >= part.first), default=home.kept.limit + 1)
         room = other.last - other.first + 1
         if stop - start != room + part.last - part.first + 1 or part.first not in (start, start + room):
-            return False
+            return (start, stop) == (part.first, part.last + 1) and self._swap_out(home, own, i, part)
         first = start if part.first > start else part.last + 1
         home.take(i)
         home.put(self._moved(home, other, first, first + room - 1))
         home.put(part._replace(path="") if home is own else part)
         return True
+
+    def _fill_gap(self, own: Shelf, stray: Stray) -> bool:
+        """Puts a batch that nothing else places into a gap of exactly its size that its offsets overlap."""
+        part, home = stray.part, self._home(stray.part.first)
+        if home is None or home is own or home.bytes + part.size > LARGEST_POSITION:
+            return False
+        for first, last in home.gaps(False):
+            if last - first == part.last - part.first and first <= part.last and part.first <= last:
+                home.put(self._moved(own, part, first, last)._replace(path=part.path))
+                return True
+        return False
+
+    def _swap_out(self, home: Shelf, own: Shelf, number: int, part: Part) -> bool:
+        """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""
+        parts = home.parts
+        other = parts[number]
+        room = other.last - other.first + 1
+        if room == part.last - part.first + 1:
+            return False  # each may be the other one
+        home.take(number)
+        home.put(placed := part._replace(path="") if home is own else part)
+        gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] + 1 == room]
+        if len(gaps) == 1:
+            home.put(self._moved(home, other, *gaps[0]))
+            return True
+        home.take_back(parts, placed)
+        return False
 
     def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
         """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the

@@ -18,9 +18,9 @@ from kseg.recovery.keeping import ROOM, Cuts, Kept, keep
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.placing import Shelf
 from kseg.recovery.salvage import Salvage, SalvageLoad
 from kseg.recovery.segments import LARGEST_POSITION
+from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name

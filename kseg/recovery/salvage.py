@@ -18,9 +18,10 @@ from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.names import offset_of
 from kseg.recovery.overflowing import overflow
 from kseg.recovery.parts import Part
-from kseg.recovery.placing import Placing, Shelf
+from kseg.recovery.placing import Placing
 from kseg.recovery.remains import Remaining, remaining
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import Start
 from kseg.recovery.testimony import Testimony
 from kseg.recovery.workspace import Workspace
@@ -228,7 +229,11 @@ def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:
             continue
         if reached < shelf.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
             found.append((reached, shelf.kept.base - 1))
-        # The cleaner never touches the segment that a broker appends to.
-        found += shelf.gaps(is_cleaned and (shelf.kept.is_sparse or not shelf.kept.is_last))
+        found += shelf.gaps(is_cleaned and _may_be_cleaned(shelf.kept))
         reached, is_whole = max(reached, shelf.next_offset), shelf.ends_as_it_was
     return found
+
+
+def _may_be_cleaned(kept: Kept) -> bool:
+    """Not the segment that a broker appends to, unless it shows it; what lies in the wrong place shows nothing."""
+    return not kept.is_last or (kept.is_sparse and not kept.strays)

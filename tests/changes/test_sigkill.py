@@ -19,13 +19,18 @@ from kseg.changes.undo import last_change, undo
 
 from .trees import contents, make, quarantine, tree
 
-FILES = {"a.log": b"batches" * 100, "a.index": b"stale", "b.log": b"later" * 20}
-WANTED = {"a.log": b"batches" * 10, "a.index": b"rebuilt", "epochs": b"0\n"}
+FILES = {"a.log": b"batches" * 100, "a.index": b"stale", "b.log": b"later" * 20, "c.log": bytes(range(250)) * 80}
+WANTED = {
+    "a.log": b"batches" * 10,
+    "a.index": b"rebuilt",
+    "epochs": b"0\n",
+    "c.log": FILES["c.log"][:9000] + b"mended" + FILES["c.log"][9100:],
+}
 PROGRAM = """
 import os, signal, sys
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
-from kseg.changes.plan import Plan
+from kseg.changes.plan import Plan, Range
 
 at, calls = int(sys.argv[2]), 0
 
@@ -44,6 +49,7 @@ plan = Plan(sys.argv[1])
 plan.delete("b.log", "behind a cut")
 plan.truncate("a.log", 70, "is damaged")
 plan.write("a.index", [b"rebuilt"], "rebuilt")
+plan.write("c.log", [Range("c.log", 0, 9000), b"mended", Range("c.log", 9100, 10900)], "is damaged")
 plan.write("epochs", [b"0\\n"], "rebuilt")
 apply(plan, "test")
 print(calls)
@@ -96,7 +102,7 @@ def test_signals_wait_until_the_files_are_in_one_state(tmp_path: Path) -> None:
         apply(plan, "test", disk=Interrupted())
     done.set()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert contents(tmp_path) == {"a.log": b"batches" * 10, "a.index": b"stale"}
+    assert contents(tmp_path) == {"a.log": b"batches" * 10, "a.index": b"stale", "c.log": FILES["c.log"]}
     assert [change.state for change in changes(str(tmp_path))] == ["done"]
 
 

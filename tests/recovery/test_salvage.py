@@ -134,6 +134,79 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
     damages=[Damage("swap", 24590, 3, 2, 22627, 8, 42481), Damage("header", 54189, 5982, 10, 27831, 58, 9)]
 )  # a wrong offset where one belongs that lies elsewhere
 @example(damages=[Damage("flip", 59, 10, 2, 48, 6, 16819)])  # an offset in a segment that never held a batch
+@example(
+    damages=[
+        Damage("move", 24791, 15, 56, 33132, 44, 5),
+        Damage("flip", 45235, 46238, 282, 23, 128, 31),
+        Damage("zero", 59, 35, 29, 67, 40, 21727),
+        Damage("part", 111, 141, 21, 53, 8, 36),
+    ]
+)  # zeros before a batch may be those of its offset
+@example(
+    damages=[
+        Damage("copies in nonsense", 42, 4, 53954, 13, 15802, 57526),
+        Damage("cut", 196, 48, 29558, 1, 26623, 48),
+        Damage("header", 208, 230, 9, 42950, 6198, 56),
+        Damage("insert", 5125, 30, 6, 156, 118, 43),
+    ]
+)  # messages inside a set whose length is wrong
+@example(
+    damages=[
+        Damage("header", 48, 69, 40, 24, 69, 63),
+        Damage("header", 9523, 208, 62, 28449, 51, 17),
+        Damage("remove", 68, 16271, 55, 28, 65, 37),
+    ]
+)  # two offsets that are far too high
+@example(
+    damages=[
+        Damage("swap", 24, 39, 62, 60880, 45, 38992),
+        Damage("copies in nonsense", 64, 161, 64552, 38, 21, 41657),
+        Damage("empty", 24, 22275, 291, 21247, 37710, 812),
+        Damage("empty", 273, 57, 265, 26, 3, 29250),
+    ]
+)  # all that is left lies in another segment
+@example(
+    damages=[
+        Damage("header", 12386, 267, 38, 54, 5141, 48),
+        Damage("swap", 32, 19, 5531, 69, 55596, 8640),
+        Damage("move", 180, 54, 290, 39557, 9, 250),
+        Damage("part", 33, 142, 178, 80, 57997, 63),
+    ]
+)  # the smaller of two batches fills another gap
+@example(
+    damages=[
+        Damage("part", 1544, 26, 37, 5125, 166, 65),
+        Damage("zero", 26, 26522, 35112, 53410, 286, 53),
+        Damage("zero", 5416, 31, 133, 63, 32628, 43520),
+        Damage("header", 22984, 36, 33700, 44080, 211, 30),
+    ]
+)  # a wrong offset before bytes that are cut out
+@example(
+    damages=[
+        Damage("flip", 63, 57996, 39, 61044, 190, 49123),
+        Damage("flip", 246, 3, 185, 246, 161, 50120),
+        Damage("double", 15028, 64348, 119, 73, 18, 37),
+        Damage("swap", 18, 9, 124, 17318, 21, 44),
+    ]
+)  # what shows a cleaner lies in the wrong segment
+@example(
+    damages=[Damage("zero", 147, 21824, 19, 27, 43, 9693), Damage("copies in nonsense", 97, 4935, 58, 64, 60859, 85)]
+)  # a message inside a broken set leads to its end
+@example(
+    damages=[
+        Damage("zero", 0, 52993, 10974, 13, 55, 13543),
+        Damage("remove", 17, 114, 22, 27, 172, 227),
+        Damage("header", 3064, 2708, 42, 20, 23280, 18),
+        Damage("part", 227, 23299, 206, 52295, 277, 84),
+    ]
+)  # a place between neighbours, and room in another segment
+@example(
+    damages=[
+        Damage("move", 259, 158, 65, 20059, 58074, 56789),
+        Damage("zero", 59, 48, 269, 20, 4266, 197),
+        Damage("header", 145, 5990, 53, 290, 160, 286),
+    ]
+)  # offsets that overlap a gap of just that size
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:
@@ -189,6 +262,16 @@ def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) ->
     assert (compacted.plan.gaps, compacted.is_compacted) == ([(firsts[6], 45)], True)
     other = plan_salvage(str(partition), START)
     assert other.plan.gaps == [(firsts[2], firsts[4] - 1), (firsts[6], 45)]
+
+
+def test_what_is_missing_in_the_last_segment_is_told(tmp_path: Path) -> None:
+    """No cleaner touches the segment that a broker appends to, also in a compacted log."""
+    partition = copy_of(PARTITIONS["v1 compressed and compacted"], tmp_path)
+    segments = read(partition)
+    del segments[2259][7]
+    write(partition, segments)
+    assert salvage(partition).plan.gaps == [(2365, 2381)]
+    assert errors_of(partition) == []
 
 
 def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kseg.columns.records import LeftOut, RecordColumns, Wanted
 from kseg.convert.request import DamagedError
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.limits import CHUNK_BYTES
+from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import SegmentFile, expand_path, segments_at
@@ -87,7 +87,9 @@ class _Reading:
     ) -> Iterator[tuple[SegmentFile, Chunk]]:
         self._path = file.path
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            reader = SegmentReader(
+                source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=LONG_RUN_BYTES
+            )
             for chunk in RecordColumns(reader, file, Chunks(NAMES, timestamp_scale, room=room), self._tell, wanted):
                 yield file, chunk
 

@@ -4,15 +4,17 @@ Records are those that a consumer sees: no control records, none of batches whos
 for damage is told, never silent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from kseg.columns.chunk import Chunk, Chunks
 from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, UndecodableError, int64s
 from kseg.kernel import columns as kernel
-from kseg.kernel.native import HEADER_WIDTH
-from kseg.limits import MAX_HEADERS
+from kseg.kernel.laying import lay_open
+from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH
+from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
@@ -23,6 +25,8 @@ from kseg.segment.slices import Slice, runs_of
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
+
+_Left = Callable[[int], Generator[Chunk, None, int]]
 
 
 class LeftOut(NamedTuple):
@@ -76,9 +80,9 @@ class RecordColumns:
         self._wanted = int64s(4)
         self._wanted[kernel.FIRST], self._wanted[kernel.LAST] = wanted.first_offset, last
         self._wanted[kernel.EARLIEST], self._wanted[kernel.LATEST] = wanted.earliest_ms, wanted.latest_ms
-        self._state = int64s(kernel.STATE_SIZE)
         self._scratch = reader.scratch
-        self._room = room(self._scratch.max_batch_bytes)
+        self._room, self._laying = room(self._scratch.max_batch_bytes), room(self._scratch.max_batch_bytes)
+        self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def __iter__(self) -> Iterator[Chunk]:
         for item in runs_of(self._reader, self._file, self._sought()):
@@ -115,12 +119,13 @@ class RecordColumns:
         first = 0
         while first < run.count:
             buffer, frames, _, stop = self._reader.window(run, first)
-            yield from self._frames(run, buffer, frames, first, stop)
+            yield from self._frames(buffer, frames, first, stop, partial(self._left, run, buffer, frames, stop))
             first = stop
 
-    def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Iterator[Chunk]:
-        state, scratch = self._state, self._scratch
-        state[0], state[1], state[2] = first, 0, 0
+    def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
+        """Those that are plain, and what ``left`` makes of the others."""
+        state, scratch = int64s(kernel.STATE_SIZE), self._scratch
+        state[0] = first
         while True:
             status = kernel.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers, state)
             if state[3]:
@@ -131,24 +136,35 @@ class RecordColumns:
             elif status == kernel.DONE:
                 return
             else:
+                taken = 1
                 if state[2] == 0:  # else it was plain when it was begun: the file has changed since
-                    yield from self._batch(run, state[0])
-                state[0], state[1], state[2] = state[0] + 1, 0, 0
+                    taken = yield from left(state[0])
+                state[0], state[1], state[2] = state[0] + taken, 0, 0
+
+    def _left(
+        self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
+    ) -> Generator[Chunk, None, int]:
+        """Frames of a run from ``first`` on that are not plain; how many."""
+        laid = lay_open(buffer, frames, first, stop, self._wanted, self._laying, self._laid)
+        if laid:
+            yield from self._frames(self._laying.view(), self._laid, 0, laid, lambda i: self._batch(run, first + i))
+            return laid
+        return (yield from self._batch(run, first))
 
     def _rows(self, rows: Rows) -> Iterator[Chunk]:
         if not self._is_all:
             rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
         yield from self._chunks.add(rows)
 
-    def _batch(self, run: Run, i: int) -> Iterator[Chunk]:
-        """One that the kernel left: compressed, or not as it should be."""
+    def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
+        """One that the kernel left: compressed, or not as it should be. It is one."""
         batch = self._reader.batch(run, i, keep=False, shared=self._room)
         if not batch.is_valid:
             for problem in batch.problems:
                 self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
-            return
+            return 1
         if batch.is_control:
-            return
+            return 1
         wrong = 0
         try:
             for rows in batch.rows():
@@ -162,3 +178,4 @@ class RecordColumns:
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
             self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+        return 1

@@ -19,6 +19,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -207,6 +208,16 @@ def collect(
         return collect_rows(buf, frames, stop, wanted, rows, row_capacity, headers, header_capacity, state)
 
 
+def fresh(size: cython.Py_ssize_t) -> memoryview:
+    """So many bytes that say nothing yet, for one who writes each of them before it is read: zeros cost time."""
+    if size < 0:
+        raise ValueError("no size is negative")
+    if cython.compiled:
+        return memoryview(PyByteArray_FromStringAndSize(cython.NULL, size))
+    else:
+        return memoryview(bytearray(size))
+
+
 def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Gives rows of a v2 batch, which another one has read, the ROW_CHECK that `collect` writes."""
     k: cython.Py_ssize_t
@@ -357,6 +368,7 @@ def times(
     for k in range(first, stop):
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
+        out[i] = 0
         if (rows[k * ROW_WIDTH + ROW_CHECK] >> 33) & 3 and -limit <= time <= limit:
             out[i] = time * scale
             valid[i >> 3] |= 1 << (i & 7)

@@ -69,7 +69,8 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
-    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither.
+    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither; ``run_bytes``: of a run, compressed
+    ones counted eightfold.
     ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
     it.
     """
@@ -83,6 +84,7 @@ class SegmentReader:
         max_bytes: int | None = None,
         scratch: Scratch | None = None,
         manner: int = 0,
+        run_bytes: int = RUN_BYTES,
     ) -> None:
         self.source = source
         self.era_07 = era_07
@@ -95,7 +97,7 @@ class SegmentReader:
         self._frames_first = FRAMES_PER_CALL
         self._state = int64s(kernel.STATE_SIZE)
         self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
-        self._state[_BUDGET] = RUN_BYTES
+        self._state[_BUDGET] = run_bytes
         self._state[_MANNER] = manner
         self._room = room(self.scratch.max_batch_bytes) if manner & WALK_RECORDS else None
         self._tables = (_table(1), _table(1))

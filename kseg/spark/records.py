@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.columns.arrow import record_batch
 from kseg.columns.chunk import Chunks
-from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import RecordColumns, Wanted
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.limits import LONG_RUN_BYTES

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rendering import batch, record, varint
 
 import kseg
-from kseg.columns.records import LeftOut, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import Wanted
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments

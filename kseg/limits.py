@@ -28,6 +28,9 @@ RUN_BYTES = 1 << 18
 """Bytes of frames that one call of the kernel hands over (compressed ones count eightfold), or a single frame: so few
 that they are still in a processor's cache when they are looked at again."""
 
+LONG_RUN_BYTES = 1 << 20
+"""The same for one who takes a whole run at once where it is compressed, and looks at its records once."""
+
 FIRST_WINDOW_BYTES = 16 << 10
 """Bytes read first, at each place of a file that is not mapped."""
 

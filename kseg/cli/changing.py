@@ -1,4 +1,4 @@
-"""What all changing commands share: their options, and the way from a PATH to what was done.
+"""What all changing commands share: the way from a PATH to what was done (options: `kseg.cli.changing_options`).
 
 A command is a `Work`: it makes plans. `run_work` takes the lock, settles what was interrupted, shows each plan, carries
 it out, and tells the exit status.
@@ -72,65 +72,6 @@ class Settings:
     output: str | None = None
     with_root: bool = False
     keeps_marker: bool = False
-
-
-_OPTIONS = (
-    click.option(
-        "-n", "--dry-run", is_flag=True, help="Show the plan and change nothing; exit with 1 if there is one."
-    ),
-    click.option("--no-lock", is_flag=True, help="Go on without the lock of the log directory."),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Form of the output.",
-    ),
-    click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
-    click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary."),
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Colour; auto: on a terminal, unless NO_COLOR is set.",
-    ),
-)
-_KEEPING_OPTIONS = (
-    click.option("--quarantine", type=click.Path(), metavar="DIR", help="Keep what goes in DIR."),
-    click.option("--no-quarantine", is_flag=True, help="Keep nothing of what goes: it cannot be undone."),
-)
-_OUTPUT_OPTION = click.option(
-    "--output",
-    type=click.Path(),
-    metavar="DIR",
-    help="Write what would come out to DIR/PARTITION, whole or not at all; PATH is only read.",
-)
-
-
-def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """PATH..., partition or log directories."""
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))(command)
-
-
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --no-lock, --format, --color, --quiet, --verbose."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--quarantine, --no-quarantine."""
-    for option in reversed(_KEEPING_OPTIONS):
-        command = option(command)
-    return command
-
-
-def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The common ones, --quarantine, --no-quarantine and --output."""
-    return common_options(keeping_options(_OUTPUT_OPTION(command)))
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:

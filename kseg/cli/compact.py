@@ -18,7 +18,8 @@ from kseg.cleaner.room import Need
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import POLICY, is_compacted, settings_for
-from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.changing import Known, run_work
+from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction_room import CompactionRoom
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.eras import IntervalTeller, era_option

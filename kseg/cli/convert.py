@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from kseg.cli.changing import common_options, keeping_options
+from kseg.cli.changing_options import common_options, keeping_options
 from kseg.cli.convert_options import EXPORTS, check_usage, convert_options, isolation_option
 from kseg.cli.engine import engine_options
 from kseg.kernel.guard import keep_freed_memory

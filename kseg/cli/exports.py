@@ -1,25 +1,31 @@
 """``kseg convert --to jsonl|csv|parquet|arrow``: the records of segments as a stream in another form."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Any
 
 from kseg.cli.convert_options import target_of
 from kseg.cli.options import usable_cores
+from kseg.columns.ahead import RUN_BYTES as RUN_BYTES_AHEAD
 from kseg.columns.chunk import NAMES, Chunk, Chunks
-from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import RecordColumns, Wanted
 from kseg.convert.request import DamagedError
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.limits import CHUNK_BYTES
+from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import SegmentFile, expand_path, segments_at
 from kseg.segment.isolation import Transactions
+from kseg.segment.parts import is_worth_parts
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
 _CHUNK_BYTES = 1 << 20
 """Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
+_MOST_DECODERS = 3
+"""Threads that decode, whatever the number of cores: each takes some 15 MB."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
@@ -66,12 +72,15 @@ class _Reading:
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         self._options, self._notices = options, notices
+        jobs = options["jobs"] or usable_cores()
+        # Row groups are encoded on threads, and they are memory enough.
+        self._jobs = 1 if options["to"] == "parquet" else min(jobs, _MOST_DECODERS)
         self._left_out = 0
         self._path = ""
 
-    def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Iterator[tuple[SegmentFile, Chunk]]:
-        """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit. Raises
-        DamagedError."""
+    def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Generator[tuple[SegmentFile, Chunk], None, None]:
+        """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit. To be closed
+        before anything else is given up. Raises DamagedError."""
         scratch = Scratch(self._options["max_batch_bytes"])
         for path in self._options["paths"]:
             for part in expand_path(path):
@@ -87,8 +96,13 @@ class _Reading:
     ) -> Iterator[tuple[SegmentFile, Chunk]]:
         self._path = file.path
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
-            for chunk in RecordColumns(reader, file, Chunks(NAMES, timestamp_scale, room=room), self._tell, wanted):
+            jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
+            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES_AHEAD
+            reader = SegmentReader(
+                source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes
+            )
+            chunks = Chunks(NAMES, timestamp_scale, room=room)
+            for chunk in RecordColumns(reader, file, chunks, self._tell, wanted, jobs=jobs):
                 yield file, chunk
 
     def _tell(self, left_out: LeftOut) -> None:
@@ -108,8 +122,9 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
     from kseg.output.csv_lines import FIRST_LINE, csv_lines
 
     sink.write(FIRST_LINE)
-    for file, chunk in reading.chunks(1):
-        sink.write(csv_lines(chunk, file.topic, file.partition))
+    with closing(reading.chunks(1)) as chunks:
+        for file, chunk in chunks:
+            sink.write(csv_lines(chunk, file.topic, file.partition))
 
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
@@ -120,9 +135,12 @@ def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any])
     codec = options["codec"]
     wanted, target = schema(names), None if codec is None else target_of(codec)
     level = target.level if target is not None and codec is not None and ":" in codec else None
-    with encoders(options["jobs"] or usable_cores()) as pipeline:
+    with (
+        encoders(options["jobs"] or usable_cores()) as pipeline,
+        closing(reading.chunks(1000, _CHUNK_BYTES)) as chunks,
+    ):
         writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
-        for file, chunk in reading.chunks(1000, _CHUNK_BYTES):
+        for file, chunk in chunks:
             topic = file.topic
             if topic is not None:
                 topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

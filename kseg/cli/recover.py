@@ -10,7 +10,8 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.changing import Known, run_work
+from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction import is_compacted
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.options import ByteCount, interval_option, jobs_option, usable_cores

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.changing import Known, run_work
+from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import IntervalTeller, era_option
 from kseg.cli.options import interval_option, jobs_option, usable_cores
 from kseg.kernel.guard import keep_freed_memory

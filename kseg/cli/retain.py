@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.changing import Known, run_work
+from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
 from kseg.cli.known_offsets import HIGH_WATERMARKS, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds

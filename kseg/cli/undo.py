@@ -20,7 +20,8 @@ from kseg.changes.log_directory_undo import (
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, purge, undo
-from kseg.cli.changing import common_options, is_partition, paths_argument, pending_notices, remove_marker, settled
+from kseg.cli.changing import is_partition, pending_notices, remove_marker, settled
+from kseg.cli.changing_options import common_options, paths_argument
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.output.changes_list import ListedChange, show_changes
 from kseg.output.notices import Notices

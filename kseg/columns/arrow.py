@@ -3,9 +3,11 @@ pyarrow."""
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.limits import CHUNK_ROWS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,7 +51,15 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
-    """``count`` times a text or an int32. Not by pyarrow's scalars, which would import all of pandas, where it is."""
+    """``count`` times a text or an int32."""
+    capacity = CHUNK_ROWS if count <= CHUNK_ROWS else count
+    return _column_of(value, capacity, kind).slice(0, count)
+
+
+@lru_cache(maxsize=4)
+def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
+    """The same for all chunks of a partition. Not by pyarrow's scalars, which would import all of pandas, where it
+    is."""
     import pyarrow as pa
 
     if value is None:
@@ -66,7 +76,7 @@ def _numbers(name: str) -> Callable[[Chunk, Any], Any]:
         import pyarrow as pa
 
         valid = None if name != TIMESTAMP or chunk.valid is None else pa.py_buffer(chunk.valid)
-        return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name])])
+        return pa.Array.from_buffers(kind, chunk.count, [valid, pa.py_buffer(chunk.numbers[name][: chunk.count])])
 
     return make
 
@@ -78,9 +88,8 @@ def _bytes(name: str) -> Callable[[Chunk, Any], Any]:
 def _binary(column: Bytes, count: int, kind: Any) -> Any:
     import pyarrow as pa
 
-    buffers = [
-        pa.py_buffer(column.valid), pa.py_buffer(column.ends), pa.py_buffer(column.data[: column.ends[count]]),
-    ]  # fmt: skip
+    ends = column.ends[: count + 1]  # what is behind them would fill up the pages of a file
+    buffers = [pa.py_buffer(column.valid), pa.py_buffer(ends), pa.py_buffer(column.data[: ends[count]])]
     return pa.Array.from_buffers(kind, count, buffers)
 
 
@@ -97,7 +106,7 @@ def _headers(chunk: Chunk, kind: Any) -> Any:
         [_texts(keys, count, key_kind), _binary(values, count, value_kind)],
         fields=[pair.field(0), pair.field(1)],
     )
-    return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(ends)], children=[found])
+    return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(ends[: chunk.count + 1])], children=[found])
 
 
 def _texts(keys: Bytes, count: int, kind: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel import columns as kernel
+from kseg.kernel import gathering
 from kseg.kernel.native import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
 
@@ -20,6 +21,13 @@ NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
 _PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
 
 
+def _ends(capacity: int) -> memoryview:
+    """Room for the ends of so many entries, of which there is none yet."""
+    ends: memoryview = gathering.fresh(4 * (capacity + 1)).cast("i")
+    ends[0] = 0
+    return ends
+
+
 class Bytes:
     """A column of bytes: ``data`` up to the last of ``ends``; bit i of ``valid`` is 0 where entry i is null."""
 
@@ -27,14 +35,14 @@ class Bytes:
 
     def __init__(self, capacity: int, expected_bytes: int) -> None:
         self.capacity = capacity
-        self.data: Any = memoryview(bytearray(expected_bytes))
-        self.ends = memoryview(bytearray(4 * (capacity + 1))).cast("i")
+        self.data: Any = gathering.fresh(expected_bytes)
+        self.ends = _ends(capacity)
         self.valid = memoryview(bytearray(capacity // 8 + 1))
 
     def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
-        """Entries ``at`` and on, from the rows first to stop (`kseg.kernel.columns.gather`)."""
-        while kernel.gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
-            wider = memoryview(bytearray(2 * len(self.data) + CHUNK_BYTES // 8))
+        """Entries ``at`` and on, from the rows first to stop (`kseg.kernel.gathering`)."""
+        while gathering.gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
+            wider = gathering.fresh(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]
             self.data = wider
 
@@ -49,7 +57,8 @@ class Bytes:
 
 @dataclass(slots=True)
 class Chunk:
-    """``count`` records. Only the columns asked for are there, by their names.
+    """``count`` records. Only the columns asked for are there, by their names; behind what is theirs, buffers may hold
+    anything.
 
     ``numbers``: int64, of ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
     and value. Headers of record i are entries ends[i] to ends[i + 1] of ``header_keys`` and ``header_values``.
@@ -63,6 +72,14 @@ class Chunk:
     header_ends: memoryview | None = None
     header_keys: Bytes | None = None
     header_values: Bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its records take."""
+        texts = sum(column.ends[self.count] for column in self.bytes.values())
+        for column in (self.header_keys, self.header_values):
+            texts += 0 if column is None else column.ends[self.header_count]
+        return texts + 40 * self.count
 
     @property
     def header_count(self) -> int:
@@ -87,6 +104,10 @@ class Chunks:
         self._headers = int64s(HEADER_WIDTH)
         self._begin()
 
+    def another(self) -> "Chunks":
+        """One that makes the same."""
+        return Chunks(self._names, self._scale, self._rows, self._room_bytes)
+
     def _begin(self) -> None:
         """An empty chunk, with room for as many bytes as the one before had."""
         names, rows, expected = self._names, self._rows, self._expected
@@ -94,16 +115,16 @@ class Chunks:
         self._left[0] = self._room_bytes
         for name in (OFFSET, TIMESTAMP):
             if name in names:
-                chunk.numbers[name] = int64s(rows)
+                chunk.numbers[name] = gathering.fresh(8 * rows).cast("q")
         if TIMESTAMP in names:
             chunk.valid = memoryview(bytearray(rows // 8 + 1))
         if TIMESTAMP_TYPE in names:
-            chunk.numbers[TIMESTAMP_TYPE] = memoryview(bytearray(4 * rows)).cast("i")
+            chunk.numbers[TIMESTAMP_TYPE] = gathering.fresh(4 * rows).cast("i")
         for name in (KEY, VALUE):
             if name in names:
                 chunk.bytes[name] = Bytes(rows, expected[name])
         if HEADERS in names:
-            chunk.header_ends = memoryview(bytearray(4 * (rows + 1))).cast("i")
+            chunk.header_ends = _ends(rows)
             chunk.header_keys = Bytes(1, expected["header keys"])
             chunk.header_values = Bytes(1, expected["header values"])
 

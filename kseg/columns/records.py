@@ -1,19 +1,18 @@
-"""The records of a part of a segment as chunks of columns: most in the kernel, many batches a call.
+"""The records of a part of a segment as chunks of columns.
 
 Records are those that a consumer sees: no control records, none of batches whose checksum is wrong. What is left out
 for damage is told, never silent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.columns.ahead import Ahead
 from kseg.columns.chunk import Chunk, Chunks
-from kseg.formats.libzstd import room
-from kseg.formats.rows import Rows, UndecodableError, int64s
+from kseg.columns.decoding import Decoder, LeftOut, Tell
+from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import columns as kernel
-from kseg.kernel.native import HEADER_WIDTH
-from kseg.limits import MAX_HEADERS
-from kseg.segment.batches import RecordBatch
+from kseg.kernel.native import FRAME_MAGIC
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
@@ -22,16 +21,6 @@ from kseg.segment.seek import seek_offset
 from kseg.segment.slices import Slice, runs_of
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
-_MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
-
-
-class LeftOut(NamedTuple):
-    """Bytes whose records, or some of them, cannot be had: damage, or a batch with the problem ``code``."""
-
-    code: str
-    position: int
-    length: int
-    message: str
 
 
 class Wanted(NamedTuple):
@@ -52,22 +41,24 @@ class Wanted(NamedTuple):
 
 
 class RecordColumns:
-    """Reads one part of a segment; iterating yields chunks. ``tell`` is called with what is left out, in order."""
+    """Reads one part of a segment; iterating yields chunks. ``tell`` is called with what is left out, in order.
+
+    With several ``jobs`` threads decode what is compressed; chunks are smaller then.
+    """
 
     def __init__(
         self,
         reader: SegmentReader,
         file: SegmentFile,
         chunks: Chunks,
-        tell: Callable[[LeftOut], None],
+        tell: Tell,
         wanted: Wanted = Wanted(),  # noqa: B008 - it cannot be changed
         part: Slice = Slice(),  # noqa: B008
+        jobs: int = 1,
     ) -> None:
-        self._reader = reader
-        self._file = file
-        self._chunks = chunks
-        self._tell = tell
+        self._reader, self._file, self._chunks, self._tell = reader, file, chunks, tell
         self._part = part
+        self._jobs = jobs
         self._transactions = wanted.transactions
         stable = None if wanted.transactions is None else wanted.transactions.last_stable_offset
         last = wanted.last_offset if stable is None else min(wanted.last_offset, stable - 1)
@@ -76,23 +67,54 @@ class RecordColumns:
         self._wanted = int64s(4)
         self._wanted[kernel.FIRST], self._wanted[kernel.LAST] = wanted.first_offset, last
         self._wanted[kernel.EARLIEST], self._wanted[kernel.LATEST] = wanted.earliest_ms, wanted.latest_ms
-        self._state = int64s(kernel.STATE_SIZE)
-        self._scratch = reader.scratch
-        self._room = room(self._scratch.max_batch_bytes)
 
     def __iter__(self) -> Iterator[Chunk]:
+        if self._jobs > 1:
+            yield from self._ahead()
+            return
+        decoder = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        for item in self._items():
+            if isinstance(item, LeftOut):
+                self._tell(item)
+            else:
+                yield from decoder.take(item)
+        yield from decoder.rest()
+
+    def _ahead(self) -> Iterator[Chunk]:
+        def make(tell: Tell) -> Decoder:
+            return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
+
+        plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        with Ahead(self._jobs, make, self._tell) as ahead:
+            for item in self._items():
+                if isinstance(item, LeftOut):
+                    ahead.leave_out(item)
+                elif self._is_compressed(item):
+                    yield from plain.rest()
+                    yield from ahead.take(item)
+                else:
+                    yield from ahead.rest()
+                    yield from plain.take(item)
+            yield from plain.rest()
+            yield from ahead.rest()
+
+    def _is_compressed(self, run: Run) -> bool:
+        """Whether it is worth a thread: copying what is plain is done as soon as handed over. Told by the first."""
+        at = 22 if run.rows[FRAME_MAGIC] == 2 else 17
+        position = run.position + at
+        return bool(self._reader.era_07 or self._reader.buffer[position : position + 1][0] & 7)
+
+    def _decoder(self, scratch: Scratch, chunks: Chunks, tell: Tell) -> Decoder:
+        return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all)
+
+    def _items(self) -> Iterator[Run | LeftOut]:
         for item in runs_of(self._reader, self._file, self._sought()):
             if isinstance(item, Damage):
-                self._tell(LeftOut(*item))
-            elif self._reader.era_07:
-                for i in range(item.count):
-                    yield from self._batch(item, i)
+                yield LeftOut(*item)
             elif self._transactions is None:
-                yield from self._run(item)
+                yield item
             else:
-                for run in self._committed(item, self._transactions):
-                    yield from self._run(run)
-        yield from self._chunks.rest()
+                yield from self._committed(item, self._transactions)
 
     def _sought(self) -> Slice:
         """The part without what the index says is before the first offset."""
@@ -110,55 +132,3 @@ class RecordColumns:
             first = i + 1
         if first < run.count:
             yield run.part(first, run.count)
-
-    def _run(self, run: Run) -> Iterator[Chunk]:
-        first = 0
-        while first < run.count:
-            buffer, frames, _, stop = self._reader.window(run, first)
-            yield from self._frames(run, buffer, frames, first, stop)
-            first = stop
-
-    def _frames(self, run: Run, buffer: memoryview, frames: memoryview, first: int, stop: int) -> Iterator[Chunk]:
-        state, scratch = self._state, self._scratch
-        state[0], state[1], state[2] = first, 0, 0
-        while True:
-            status = kernel.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers, state)
-            if state[3]:
-                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, state[3]))
-                state[3] = state[4] = 0
-            elif status == kernel.MORE_HEADERS and len(scratch.headers) < state[6] * HEADER_WIDTH <= _MOST_HEADERS:
-                scratch.headers = int64s(_MOST_HEADERS)
-            elif status == kernel.DONE:
-                return
-            else:
-                if state[2] == 0:  # else it was plain when it was begun: the file has changed since
-                    yield from self._batch(run, state[0])
-                state[0], state[1], state[2] = state[0] + 1, 0, 0
-
-    def _rows(self, rows: Rows) -> Iterator[Chunk]:
-        if not self._is_all:
-            rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
-        yield from self._chunks.add(rows)
-
-    def _batch(self, run: Run, i: int) -> Iterator[Chunk]:
-        """One that the kernel left: compressed, or not as it should be."""
-        batch = self._reader.batch(run, i, keep=False, shared=self._room)
-        if not batch.is_valid:
-            for problem in batch.problems:
-                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
-            return
-        if batch.is_control:
-            return
-        wrong = 0
-        try:
-            for rows in batch.rows():
-                if isinstance(batch, RecordBatch):
-                    kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
-                wrong += kernel.count_invalid(rows.rows, rows.count)
-                rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
-                yield from self._chunks.add(rows)
-        except UndecodableError as error:
-            self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))
-        if wrong:
-            text = f"{wrong} messages inside have a wrong checksum"
-            self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))

@@ -2,8 +2,8 @@
 
 `collect` reads the rows of many plain frames (`kseg.kernel.plain`), `keep` leaves of any rows those that are asked for,
 `fitting` says how many of them fit. The others fill columns, each alone, so that nobody pays for those not wanted:
-numbers are int64 or int32, ends of bytes are int32 (one more than there are rows, Arrow's offsets), and a bit of
-``valid`` is set for what is not null, the first row lowest in the first byte.
+numbers are int64 or int32, a bit of ``valid`` is set for what is not null, the first row lowest in the first byte.
+Bytes: `kseg.kernel.gathering`.
 
 ROW_CHECK of every row, whatever its format, is VALID and the timestamp kind, as `kseg.kernel.native` tells it of v0.
 
@@ -39,7 +39,6 @@ if cython.compiled:
         be64,
     )
     from cython.cimports.kseg.kernel.plain import enter, leave, offset_after
-    from cython.cimports.libc.string import memcpy
 else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
@@ -357,6 +356,7 @@ def times(
     for k in range(first, stop):
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
+        out[i] = 0
         if (rows[k * ROW_WIDTH + ROW_CHECK] >> 33) & 3 and -limit <= time <= limit:
             out[i] = time * scale
             valid[i >> 3] |= 1 << (i & 7)
@@ -411,59 +411,6 @@ def headers_of(
                 out[count * HEADER_WIDTH + f] = headers[h * HEADER_WIDTH + f]
             count += 1
     return count
-
-
-def gather(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    width: cython.Py_ssize_t,
-    field: cython.Py_ssize_t,
-    data: cython.uchar[::1],
-    ends: cython.int[::1],
-    valid: cython.uchar[::1],
-    at: cython.Py_ssize_t,
-) -> int:
-    """The bytes that ``field`` (a position in ``payload``, its size in the field behind it) of the rows points to.
-
-    They go behind data[ends[at]], their ends to ends[at + 1] and on. Returns the last end; -1 where ``data`` has not
-    enough room, and nothing is to be believed that was written. ``width`` is that of the rows, of records or headers.
-    """
-    k: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    position: cython.longlong
-    size: cython.longlong
-    filled: cython.Py_ssize_t
-    capacity: cython.Py_ssize_t = len(data)
-    length: cython.Py_ssize_t = len(payload)
-    if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
-        raise ValueError("no such rows")
-    check_room(len(ends), at + 1, stop - first)
-    check_room(8 * len(valid), at, stop - first)
-    filled = ends[at]
-    if filled < 0 or filled > capacity or capacity > 0x7FFFFFFF:
-        raise ValueError("no such place in the data")
-    for k in range(first, stop):
-        i = at + k - first
-        row = k * width + field
-        position = rows[row]
-        size = rows[row + 1]
-        if size >= 0:
-            if position < 0 or size > length or position > length - size:
-                raise ValueError("a row points outside the payload")
-            if size > capacity - filled:
-                return -1
-            if size > 0:
-                if cython.compiled:
-                    memcpy(cython.address(data[filled]), cython.address(payload[position]), size)
-                else:
-                    data[filled : filled + size] = payload[position : position + size]
-                filled += size
-            valid[i >> 3] |= 1 << (i & 7)
-        ends[i + 1] = cython.cast(cython.int, filled)
-    return filled
 
 
 @cython.cfunc

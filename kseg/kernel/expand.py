@@ -82,6 +82,10 @@ class Room:
         self.capacity = len(self._buffer)
         return True
 
+    def view(self) -> memoryview:
+        """All of it, as it is until `extend`: for one who has laid something there."""
+        return memoryview(self._buffer)
+
     def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):
         """A view of the bytes that ``area`` holds, valid until the next call; None where it is refused."""
         size: cython.Py_ssize_t

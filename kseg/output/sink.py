@@ -11,6 +11,7 @@ from typing import Any
 
 from kseg.errors import PathError, StoppedHalfwayError
 from kseg.limits import OUTPUT_BYTES
+from kseg.segment.write_behind import WriteBehind
 
 STANDARD_OUTPUT = "-"
 
@@ -31,7 +32,12 @@ class Sink:
         self._pieces: list[bytes] = []
         self._gathered = 0
         self._cut = b""
+        self._behind: WriteBehind | None = None
         self.is_terminal = os.isatty(descriptor)
+
+    def write_behind(self) -> None:
+        """For a regular file that begins with what is written here, and will be synced."""
+        self._behind = WriteBehind(self._descriptor)
 
     def write(self, data: bytes) -> None:
         self._pieces.append(data)
@@ -71,6 +77,8 @@ class Sink:
             raise
         except OSError as error:
             raise StoppedHalfwayError(f"{self._name}: {error.strerror}") from error
+        if self._behind is not None:
+            self._behind.wrote(done)
 
 
 @contextmanager
@@ -125,6 +133,7 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
         except OSError as error:
             raise PathError(f"{path}: {error.strerror}") from error
         sink = Sink(descriptor, path)
+        sink.write_behind()
         yield sink
         sink.flush()
         _put_in_place(descriptor, temporary, target, path)

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+from kseg.segment.threads import Outcome, Threads
 
 TASK_BYTES = 256 << 10
 """Bytes that a thread is given at a time, or one task that has more."""
@@ -20,9 +21,9 @@ class Pipeline:
     """
 
     def __init__(self, jobs: int, ahead: int = TASKS_AHEAD) -> None:
-        self._pool = ThreadPoolExecutor(jobs) if jobs > 1 else None
+        self._pool = Threads(jobs, lambda: None) if jobs > 1 else None
         self._ahead = jobs * ahead
-        self._pending: deque[Future[list[Any]]] = deque()
+        self._pending: deque[Outcome[list[Any]]] = deque()
         self._tasks: list[Task] = []
         self._weight = 0
 
@@ -31,7 +32,7 @@ class Pipeline:
 
     def __exit__(self, *_error: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.close()
 
     def submit(self, task: Task, weight: int) -> Iterator[list[Any]]:
         """``weight``: bytes that the task works on."""
@@ -60,7 +61,7 @@ class Pipeline:
         if self._pool is None:
             yield _done(tasks)
             return
-        self._pending.append(self._pool.submit(_done, tasks))
+        self._pending.append(self._pool.begin(lambda _: _done(tasks)))
         while len(self._pending) > self._ahead:
             yield self._pending.popleft().result()
 

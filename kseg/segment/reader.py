@@ -69,7 +69,8 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
-    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither.
+    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither; ``run_bytes``: of a run, compressed
+    ones counted eightfold.
     ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
     it.
     """
@@ -83,6 +84,7 @@ class SegmentReader:
         max_bytes: int | None = None,
         scratch: Scratch | None = None,
         manner: int = 0,
+        run_bytes: int = RUN_BYTES,
     ) -> None:
         self.source = source
         self.era_07 = era_07
@@ -93,7 +95,7 @@ class SegmentReader:
         self.is_cut = self.end < source.size
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
-        self._manner = manner
+        self._manner, self._run_bytes = manner, run_bytes
 
     # What follows is made when it is asked for first: a pass over an intact segment reads it in windows instead.
 
@@ -101,7 +103,7 @@ class SegmentReader:
     def _state(self) -> memoryview:
         state = int64s(kernel.STATE_SIZE)
         state[_ANCHOR] = state[_LAST_OFFSET] = -1
-        state[_BUDGET] = RUN_BYTES
+        state[_BUDGET] = self._run_bytes
         state[_MANNER] = self._manner
         return state
 

@@ -24,6 +24,7 @@ from kseg.kernel.native import (
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
 from kseg.segment.reader import BELIEVE_CHECKSUMS
+from kseg.segment.write_behind import WriteBehind
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
 DEFAULT_INDEX_BYTES = 10 << 20
@@ -64,6 +65,7 @@ class SegmentWriter:
         self._transactions = bytearray()
         self._indexes = SegmentIndexes(base_offset, interval_bytes)
         self._descriptor = -1 if folder is None else self._create(".log")
+        self._behind = WriteBehind(self._descriptor)
 
     @property
     def offset_entries(self) -> int:
@@ -97,6 +99,7 @@ class SegmentWriter:
             view = memoryview(data)[: end - first]
             while view:
                 view = view[os.write(self._descriptor, view) :]
+            self._behind.wrote(end - first)
         self.size, self.batches = end, self.batches + count
         self.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.columns.arrow import record_batch
 from kseg.columns.chunk import Chunks
-from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import RecordColumns, Wanted
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.limits import LONG_RUN_BYTES
 from kseg.segment.files import SegmentFile, between, list_segments, segments_at
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
@@ -114,7 +116,9 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
         wanted = Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
         source, part = open_part(file, asked, options.storage, scratch)
         with source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            reader = SegmentReader(
+                source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=LONG_RUN_BYTES
+            )
             chunks = Chunks(names, _MICROSECONDS)
             for chunk in RecordColumns(reader, file, chunks, _Teller(file.path, options), wanted, part):
                 yield record_batch(chunk, schema, constants)

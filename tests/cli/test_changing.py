@@ -12,7 +12,8 @@ import pytest
 from kseg.changes.log_directory import MARKER
 from kseg.changes.plan import Plan, Removed
 from kseg.cli import main as commands
-from kseg.cli.changing import Known, changing_options, paths_argument, run_work
+from kseg.cli.changing import Known, run_work
+from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.main import main
 
 from .command import TESTDATA, Kseg

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from kseg.columns.chunk import NAMES, Bytes, Chunk, Chunks
-from kseg.columns.records import LeftOut, RecordColumns, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import RecordColumns, Wanted
 from kseg.segment.files import segment_file
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
@@ -47,13 +48,14 @@ def read_chunks(
     part: Slice | None = None,
     names: Collection[str] = NAMES,
     left_out: list[LeftOut] | None = None,
+    jobs: int = 1,
     **sizes: int,
 ) -> list[Chunk]:
     file, told = segment_file(str(path)), [] if left_out is None else left_out
     with open_source(str(path)) as source:
         reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
         chunks = Chunks(names, **sizes)
-        return list(RecordColumns(reader, file, chunks, told.append, wanted or Wanted(), part or Slice()))
+        return list(RecordColumns(reader, file, chunks, told.append, wanted or Wanted(), part or Slice(), jobs))
 
 
 def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:

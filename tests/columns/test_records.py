@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from rendering import batch, record, varint
 
 import kseg
-from kseg.columns.records import LeftOut, Wanted
+from kseg.columns.decoding import LeftOut
+from kseg.columns.records import Wanted
+from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import Transactions
@@ -203,3 +205,43 @@ def test_damaged_bytes_give_the_rows_that_are_left(
     damaged = tmp_path_factory.mktemp("damaged-0") / path.name
     damaged.write_bytes(data[: int(cut * len(data))])
     assert read_rows(damaged) == told_rows(damaged)
+
+
+@given(
+    kinds=st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from([0, 3, 400, 9000, 300_000]), st.integers(0, 7)), max_size=24
+    ),
+    first=st.integers(0, 60),
+)
+@settings(deadline=None, max_examples=40)
+def test_batches_of_all_codecs_one_behind_the_other(
+    kinds: list[tuple[int, int, int]], first: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """``kinds``: codec, bytes of each value, and 0 for a control batch, 1 for a record too many in its header, 2 for
+    compressed bytes that are nonsense under a right CRC."""
+    data = b""
+    for i, (codec, size, what) in enumerate(kinds):
+        records = [record(k, key=b"%d" % i, value=bytes([i]) * size) for k in range(3)]
+        area = compressor(target_of(codec))(b"".join(records)) if codec else b"".join(records)
+        if what == 2 and codec:
+            area = area[: len(area) // 2] + b"\xff" * 9
+        data += batch(
+            [area], 3 * i, codec | (what == 0) << 5, last_delta=2, count=4 if what == 1 else 3, max_timestamp=1000
+        )
+    path = tmp_path_factory.mktemp("codecs-0") / "00000000000000000000.log"
+    path.write_bytes(data)
+    told: list[LeftOut] = []
+    expected = [row for row in told_rows(path) if row[0] >= first]
+    assert read_rows(path, Wanted(first_offset=first), left_out=told) == expected
+    assert not any(found.code == "crc-mismatch" for found in told)
+
+
+def test_batches_that_hold_more_than_one_and_less_than_another(tmp_path: Path) -> None:
+    """What lies open grows with the largest batch."""
+    sizes = [10, 700_000, 5_000_000, 20, 2_000_000, 17_000_000, 30]
+    records = [[record(0, value=b"%d" % i * size)] for i, size in enumerate(sizes)]
+    areas = [compressor(target_of(3 + i % 2))(each[0]) for i, each in enumerate(records)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batch([area], i, 3 + i % 2) for i, area in enumerate(areas)))
+    assert [len(row[4]) for row in read_rows(path)] == sizes
+    assert read_rows(path) == told_rows(path)

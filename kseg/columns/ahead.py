@@ -1,0 +1,108 @@
+"""Runs of a segment decoded on threads, as kernel and codecs run without the GIL; chunks keep their order.
+
+A decoder belongs to one run until all of it is taken. A thread takes chunks from it until they hold AHEAD_BYTES; what
+is behind that is decoded when its turn has come, so memory does not depend on what batches expand to.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from kseg.columns.chunk import Chunk
+from kseg.columns.decoding import Decoder, LeftOut, Tell
+from kseg.formats.rows import int64s
+from kseg.kernel.native import FRAME_WIDTH
+from kseg.segment.reader import Run
+from kseg.segment.threads import Outcome, Threads
+
+AHEAD_BYTES = 2 << 20
+RUN_BYTES = 2 << 20
+"""Of a run (`SegmentReader`): enough that a task costs little beside what is done in it."""
+
+Item = Chunk | LeftOut
+
+
+class _Told:
+    """What one decoder tells, between the chunks where it told it."""
+
+    def __init__(self, make: Callable[[Tell], Decoder]) -> None:
+        self._left_out: list[LeftOut] = []
+        self._decoder = make(self._left_out.append)
+
+    def items(self, run: Run) -> Iterator[Item]:
+        for chunk in self._chunks(run):
+            yield from self._told()
+            yield chunk
+        yield from self._told()
+
+    def _chunks(self, run: Run) -> Iterator[Chunk]:
+        yield from self._decoder.take(run)
+        yield from self._decoder.rest()
+
+    def _told(self) -> Iterator[LeftOut]:
+        told = self._left_out.copy()
+        self._left_out.clear()
+        yield from told
+
+
+class Ahead:
+    """Gives the chunks of all runs taken, in order, and tells what is left out where it has its place among them.
+
+    ``make``: a decoder that tells to what it is given. To be used as a context manager, while the segment is open.
+    """
+
+    def __init__(self, jobs: int, make: Callable[[Tell], Decoder], tell: Tell) -> None:
+        self._threads: Threads[None] = Threads(jobs, lambda: None)
+        self._make, self._tell = make, tell
+        self._free: list[_Told] = []
+        self._made, self._most = 0, jobs + 1
+        self._pending: deque[tuple[_Told | None, Iterator[Item], Outcome[list[Item]] | None]] = deque()
+
+    def __enter__(self) -> "Ahead":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.close()
+
+    def leave_out(self, left_out: LeftOut) -> None:
+        """What no decoder needs to look at."""
+        self._pending.append((None, iter([left_out]), None))
+
+    def take(self, run: Run) -> Iterator[Chunk]:
+        """A run, whose rows its reader may overwrite afterwards; the chunks that are ready."""
+        while not self._free and self._made == self._most:
+            yield from self._first()
+        if not self._free:
+            self._free.append(_Told(self._make))
+            self._made += 1
+        decoder = self._free.pop()
+        rows = int64s(run.count * FRAME_WIDTH)
+        rows[:] = run.rows[: run.count * FRAME_WIDTH]
+        items = decoder.items(Run(rows, run.count))
+        self._pending.append((decoder, items, self._threads.begin(lambda _: _some(items))))
+
+    def rest(self) -> Iterator[Chunk]:
+        """All that is not given yet."""
+        while self._pending:
+            yield from self._first()
+
+    def _first(self) -> Iterator[Chunk]:
+        decoder, items, outcome = self._pending.popleft()
+        for found in (() if outcome is None else outcome.result(), items):
+            for item in found:
+                if isinstance(item, LeftOut):
+                    self._tell(item)
+                else:
+                    yield item
+        if decoder is not None:
+            self._free.append(decoder)
+
+
+def _some(items: Iterator[Item]) -> list[Item]:
+    found: list[Item] = []
+    held = 0
+    for item in items:
+        found.append(item)
+        held += item.size if isinstance(item, Chunk) else 0
+        if held >= AHEAD_BYTES:
+            break
+    return found

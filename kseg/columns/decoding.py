@@ -1,0 +1,121 @@
+"""Runs of frames as chunks of columns: most in the kernel, many batches a call.
+
+Each decoder has room of its own, so that several can work on a segment, on a thread each.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from kseg.columns.chunk import Chunk, Chunks
+from kseg.formats.libzstd import room
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel import columns as kernel
+from kseg.kernel.laying import lay_open
+from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH
+from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
+from kseg.segment.batches import RecordBatch
+from kseg.segment.reader import Run, SegmentReader
+
+_MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
+
+_Left = Callable[[int], Generator[Chunk, None, int]]
+
+
+class LeftOut(NamedTuple):
+    """Bytes whose records, or some of them, cannot be had: damage, or a batch with the problem ``code``."""
+
+    code: str
+    position: int
+    length: int
+    message: str
+
+
+Tell = Callable[[LeftOut], None]
+
+
+class Decoder:
+    """Fills ``chunks`` with the records of runs. ``tell`` is called with what is left out, in order.
+
+    ``wanted``: as in `kseg.kernel.columns`; ``is_all``: every record is.
+    """
+
+    def __init__(
+        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, tell: Tell, wanted: memoryview, is_all: bool
+    ) -> None:
+        self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
+        self._wanted, self._is_all = wanted, is_all
+        self._room, self._laying = room(scratch.max_batch_bytes), room(scratch.max_batch_bytes)
+        self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+
+    def rest(self) -> Iterator[Chunk]:
+        """The chunk that is not full."""
+        yield from self._chunks.rest()
+
+    def take(self, run: Run) -> Iterator[Chunk]:
+        """The chunks that the frames of a run fill."""
+        first = 0
+        while first < run.count and self._reader.era_07:
+            first += yield from self._batch(run, first)
+        while first < run.count:
+            buffer, frames, _, stop = self._reader.window(run, first)
+            yield from self._frames(buffer, frames, first, stop, partial(self._left, run, buffer, frames, stop))
+            first = stop
+
+    def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
+        """Those that are plain, and what ``left`` makes of the others."""
+        state, scratch = int64s(kernel.STATE_SIZE), self._scratch
+        state[0] = first
+        while True:
+            status = kernel.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers, state)
+            if state[3]:
+                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, state[3]))
+                state[3] = state[4] = 0
+            elif status == kernel.MORE_HEADERS and len(scratch.headers) < state[6] * HEADER_WIDTH <= _MOST_HEADERS:
+                scratch.headers = int64s(_MOST_HEADERS)
+            elif status == kernel.DONE:
+                return
+            else:
+                taken = 1
+                if state[2] == 0:  # else it was plain when it was begun: the file has changed since
+                    taken = yield from left(state[0])
+                state[0], state[1], state[2] = state[0] + taken, 0, 0
+
+    def _left(
+        self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
+    ) -> Generator[Chunk, None, int]:
+        """Frames of a run from ``first`` on that are not plain; how many."""
+        laid = lay_open(buffer, frames, first, stop, self._wanted, self._laying, self._laid)
+        if laid:
+            yield from self._frames(self._laying.view(), self._laid, 0, laid, lambda i: self._batch(run, first + i))
+            return laid
+        return (yield from self._batch(run, first))
+
+    def _rows(self, rows: Rows) -> Iterator[Chunk]:
+        if not self._is_all:
+            rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+        yield from self._chunks.add(rows)
+
+    def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
+        """One that the kernel left: compressed, or not as it should be. It is one."""
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._room)
+        if not batch.is_valid:
+            for problem in batch.problems:
+                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
+            return 1
+        if batch.is_control:
+            return 1
+        wrong = 0
+        try:
+            for rows in batch.rows():
+                if isinstance(batch, RecordBatch):
+                    kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
+                wrong += kernel.count_invalid(rows.rows, rows.count)
+                rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+                yield from self._chunks.add(rows)
+        except UndecodableError as error:
+            self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))
+        if wrong:
+            text = f"{wrong} messages inside have a wrong checksum"
+            self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+        return 1

@@ -1,0 +1,121 @@
+"""Bytes of columns: what rows of records or headers point to, end to end, as Apache Arrow has it.
+
+Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.columns`.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
+    from cython.cimports.libc.string import memcpy
+
+COMPILED = cython.compiled
+
+
+def fresh(size: cython.Py_ssize_t) -> memoryview:
+    """So many bytes that say nothing yet, for one who writes each of them before it is read: zeros cost time."""
+    if size < 0:
+        raise ValueError("no size is negative")
+    if cython.compiled:
+        return memoryview(PyByteArray_FromStringAndSize(cython.NULL, size))
+    else:
+        return memoryview(bytearray(size))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def gather_bytes(
+    payload: cython.pointer[cython.const[cython.uchar]],
+    length: cython.Py_ssize_t,
+    rows: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    data: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    ends: cython.pointer[cython.int],
+    valid: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """As `gather`, of the field that rows[0] is; -2 where a row points outside the payload."""
+    k: cython.Py_ssize_t
+    position: cython.longlong
+    size: cython.longlong
+    filled: cython.Py_ssize_t = ends[at]
+    for k in range(count):
+        position = rows[k * width]
+        size = rows[k * width + 1]
+        if size >= 0:
+            if position < 0 or size > length or position > length - size:
+                return -2
+            if size > capacity - filled:
+                return -1
+            if size > 0:
+                if cython.compiled:
+                    memcpy(data + filled, payload + position, size)
+                else:
+                    data[filled : filled + size] = payload[position : position + size]
+                filled += size
+            valid[(at + k) >> 3] |= 1 << ((at + k) & 7)
+        ends[at + k + 1] = cython.cast(cython.int, filled)
+    return filled
+
+
+def gather(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    field: cython.Py_ssize_t,
+    data: cython.uchar[::1],
+    ends: cython.int[::1],
+    valid: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+) -> int:
+    """The bytes that ``field`` (a position in ``payload``, its size in the field behind it) of the rows points to.
+
+    They go behind data[ends[at]], their ends to ends[at + 1] and on. Returns the last end; -1 where ``data`` has not
+    enough room, and nothing is to be believed that was written. ``width`` is that of the rows, of records or headers.
+    """
+    found: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t = len(data)
+    length: cython.Py_ssize_t = len(payload)
+    if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
+        raise ValueError("no such rows")
+    check_room(len(ends), at + 1, stop - first)
+    check_room(8 * len(valid), at, stop - first)
+    if ends[at] < 0 or ends[at] > capacity or capacity > 0x7FFFFFFF:
+        raise ValueError("no such place in the data")
+    if first == stop:
+        return ends[at]
+    if cython.compiled:
+        with cython.nogil:
+            found = gather_bytes(
+                cython.address(payload[0]) if length else cython.NULL,
+                length,
+                cython.address(rows[first * width + field]),
+                stop - first,
+                width,
+                cython.address(data[0]) if capacity else cython.NULL,
+                capacity,
+                cython.address(ends[0]),
+                cython.address(valid[0]),
+                at,
+            )
+    else:
+        found = gather_bytes(
+            payload, length, rows[first * width + field :], stop - first, width, data, capacity, ends, valid, at
+        )
+    if found == -2:
+        raise ValueError("a row points outside the payload")
+    return found
+
+
+@cython.cfunc
+def check_room(length: cython.Py_ssize_t, at: cython.Py_ssize_t, count: cython.Py_ssize_t):
+    if at < 0 or count < 0 or at > length - count:
+        raise ValueError("no such place in the column")

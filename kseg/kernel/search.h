@@ -124,13 +124,16 @@ static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdif
     return *repeats - longest < stop ? *repeats - (ptrdiff_t)longest : stop;
 }
 
+typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int v07);
+
 /* Marks of the positions [i, i + 64) that are before stop; behind stop 17 bytes are there, in a file of 0.7 five. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07) {
+KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
+                                       kseg_marking marks_of_all) {
     ptrdiff_t most = (end - i - (v07 ? 4 : 12)) >> 24, count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
     uint64_t bits;
     if (most > 127) most = 127;
-    if (end - i < KSEG_LANES + (v07 ? 5 : 17)) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
-    bits = kseg_marks_of_all(p + i, (unsigned char)most, v07);
+    if (end - i < KSEG_LANES + KSEG_HEADER_BYTES) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
+    bits = marks_of_all(p + i, (unsigned char)most, v07);
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
@@ -142,7 +145,7 @@ struct kseg_search {
 
 /* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop. */
 KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                          struct kseg_search *search) {
+                                          struct kseg_search *search, kseg_marking marks_of_all) {
     for (;;) {
         ptrdiff_t ahead;
         while (search->marks) {
@@ -153,8 +156,10 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
         }
         ahead = search->ahead < i ? i : search->ahead;
         if (ahead >= stop) return stop;
-        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1) : kseg_marks(p, ahead, stop, end, 0);
+        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1, marks_of_all)
+                            : kseg_marks(p, ahead, stop, end, 0, marks_of_all);
         if (search->marks && stop - ahead >= KSEG_LANES && ahead - search->start >= KSEG_LANES &&
+            kseg_le64(p + ahead) == kseg_le64(p + ahead - KSEG_LANES) &&
             !memcmp(p + ahead, p + ahead - KSEG_LANES, KSEG_LANES)) {
             ptrdiff_t next = kseg_behind_repeats(p, ahead, stop, end, v07, search->marks, &search->repeats);
             if (next > ahead) {

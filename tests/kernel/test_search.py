@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rendering import batch, int64s, message, record
 
 from kseg.kernel import frames, plausibility
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.search import next_candidate
 
@@ -160,6 +160,64 @@ def test_all_frames_are_candidates_and_nothing_else(data, v07):
             found.append(i)
             i += 1
         assert found == expected
+
+
+def int32s(least):
+    return st.sampled_from([least, 0, 1, 255, 256, (1 << 24) - 1, 1 << 24, (1 << 31) - 1]).map(
+        lambda number: number.to_bytes(4, "big", signed=True)
+    )
+
+
+@st.composite
+def messages(draw):
+    """Of magic 0 or 1, sealed, whose sizes of key and value fit; a negative size is that of null, whichever it is."""
+    magic, parts = draw(st.integers(0, 1)), []
+    for _ in range(2):
+        size = draw(st.sampled_from([-(1 << 31), -(1 << 24), -256, -2, -1, 0, 1, 13, 14, 22, 127, 128, 255, 256, 1200]))
+        parts.append(size.to_bytes(4, "big", signed=True) + draw(st.sampled_from([b"\0", b"\1", b"\xff"])) * size)
+    head = draw(st.binary(min_size=9 + 8 * magic, max_size=9 + 8 * magic))
+    body = bytes([magic]) + head[8:] + parts[0] + parts[1]
+    return bytes([head[0] & 127]) + head[1:8] + (4 + len(body)).to_bytes(4, "big") + int_bytes(crc32(body)) + body
+
+
+@st.composite
+def record_batches(draw):
+    """Of magic 2, sealed, with fields that a writer may have filled so, at the bounds of what is looked at."""
+    bits = draw(st.binary(min_size=32, max_size=32))
+    codec = bits[8] & 0xF8 | draw(st.integers(0, 4))
+    producer_id = draw(st.sampled_from([-1, 0, 1 << 62])).to_bytes(8, "big", signed=True)
+    body = bits[9:10] + bytes([codec]) + draw(int32s(0)) + bits[10:26] + producer_id + bits[26:28] + draw(int32s(-1))
+    body += draw(int32s(0)) + draw(st.sampled_from([b"", b"\0", b"\xff" * 200, bytes(1200)]))
+    head = bytes([bits[0] & 127]) + bits[1:8] + (9 + len(body)).to_bytes(4, "big") + bits[28:32]
+    return head + b"\2" + int_bytes(crc32c(body)) + body
+
+
+def int_bytes(number):
+    return number.to_bytes(4, "big")
+
+
+def has_right_checksum(data, i):
+    end = i + 12 + int.from_bytes(data[i + 8 : i + 12], "big")
+    crc, at = (crc32c, 17) if data[i + 16] == 2 else (crc32, 12)
+    return crc(data[i + at + 4 : end]) == int.from_bytes(data[i + at : i + at + 4], "big")
+
+
+@given(
+    pieces=st.lists(st.one_of(messages(), record_batches(), SMALL, HEADS), max_size=6),
+    behind=st.sampled_from([b"", b"\0" * 200, b"\xff" * 200]),
+    anchor=st.sampled_from([-1, 0]),
+)
+def test_all_frames_with_a_right_checksum_are_found_and_nothing_else(pieces, behind, anchor):
+    """Whatever a search passes over at a glance, many positions at once."""
+    data = b"".join(pieces) + behind
+    expected = [
+        i for i in range(len(data)) if is_frame_but_for_its_checksum(data, i, False) and has_right_checksum(data, i)
+    ]
+    found, at = [], 0
+    while data and (at := first_found(data, at, len(data), anchor)) >= 0:
+        found.append(at)
+        at += 1
+    assert found == expected
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 63, 64, 65, 200])

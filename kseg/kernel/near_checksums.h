@@ -150,9 +150,9 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_at_most_256(__m256i x, __m256i most) {
     return _mm256_cmpeq_epi8(_mm256_min_epu8(x, most), x);
 }
 
-/* Of 32 positions those that `kseg_could_be_frame` may allow, as far as first and last bytes of fields tell. `first` are
- * the first bytes of sizes; `is_short`: only their last one is not zero. Where a message has no key, its value is all
- * that the fields leave of the size, or null where that is nothing. */
+/* Of 32 positions those that `kseg_could_be_frame` may allow, as far as first and last bytes of fields tell.
+ * `first` are the first bytes of sizes; `is_short`: only their last one is not zero. Where a message has no key, its
+ * value is all that the fields leave of the size, or null where that is nothing. */
 KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_plausible_256(const unsigned char *p, __m256i first, __m256i magic,
                                                         __m256i is_short) {
     enum { V0_FIELDS = 14, V1_FIELDS = 22 };

@@ -55,3 +55,17 @@ def anonymous_bytes(pid: int) -> int:
     except OSError:
         return total  # it has just ended
     return total
+
+
+def largest_bytes(pid: int) -> int:
+    """The most resident memory that a process has had, shared pages among it; 0 where the system does not tell.
+
+    Not what `os.wait4` tells: that counts what the parent had when the process began.
+    """
+    try:
+        for line in (PROC / f"{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # it has just ended
+    return 0

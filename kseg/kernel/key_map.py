@@ -241,6 +241,46 @@ def merge(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def move_entries(
+    old: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    table: cython.pointer[cython.longlong],
+    slots: cython.longlong,
+) -> cython.void:
+    k: cython.Py_ssize_t
+    at: cython.longlong
+    for k in range(count):
+        if old[3 * k + 2] != 0:
+            at = find_entry(table, slots, old[3 * k], old[3 * k + 1])
+            table[at] = old[3 * k]
+            table[at + 1] = old[3 * k + 1]
+            table[at + 2] = old[3 * k + 2]
+
+
+def move(
+    old: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    table: cython.longlong[::1],
+    state: cython.longlong[::1],
+) -> None:
+    """Puts what slots ``first`` to ``stop`` of another table hold into one that has none of it, and room: COUNT says
+    how much. Slots keep the order of hashes, so both tables are gone through from one end to the other."""
+    check(table, state)
+    if not 0 <= first <= stop <= len(old) // 3 or state[2] >= state[0]:
+        raise ValueError("no such slots, or no room for them")
+    if first == stop:
+        return
+    if cython.compiled:
+        with cython.nogil:
+            move_entries(cython.address(old[3 * first]), stop - first, cython.address(table[0]), state[0])
+    else:
+        move_entries(old[3 * first :], stop - first, table, state[0])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def look_up_entries(
     entries: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,

@@ -6,7 +6,6 @@ kseg's number holds the start of the process too. ``--mib 1024 --rounds 1`` take
 """
 
 import argparse
-import os
 import random
 import resource
 import shutil
@@ -27,6 +26,7 @@ from kseg.kernel import keys
 from kseg.kernel.rewriting import seal
 from kseg.segment.writer import SegmentWriter, batch_rows
 from tests.benchmarks.peers import Peers
+from tests.benchmarks.process import LOOK_SECONDS, largest_bytes
 from tests.cleaner.building import BatchFields, NewRecord, build_record_batch
 
 RECORDS_PER_BATCH = 145
@@ -107,17 +107,18 @@ class Best:
 
 def measured(command: list[str]) -> tuple[str, float, float, int]:
     """What a program prints, the processor's and the clock's seconds, and the largest memory in bytes."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    printed = process.stdout.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
-    clock = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    scale = 1 if sys.platform == "darwin" else 1024
-    return printed, used.ru_utime + used.ru_stime, clock, used.ru_maxrss * scale
+    before, begin, memory = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
+    with tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            memory = max(memory, largest_bytes(process.pid))
+            time.sleep(LOOK_SECONDS)
+        clock, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if process.returncode:
+            raise SystemExit(f"{command} ended with {process.returncode}")
+        printed.seek(0)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return printed.read().decode(), cpu, clock, memory
 
 
 def put_keys(count: int) -> float:

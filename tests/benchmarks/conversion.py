@@ -73,6 +73,7 @@ def main() -> None:
         line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
         if "two" in found:
             line += f", clock 1 : 2 threads {found['kseg'][1] / found['two'][1]:.2f}"
+            line += f", the peer's {2 * found['peer'][1] / found['peers'][1]:.2f}"
         print(line, flush=True)
 
     def compare_tables(title: str, found: dict[str, Spent]) -> None:
@@ -88,7 +89,8 @@ def main() -> None:
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
         convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
         bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
-        compare(f"{kind} to {codec}", measure([*convert, "1"], bare, {"two": [*convert, "2"]}))
+        more = {"two": [*convert, "2"], "peers": [*bare, "2"]}
+        compare(f"{kind} to {codec}", measure([*convert, "1"], bare, more))
     has_peers = find_spec("aiokafka") is not None and find_spec("pyarrow") is not None
     for kind in TABLES if "table" in parts and has_peers else ():
         path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))

@@ -64,16 +64,20 @@ def spent_so_far(pid: int) -> float:
 
 def peaks(pid: int) -> dict[str, int]:
     """The most MiB that a process of each name below this one has held, itself included, of those that still run."""
-    try:
-        lines = (PROC / f"{pid}/status").read_text().splitlines()
-    except OSError:
-        return {}
-    fields = dict(line.split(":\t", 1) for line in lines)
-    found = {fields["Name"]: int(fields["VmHWM"].split()[0]) >> 10} if "VmHWM" in fields else {}
+    found = {name: largest_bytes(pid) >> 20 for name in _status(pid, "Name")}
     for child in children(pid):
         for name, size in peaks(child).items():
             found[name] = max(found.get(name, 0), size)
     return found
+
+
+def _status(pid: int, field: str) -> list[str]:
+    """What the system tells of a process under that name; nothing where it does not, or where the process has ended."""
+    try:
+        lines = (PROC / f"{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return [line.split()[1] for line in lines if line.startswith(f"{field}:")]
 
 
 def children(pid: int) -> list[int]:
@@ -87,11 +91,12 @@ def children(pid: int) -> list[int]:
 
 def anonymous_bytes(pid: int) -> int:
     """Anonymous resident memory of a process and its children; 0 where the system does not tell."""
-    total = 0
-    try:
-        for line in (PROC / f"{pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon"):
-                total += int(line.split()[1]) * 1024
-    except OSError:
-        return total  # it has just ended
-    return total + sum(map(anonymous_bytes, children(pid)))
+    return sum(int(size) << 10 for size in _status(pid, "RssAnon")) + sum(map(anonymous_bytes, children(pid)))
+
+
+def largest_bytes(pid: int) -> int:
+    """The most resident memory that a process has had, shared pages among it; 0 where the system does not tell.
+
+    Not what `os.wait4` tells: that counts what the parent had when the process began.
+    """
+    return sum(int(size) << 10 for size in _status(pid, "VmHWM"))

@@ -45,6 +45,36 @@ def test_it_takes_no_more_keys_than_its_memory_has_room_for(most: int) -> None:
     assert not put_key(found, b"0", 1)  # full is full, even for a key that is there
 
 
+@given(KEYS, st.integers(1, 300))
+def test_it_grows_with_its_keys(keys: list[bytes], most: int) -> None:
+    """Up to what its memory holds, and keeps what it has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kseg.cleaner.offset_map._FIRST_SLOTS", 4)
+        found, known = OffsetMap(24 * -(-10 * most // 9)), {}
+    for offset, key in enumerate(keys):
+        is_full = len(known) == most
+        assert put_key(found, key, offset) == (not is_full)
+        if not is_full:
+            known[key] = offset
+    assert {key: offset_of(found, key) for key in known} == known
+    assert len(found) == len(known)
+
+
+def test_a_large_one_takes_no_more_memory_than_its_keys_need() -> None:
+    """Many keys at a time, moved in several pieces; a share of them goes into another that grows, too."""
+    count = 300_000 if key_map.COMPILED else 5000
+    found, other = (OffsetMap(1 << 30, secret=bytes(16)) for _ in range(2))
+    hashes, offsets = int64s(2 * count), int64s(count)
+    for i in range(count):
+        hashes[2 * i], hashes[2 * i + 1], offsets[i] = (i * 0x9E3779B97F4A7C15) % (1 << 64) - (1 << 63), i, i
+    assert found.put(hashes, offsets, count) == count == len(found)
+    assert len(found.table) <= max(3 * count * 2 / 0.6, 3 << 16)
+    assert other.merge(found.entries(1)[0], 100)
+    assert len(other) == count - 100
+    assert all(key_map.find(found.table, found.state, hashes[2 * i], i) == i for i in range(count))
+    assert all(key_map.find(other.table, other.state, hashes[2 * i], i) == i for i in range(100, count))
+
+
 def test_each_map_has_a_hash_of_its_own() -> None:
     one, other = OffsetMap(1 << 12), OffsetMap(1 << 12)
     assert key_hash.hash_of(b"key", one.secret) == key_hash.hash_of(b"key", one.secret)

@@ -69,19 +69,28 @@ def head(*cells: str) -> None:
 def walks(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
     """CRC and walk of every record, process start taken off."""
     print("\nCRC and all records, warm (kseg / Kafka's MemoryRecords over a mapping)")
-    head("input", "1 thread, GB/s", "Java, GB/s", "1 thread : Java", "2 threads : 1", "2 : 1 of reading")
+    head(
+        "input",
+        "1 thread, GB/s",
+        "Java, GB/s",
+        "1 thread : Java",
+        "2 threads : 1",
+        "2 processes : 1",
+        "2 : 1 of reading",
+    )
     for kind, path in files.items():
-        one, two, java, gain = float("inf"), float("inf"), float("inf" if peers else "nan"), 0.0
+        one, two, java, forked, reading = float("inf"), float("inf"), float("inf" if peers else "nan"), 0.0, 0.0
         for _ in range(rounds):
-            alone, both, most, records = printed([*WALK, str(path), str(WALK_ROUNDS), "1", "2"])
-            one, two, gain = min(one, alone), min(two, both), max(gain, most)
+            alone, both, processes, only_read, records = printed([*WALK, str(path), str(WALK_ROUNDS), "1", "2"])
+            one, two = min(one, alone), min(two, both)
+            forked, reading = max(forked, processes), max(reading, only_read)
             if peers:
                 seconds, walked = printed(peers.walk(path, WARM_ROUNDS))
                 java = min(java, seconds)
                 if walked != records:
                     raise SystemExit(f"{path}: kseg walks {records} records, Kafka {walked}")
         size = path.stat().st_size / 1e9
-        row(kind, size / one, size / java, java / one, one / two, gain)
+        row(kind, size / one, size / java, java / one, one / two, forked, reading)
 
 
 def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:

@@ -1,7 +1,8 @@
 """CRC and every record of a segment: ``python -m tests.benchmarks.walk FILE ROUNDS THREADS...``.
 
-Counts of threads take turns in one process. Prints the seconds of the best round of each, then how much several threads
-gain where they only read it, and how many records were walked. The counterpart of Walk.java.
+Counts of threads take turns in one process. Prints the seconds of the best round of each, then how much as many forked
+processes gain that have nothing in common, how much threads gain that only read the file, and how many records were
+walked. The counterpart of Walk.java.
 """
 
 import os
@@ -16,7 +17,7 @@ from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WI
 from kseg.segment.batches import RecordBatch
 from kseg.segment.buffers import Buffers
 from kseg.segment.parts import in_parts
-from kseg.segment.windows import WINDOW_BYTES, Windows
+from kseg.segment.windows import WINDOW_BYTES, Windows, next_frame
 
 
 class Walker:
@@ -69,6 +70,39 @@ class Walks:
         return seconds, sum(counts)
 
 
+class Shares:
+    """Forked processes, each with a share of the file that begins with a batch: no lock of Python's is between them."""
+
+    def __init__(self, path: str, count: int) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        size = os.fstat(descriptor).st_size
+        cuts = [next_frame(descriptor, size * k // count, size) for k in range(1, count)]
+        ends = [0, *cuts, size]
+        self._pipes = [self._fork(descriptor, ends[k], ends[k + 1]) for k in range(count)]
+
+    def _fork(self, descriptor: int, start: int, end: int) -> tuple[int, int]:
+        orders, order = os.pipe()
+        done, answer = os.pipe()
+        if os.fork():
+            os.close(orders)
+            return order, done
+        os.close(order)
+        walker = Walker(descriptor)
+        while os.read(orders, 1):
+            walker.walk(start, end)
+            os.write(answer, b".")
+        os._exit(0)
+
+    def once(self) -> float:
+        """Seconds of one round."""
+        start = perf_counter()
+        for order, _ in self._pipes:
+            os.write(order, b".")
+        for _, done in self._pipes:
+            os.read(done, 1)
+        return perf_counter() - start
+
+
 class Reading:
     """A pass that only reads the file, each thread its share: how much of a second processor there is for any of it.
 
@@ -101,16 +135,18 @@ class Reading:
 def main(path: str, rounds: int, threads: list[int]) -> None:
     keep_freed_memory()
     most = max(threads)
-    walks, reading = Walks(path, most), Reading(path, most)
-    found, alone, together = [], [], []
+    shares, walks, reading = Shares(path, most), Walks(path, most), Reading(path, most)
+    found, shared, alone, together = [], [], [], []
     for _ in range(rounds):
         found.append([walks.once(count) for count in threads])
         if most > 1:
+            shared.append(shares.once())
             alone.append(reading.once(1))
             together.append(reading.once(most))
     (records,) = {records for turn in found for _, records in turn}
     best = [min(seconds for seconds, _ in turns) for turns in zip(*found, strict=True)]
-    print(*best, min(alone) / min(together) if most > 1 else 1, records)
+    gains = (best[0] / min(shared), min(alone) / min(together)) if most > 1 else (1, 1)
+    print(*best, *gains, records)
 
 
 if __name__ == "__main__":

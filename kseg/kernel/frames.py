@@ -299,7 +299,7 @@ def find_behind(
     (-1: none). NEXT of the state is where to go on from.
 
     lz4 and snappy leave messages readable. One of those is not compressed, and its offset (absolute in v0, relative in
-    v1) does not go beyond that of the message around it.
+    v1) does not go beyond that of the message around it; in v0 it is above the last one before that, too.
     """
     inside: cython.longlong = 0 if v07 or i < 0 else compressed_end(p, i, end, state[8])
     found: cython.Py_ssize_t = find_frame(p, start, stop, end, v07, table_c, table_ieee, state)
@@ -307,7 +307,7 @@ def find_behind(
     state[0] = stop
     while 0 <= found < inside and p[found + 16] < 2 and p[found + 17] & 7 == 0:
         ahead = be64(p, found) - be64(p, i)
-        if 0 < ahead <= INT32_MAX:
+        if 0 < ahead <= INT32_MAX or (p[i + 16] == 0 and be64(p, found) <= state[8]):
             break
         start = found + frame_bytes(p, found, end, v07)
         if start > stop:

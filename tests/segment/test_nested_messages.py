@@ -55,3 +55,16 @@ def test_nonsense_that_looks_like_the_header_of_a_compressed_message_hides_nothi
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes.fromhex("0000000000000200000000") + whole)
     assert [item.position for item in kseg.open(path) if not isinstance(item, kseg.Damage)] == [11]
+
+
+@pytest.mark.parametrize("offset, is_inside", [(0, False), (1, True)])
+def test_a_message_from_before_a_torn_one_lies_behind_it(offset: int, is_inside: bool, tmp_path: Path) -> None:
+    """The torn one's length reaches into it; offsets inside of v0 are absolute, so an earlier one is none of those."""
+    path = tmp_path / "00000000000000000000.log"
+    first, torn = entries((TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0" / path.name).read_bytes())[:2]
+    plain = next(part for part in entries(sample("v0")) if not part[17] & 7)
+    path.write_bytes(bytes(8) + first[8:] + torn[:-20] + offset.to_bytes(8, "big") + plain[8:])
+    behind = len(first) + len(torn) - 20
+    assert [item.position for item in kseg.open(path) if not isinstance(item, kseg.Damage)][1:] == (
+        [] if is_inside else [behind]
+    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from threading import current_thread, main_thread
 
 from kseg.changes import quarantine, remaking
-from kseg.changes.content import take_after, write_pieces
+from kseg.changes.content import made_file, make_file, take_after, write_pieces
 from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
@@ -207,20 +207,8 @@ def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
             take_after(path, change.directory, disk)  # a copy from where files have no owners
     else:
         model = step.model or (change.path(step.origin) if step.origin else change.directory)
-        target = disk.create(path)
-        try:
-            write_pieces(step.pieces, plan.directory, target, disk)
-            take_after(path, model, disk)
-            if step.origin:
-                disk.copy_attributes(model, path)
-            if step.mtime_ns is not None:
-                disk.set_time(path, step.mtime_ns)
-            disk.sync(target)
-        finally:
-            os.close(target)
-    made = seen(path)
-    if made is None:
-        raise OSError(errno.EIO, "what was written is not there")
+        make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
+    made = made_file(path)
     if step.action != EXTEND:
         change.made[k] = made
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 
 from kseg.changes.disk import Disk, open_to_read
-from kseg.changes.plan import Piece, Range, piece_size
+from kseg.changes.plan import Piece, Range, Seen, piece_size, seen
 from kseg.errors import KsegError
 
 _SMALL_PIECE_BYTES = 1 << 13
@@ -70,6 +70,40 @@ class _Sources:
     def close(self) -> None:
         for descriptor in self._descriptors.values():
             os.close(descriptor)
+
+
+def make_file(
+    path: str,
+    pieces: Iterable[Piece],
+    directory: str,
+    disk: Disk,
+    model: str,
+    takes_attributes: bool = True,
+    mtime_ns: int | None = None,
+) -> None:
+    """A new, lasting file with owner and mode of ``model``, its attributes where they are wanted, and that time.
+
+    Raises OSError, KsegError where the owner cannot be given.
+    """
+    target = disk.create(path)
+    try:
+        write_pieces(pieces, directory, target, disk)
+        take_after(path, model, disk)
+        if takes_attributes:
+            disk.copy_attributes(model, path)
+        if mtime_ns is not None:
+            disk.set_time(path, mtime_ns)
+        disk.sync(target)
+    finally:
+        os.close(target)
+
+
+def made_file(path: str) -> Seen:
+    """What was made there. Raises OSError where nothing is."""
+    made = seen(path)
+    if made is None:
+        raise OSError(errno.EIO, "what was written is not there")
+    return made
 
 
 def take_after(path: str, model: str, disk: Disk, as_directory: bool = False) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from kseg.changes import quarantine
-from kseg.changes.content import take_after, write_pieces
+from kseg.changes.content import made_file, make_file, write_pieces
 from kseg.changes.course import ChangedSinceError
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.manifest import Change, Remade
-from kseg.changes.plan import Piece, Plan, Range, Seen, seen
+from kseg.changes.plan import Piece, Plan, Range, Seen
 from kseg.changes.recipes import Ingredient, forwards, recipe_lines, remaking_of
 
 _RECIPE_BYTES = 1 << 16
@@ -38,19 +38,8 @@ def prepare(change: Change, plan: Plan, k: int, disk: Disk) -> None:
 def _make_empty(change: Change, k: int, disk: Disk) -> None:
     step, path = change.steps[k], change.new(k)
     model = step.model or change.path(step.origin)
-    descriptor = disk.create(path)
-    try:
-        take_after(path, model, disk)
-        disk.copy_attributes(model, path)
-        if step.mtime_ns is not None:
-            disk.set_time(path, step.mtime_ns)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
-    made = seen(path)
-    if made is None:
-        raise OSError(errno.EIO, "what was written is not there")
-    change.made[k] = made._replace(size=step.size)
+    make_file(path, (), change.directory, disk, model, mtime_ns=step.mtime_ns)
+    change.made[k] = made_file(path)._replace(size=step.size)
 
 
 def _blocks(ingredients: Iterator[Ingredient]) -> Iterator[bytes]:

@@ -52,8 +52,7 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
     """``count`` times a text or an int32."""
-    capacity = CHUNK_ROWS if count <= CHUNK_ROWS else count
-    return _column_of(value, capacity, kind).slice(0, count)
+    return _column_of(value, max(count, CHUNK_ROWS), kind).slice(0, count)
 
 
 @lru_cache(maxsize=4)

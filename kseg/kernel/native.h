@@ -31,6 +31,20 @@ enum {
 };
 
 enum {
+    FIELD_AFTER = 0,
+    FIELD_ATTRIBUTES = 1,
+    FIELD_TIMESTAMP_DELTA = 2,
+    FIELD_OFFSET_DELTA = 3,
+    FIELD_KEY = 4,
+    FIELD_KEY_SIZE = 5,
+    FIELD_VALUE = 6,
+    FIELD_VALUE_SIZE = 7,
+    FIELD_HEADERS = 8,
+    FIELD_HEADER_COUNT = 9,
+    FIELD_WIDTH = 10
+};
+
+enum {
     HEADER_KEY = 0,
     HEADER_KEY_SIZE = 1,
     HEADER_VALUE = 2,

@@ -18,6 +18,17 @@ cdef extern from "native.h" nogil:
         ROW_HEADERS
         ROW_HEADER_COUNT
         ROW_CHECK
+        FIELD_WIDTH
+        FIELD_AFTER
+        FIELD_ATTRIBUTES
+        FIELD_TIMESTAMP_DELTA
+        FIELD_OFFSET_DELTA
+        FIELD_KEY
+        FIELD_KEY_SIZE
+        FIELD_VALUE
+        FIELD_VALUE_SIZE
+        FIELD_HEADERS
+        FIELD_HEADER_COUNT
         HEADER_WIDTH
         HEADER_KEY
         HEADER_KEY_SIZE

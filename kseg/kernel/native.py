@@ -15,6 +15,13 @@ Records (what `kseg.kernel.records` finds in a batch), ROW_*; positions count fr
     HEADER_COUNT                                    CHECK         v0, v1, 0.7: CRC | valid << 32 | timestamp kind << 33
                                                                   (kind 0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
 
+The fields of one v2 record as they lie there, FIELD_*:
+
+    AFTER      position behind the record           ATTRIBUTES    int8, unsigned
+    TIMESTAMP_DELTA                                 OFFSET_DELTA
+    KEY, VALUE, KEY_SIZE, VALUE_SIZE                as ROW_*, but any negative size is null
+    HEADERS    position of the first header         HEADER_COUNT
+
 Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
 
 Batches (what `kseg.kernel.headers` reads off their headers), BATCH_*; -1 is what a format lacks or a field is unset to:
@@ -34,6 +41,8 @@ FRAME_WIDTH, FRAME_POSITION, FRAME_SIZE, FRAME_MAGIC, FRAME_STATE = 4, 0, 1, 2, 
 ROW_WIDTH = 10
 ROW_OFFSET, ROW_TIMESTAMP, ROW_SEQUENCE, ROW_KEY, ROW_KEY_SIZE = 0, 1, 2, 3, 4
 ROW_VALUE, ROW_VALUE_SIZE, ROW_HEADERS, ROW_HEADER_COUNT, ROW_CHECK = 5, 6, 7, 8, 9
+FIELD_WIDTH, FIELD_AFTER, FIELD_ATTRIBUTES, FIELD_TIMESTAMP_DELTA, FIELD_OFFSET_DELTA = 10, 0, 1, 2, 3
+FIELD_KEY, FIELD_KEY_SIZE, FIELD_VALUE, FIELD_VALUE_SIZE, FIELD_HEADERS, FIELD_HEADER_COUNT = 4, 5, 6, 7, 8, 9
 HEADER_WIDTH, HEADER_KEY, HEADER_KEY_SIZE, HEADER_VALUE, HEADER_VALUE_SIZE = 4, 0, 1, 2, 3
 BATCH_WIDTH = 16
 BATCH_POSITION, BATCH_SIZE, BATCH_MAGIC, BATCH_STATE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET = 0, 1, 2, 3, 4, 5

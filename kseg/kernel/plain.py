@@ -37,7 +37,7 @@ if cython.compiled:
         be32,
         be64,
     )
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.records import pass_records, read_records
 else:
     from kseg.kernel.native import (
         FRAME_MAGIC,
@@ -64,7 +64,7 @@ else:
         be64,
         v2_fields,
     )
-    from kseg.kernel.records import read_records
+    from kseg.kernel.records import pass_records, read_records
 
 COMPILED = cython.compiled
 
@@ -295,7 +295,7 @@ def check_rest(
         ahead = [0] * 8
     for k in range(8):
         ahead[k] = cursor[k]
-    status = read_records(p, end, ahead, batch, cython.NULL, 0, cython.NULL, 0)
+    status = pass_records(p, end, ahead, batch)
     cursor[4] = ahead[4]
     return status
 

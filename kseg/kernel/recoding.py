@@ -20,7 +20,7 @@ if cython.compiled:
         native_setup,
     )
     from cython.cimports.kseg.kernel.plain import read_header
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.records import pass_records
     from cython.cimports.kseg.kernel.search import could_be_frame
 else:
     from kseg.kernel.native import (
@@ -35,7 +35,7 @@ else:
         native_setup,
     )
     from kseg.kernel.plain import read_header
-    from kseg.kernel.records import read_records
+    from kseg.kernel.records import pass_records
     from kseg.kernel.search import could_be_frame
 
 COMPILED = cython.compiled
@@ -137,10 +137,7 @@ def check_records(
     cursor[0] = cursor[1] = cursor[2] = cursor[3] = cursor[4] = 0
     cursor[5] = -1
     cursor[6] = -1
-    if cython.compiled:
-        return read_records(records, end, cursor, batch, cython.NULL, 0, cython.NULL, 0) == 0 and not cursor[4] & 3
-    else:
-        return read_records(records, end, cursor, batch, None, 0, None, 0) == 0 and not cursor[4] & 3
+    return pass_records(records, end, cursor, batch) == 0 and not cursor[4] & 3
 
 
 def are_right(

@@ -29,6 +29,17 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_KEY_SIZE,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        FIELD_VALUE_SIZE,
+        FIELD_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
         HEADER_VALUE,
@@ -47,8 +58,20 @@ if cython.compiled:
         ROW_WIDTH,
         varint,
     )
+    from cython.cimports.kseg.kernel.short_record import pass_short_records, read_short_record
 else:
     from kseg.kernel.native import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_KEY_SIZE,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        FIELD_VALUE_SIZE,
+        FIELD_WIDTH,
         HEADER_KEY,
         HEADER_KEY_SIZE,
         HEADER_VALUE,
@@ -139,6 +162,70 @@ def wrapping_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
 
 
 @cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_fields(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    fields: cython.pointer[cython.longlong],
+) -> cython.int:
+    """Writes the FIELD_* of the record at i up to its headers, whatever its shape: 0, or a key of REASONS."""
+    at: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    used: cython.Py_ssize_t
+    size: cython.longlong
+    r: cython.longlong = varint(p, i, end)
+    if r == 0:
+        return 2
+    used = r & 15
+    size = r >> 4
+    if size < 6 or size > end - i - used:
+        return 3
+    at = i + used
+    after = at + size
+    fields[FIELD_AFTER] = after
+    fields[FIELD_ATTRIBUTES] = p[at]
+    at += 1
+    used = varlong_size(p, at, after)
+    if used == 0:
+        return 4
+    fields[FIELD_TIMESTAMP_DELTA] = varlong(p, at, used)
+    at += used
+    r = varint(p, at, after)
+    if r == 0:
+        return 5
+    fields[FIELD_OFFSET_DELTA] = r >> 4
+    at += r & 15
+    r = varint(p, at, after)
+    at += r & 15
+    size = r >> 4
+    if r == 0 or size > after - at:
+        return 6
+    fields[FIELD_KEY] = at
+    fields[FIELD_KEY_SIZE] = size
+    if size > 0:
+        at += size
+    r = varint(p, at, after)
+    at += r & 15
+    size = r >> 4
+    if r == 0 or size > after - at:
+        return 7
+    fields[FIELD_VALUE] = at
+    fields[FIELD_VALUE_SIZE] = size
+    if size > 0:
+        at += size
+    r = varint(p, at, after)
+    at += r & 15
+    size = r >> 4
+    if r == 0 or size < 0 or size > after - at:
+        return 8
+    fields[FIELD_HEADERS] = at
+    fields[FIELD_HEADER_COUNT] = size
+    return 0
+
+
+@cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
@@ -208,10 +295,7 @@ def read_records(
     """
     i: cython.Py_ssize_t = cursor[1]
     after: cython.Py_ssize_t
-    attributes: cython.Py_ssize_t
     used: cython.Py_ssize_t
-    key: cython.Py_ssize_t
-    value: cython.Py_ssize_t
     k: cython.longlong = cursor[0]
     count: cython.longlong = batch[0]
     base_offset: cython.longlong = batch[1]
@@ -220,12 +304,10 @@ def read_records(
     is_append_time: cython.bint = batch[4] != 0
     base_sequence: cython.longlong = batch[5]
     last_delta_allowed: cython.longlong = batch[6]
-    r: cython.longlong
-    size: cython.longlong
+    fields: cython.longlong[FIELD_WIDTH]
     timestamp: cython.longlong
     delta: cython.longlong
     key_size: cython.longlong
-    value_size: cython.longlong
     header_count: cython.longlong
     header_rows: cython.longlong = 0
     n: cython.longlong = 0
@@ -235,6 +317,8 @@ def read_records(
     largest: cython.longlong = cursor[6]
     store: cython.bint = row_capacity > 0
     status: cython.int = 0
+    if not cython.compiled:
+        fields = [0] * FIELD_WIDTH
     if count < 0:
         status = 13
         count = k
@@ -242,70 +326,38 @@ def read_records(
         if store and n >= row_capacity:
             status = 1
             break
-        r = varint(p, i, end)
-        if r == 0:
-            status = 2
-            break
-        used = r & 15
-        size = r >> 4
-        if size < 6 or size > end - i - used:
-            status = 3
-            break
-        after = i + used + size
-        attributes = i + used
-        key = attributes + 1
-        used = varlong_size(p, key, after)
-        if used == 0:
-            status = 4
-            break
-        timestamp = append_time if is_append_time else wrapping_sum(base_timestamp, varlong(p, key, used))
-        key += used
-        r = varint(p, key, after)
-        if r == 0:
-            status = 5
-            break
-        key += r & 15
-        delta = r >> 4
-        r = varint(p, key, after)
-        key += r & 15
-        key_size = r >> 4
-        if r == 0 or key_size > after - key:
-            status = 6
-            break
-        if key_size < 0:
-            key_size = -1
-        value = key if key_size < 0 else key + key_size
-        r = varint(p, value, after)
-        value += r & 15
-        value_size = r >> 4
-        if r == 0 or value_size > after - value:
-            status = 7
-            break
-        if value_size < 0:
-            value_size = -1
-        used = value if value_size < 0 else value + value_size
-        r = varint(p, used, after)
-        used += r & 15
-        header_count = r >> 4
-        if r == 0 or header_count < 0 or header_count > after - used:
-            status = 8
-            break
-        if header_count:
-            if store and header_rows + header_count > header_capacity >= 0:
-                status = 1 if n else 14
+        after = 0
+        header_count = 0
+        if cython.compiled:
+            after = read_short_record(p, i, end, fields)
+        if after == 0:
+            status = read_fields(p, i, end, fields)
+            if status:
                 break
-            used = read_headers(p, used, after, header_count, headers, header_rows, store and header_capacity >= 0)
-            if used < 0:
-                status = -used
+            header_count = fields[FIELD_HEADER_COUNT]
+            used = fields[FIELD_HEADERS]
+            after = fields[FIELD_AFTER]
+            if header_count:
+                if store and header_rows + header_count > header_capacity >= 0:
+                    status = 1 if n else 14
+                    break
+                used = read_headers(p, used, after, header_count, headers, header_rows, store and header_capacity >= 0)
+                if used < 0:
+                    status = -used
+                    break
+            if used != after:
+                status = 11
                 break
-        if used != after:
-            status = 11
-            break
+        timestamp = append_time
+        if not is_append_time:
+            timestamp = wrapping_sum(base_timestamp, fields[FIELD_TIMESTAMP_DELTA])
+        delta = fields[FIELD_OFFSET_DELTA]
+        key_size = fields[FIELD_KEY_SIZE]
         if delta <= last_delta:
             flags |= 1
         if delta < 0 or delta > last_delta_allowed:
             flags |= 2
-        if p[attributes]:
+        if fields[FIELD_ATTRIBUTES]:
             flags |= 4
         if key_size < 0:
             flags |= 8
@@ -320,10 +372,10 @@ def read_records(
             if delta < 0 <= base_sequence and base_sequence + delta >= 0:
                 # Kafka's incrementSequence overflows here. (2^31 in one literal would be a Python object.)
                 rows[row + ROW_SEQUENCE] = base_sequence + delta - 0x7FFFFFFF - 1
-            rows[row + ROW_KEY] = key
-            rows[row + ROW_KEY_SIZE] = key_size
-            rows[row + ROW_VALUE] = value
-            rows[row + ROW_VALUE_SIZE] = value_size
+            rows[row + ROW_KEY] = fields[FIELD_KEY]
+            rows[row + ROW_KEY_SIZE] = key_size if key_size >= 0 else -1
+            rows[row + ROW_VALUE] = fields[FIELD_VALUE]
+            rows[row + ROW_VALUE_SIZE] = fields[FIELD_VALUE_SIZE] if fields[FIELD_VALUE_SIZE] >= 0 else -1
             rows[row + ROW_HEADERS] = header_rows
             rows[row + ROW_HEADER_COUNT] = header_count
             rows[row + ROW_CHECK] = 0
@@ -343,6 +395,23 @@ def read_records(
     return status
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pass_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    cursor: cython.pointer[cython.longlong],
+    batch: cython.pointer[cython.const[cython.longlong]],
+) -> cython.int:
+    """`read_records` that keeps nothing but what the cursor tells."""
+    if cython.compiled:
+        pass_short_records(p, end, cursor, batch)
+        if cursor[0] == batch[0] and cursor[1] == end:
+            return 0
+    return read_records(p, end, cursor, batch, cython.NULL, 0, cython.NULL, 0)
+
+
 def read(
     payload: cython.const[cython.uchar][::1],
     end: cython.Py_ssize_t,
@@ -360,7 +429,7 @@ def read(
         if end > len(payload) or len(cursor) < 8 or len(batch) < 8 or len(rows) < ROW_WIDTH:
             raise ValueError("a buffer is too short")
         if len(payload) == 0:
-            return 0 if batch[0] == 0 else 2
+            return 13 if batch[0] < 0 else 2 if batch[0] else 0
         with cython.nogil:
             status = read_records(
                 cython.address(payload[0]),
@@ -391,18 +460,9 @@ def check(
         if end > len(payload) or len(cursor) < 8 or len(batch) < 8:
             raise ValueError("a buffer is too short")
         if len(payload) == 0:
-            return 0 if batch[0] == 0 else 2
+            return 13 if batch[0] < 0 else 2 if batch[0] else 0
         with cython.nogil:
-            status = read_records(
-                cython.address(payload[0]),
-                end,
-                cython.address(cursor[0]),
-                cython.address(batch[0]),
-                cython.NULL,
-                0,
-                cython.NULL,
-                0,
-            )
+            status = pass_records(cython.address(payload[0]), end, cython.address(cursor[0]), cython.address(batch[0]))
         return status
     else:
-        return read_records(payload, end, cursor, batch, None, 0, None, 0)
+        return pass_records(payload, end, cursor, batch)

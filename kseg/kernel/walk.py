@@ -14,12 +14,12 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.expand import expand_area
     from cython.cimports.kseg.kernel.native import be32
     from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.records import pass_records
 else:
     from kseg.kernel.expand import expand_area
     from kseg.kernel.native import be32
     from kseg.kernel.plain import is_legacy_plain, read_header
-    from kseg.kernel.records import read_records
+    from kseg.kernel.records import pass_records
 
 COMPILED = cython.compiled
 
@@ -69,13 +69,13 @@ def walk_frame(
     codec = p[i + 22] & 7
     if codec == 0:
         cursor[1] = i + 61
-        status = read_records(p, i + size, cursor, batch, cython.NULL, 0, cython.NULL, 0)
+        status = pass_records(p, i + size, cursor, batch)
     elif cython.compiled and out != cython.NULL:
         held = expand_area(codec, 2, p + i + 61, size - 61, out, capacity, zstd)
         if held < 0:
             return 1 if held == NO_ROOM else 0
         cursor[1] = 0
-        status = read_records(out, held, cursor, batch, cython.NULL, 0, cython.NULL, 0)
+        status = pass_records(out, held, cursor, batch)
     else:
         return 0
     if status != 0 or cursor[4] & 7:

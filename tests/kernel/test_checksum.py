@@ -166,6 +166,7 @@ def test_row_constants_are_the_same_in_c_and_in_python():
     folder = Path(native.__file__).parent
     in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder / "native.h").read_text(), re.MULTILINE)
     declared = re.findall(r"^        ([A-Z_]+)$", (folder / "native.pxd").read_text(), re.MULTILINE)
-    in_python = {name: value for name, value in vars(native).items() if re.match("(FRAME|ROW|HEADER|BATCH)_", name)}
+    prefixes = "(FRAME|ROW|FIELD|HEADER|BATCH)_"
+    in_python = {name: value for name, value in vars(native).items() if re.match(prefixes, name)}
     assert {name: int(value) for name, value in in_c} == in_python
     assert set(declared) == set(in_python)

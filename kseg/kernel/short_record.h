@@ -1,0 +1,99 @@
+/* A record of the shape that nearly all have, read at once: no headers, no number of more than 3 bytes, filled exactly
+ * as its length says. Whatever else there is, right or wrong, is for read_fields of records.py, which alone tells what
+ * is wrong; so interpreted nothing takes this way.
+ */
+#ifndef KSEG_SHORT_RECORD_H
+#define KSEG_SHORT_RECORD_H
+
+#include "native.h"
+
+/* Its length, attributes and three numbers before the key. */
+enum { KSEG_BEFORE_KEY = 13 };
+
+/* The position behind the zigzag varint at p; NULL where it has more than 3 bytes, of which no more are read. */
+static inline const unsigned char *kseg_short_varint(const unsigned char *p, int64_t *value) {
+    int64_t raw = p[0];
+    if (raw > 127) {
+        raw += ((int64_t)p[1] - 1) << 7; /* less what the highest bit of the byte before has added */
+        if (p[1] > 127) {
+            raw += ((int64_t)p[2] - 1) << 14;
+            if (p[2] > 127) return NULL;
+            p++;
+        }
+        p++;
+    }
+    *value = raw >> 1 ^ -(raw & 1);
+    return p + 1;
+}
+
+/* The position behind the record at i, whose fields up to its value are written; 0 where it has another shape. */
+static inline ptrdiff_t kseg_read_short_record(
+    const unsigned char *p, ptrdiff_t i, ptrdiff_t end, long long *fields
+) {
+    const unsigned char *at = p + i, *const stop = p + end, *after;
+    int64_t size;
+    if (end - i < KSEG_BEFORE_KEY) return 0;
+    at = kseg_short_varint(at, &size);
+    if (!at || size < 6 || size > stop - at) return 0;
+    after = at + size;
+    fields[FIELD_ATTRIBUTES] = *at++;
+    at = kseg_short_varint(at, &size);
+    if (!at) return 0;
+    fields[FIELD_TIMESTAMP_DELTA] = size;
+    at = kseg_short_varint(at, &size);
+    if (!at) return 0;
+    fields[FIELD_OFFSET_DELTA] = size;
+    at = kseg_short_varint(at, &size);
+    if (!at) return 0;
+    fields[FIELD_KEY] = at - p;
+    fields[FIELD_KEY_SIZE] = size;
+    if (size > 0) {
+        if (size > after - at) return 0;
+        at += size;
+    }
+    if (after - at < 2 || stop - at < 3) return 0;
+    at = kseg_short_varint(at, &size);
+    if (!at) return 0;
+    fields[FIELD_VALUE] = at - p;
+    fields[FIELD_VALUE_SIZE] = size;
+    if (size > 0) {
+        if (size > after - at) return 0;
+        at += size;
+    }
+    return at + 1 == after && *at == 0 ? after - p : 0;
+}
+
+/* Goes over records of that shape, from the one at the cursor to the first of another shape or the last of the batch,
+ * and keeps nothing of them but what the cursor tells; `batch` and `cursor` are those of read_records. */
+static void kseg_pass_short_records(
+    const unsigned char *p, ptrdiff_t end, long long *cursor, const long long *batch
+) {
+    const int64_t count = batch[0], largest_delta = batch[6], counts_delta = batch[4] ? 0 : -1;
+    const uint64_t base = (uint64_t)(batch[4] ? batch[3] : batch[2]);
+    int64_t k = cursor[0], last = cursor[5], largest = cursor[6];
+    int64_t falling = 0, outside = 0, attributes = 0, null = 0; /* the sign tells, but of attributes */
+    ptrdiff_t i = cursor[1];
+    while (k < count) {
+        long long fields[FIELD_WIDTH];
+        const ptrdiff_t after = kseg_read_short_record(p, i, end, fields);
+        int64_t delta, timestamp;
+        if (after == 0) break;
+        delta = fields[FIELD_OFFSET_DELTA];
+        timestamp = (int64_t)(base + (uint64_t)(fields[FIELD_TIMESTAMP_DELTA] & counts_delta));
+        falling |= delta - last - 1;
+        outside |= delta | (largest_delta - delta);
+        attributes |= fields[FIELD_ATTRIBUTES];
+        null |= fields[FIELD_KEY_SIZE];
+        if (timestamp > largest) largest = timestamp;
+        last = delta;
+        i = after;
+        k++;
+    }
+    cursor[0] = k;
+    cursor[1] = i;
+    cursor[4] |= (falling < 0) | (outside < 0) << 1 | (attributes != 0) << 2 | (null < 0) << 3;
+    cursor[5] = last;
+    cursor[6] = largest;
+}
+
+#endif

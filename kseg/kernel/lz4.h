@@ -13,6 +13,12 @@
 
 #include "expand.h"
 
+#if defined(__GNUC__) || defined(__clang__)
+#define KSEG_LZ4_INLINE static inline __attribute__((always_inline))
+#else
+#define KSEG_LZ4_INLINE static inline
+#endif
+
 static inline uint32_t kseg_le32(const uint8_t *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -71,94 +77,154 @@ static inline int kseg_lz4_length(const uint8_t **position, const uint8_t *stop,
     return 1;
 }
 
-enum { KSEG_LZ4_AHEAD = 34, KSEG_LZ4_BEYOND = 96, KSEG_LZ4_LONGEST_STEP = 64 };
+/* A block on its way: what is left of it, and where its bytes go. No more than up to `limit` is written. */
+struct kseg_lz4_block {
+    const uint8_t *in, *end;
+    uint8_t *out, *limit, *start;
+};
 
-/* Sequences while they are short and lie well inside both buffers, which is nearly all of them: copies of a fixed size,
- * whose excess is written over by what follows. The most that a step reads is 17 bytes behind its token, the most that
- * it writes 14 literals and KSEG_LZ4_LONGEST_STEP. A token without literals is told apart by a branch since a load that
- * waits for the length of the literals before it takes longer than the branches that are mispredicted.
- *
- * Stops before a sequence that is not for it: too long, too near an end, or wrong. */
-static void kseg_lz4_short_sequences(
-    const uint8_t **position, const uint8_t *end, const uint8_t *start, uint8_t **written, uint8_t *limit
-) {
-    const uint8_t *in = *position;
-    uint8_t *out = *written;
-    if (end - in < KSEG_LZ4_AHEAD || limit - out < KSEG_LZ4_BEYOND) return;
-    end -= KSEG_LZ4_AHEAD;
-    limit -= KSEG_LZ4_BEYOND;
-    while (in <= end && out <= limit) {
-        const uint8_t *next = in + 1, *match;
-        uint8_t *to = out;
-        const uint32_t token = *in, literals = token >> 4, size = token & 15;
-        size_t distance;
-        if (literals) {
-            if (literals == 15) break;
-            memcpy(to, next, 16);
-            next += literals;
-            to += literals;
-        }
-        distance = kseg_le16(next);
-        if (distance > (size_t)(to - start)) break;
-        match = to - distance;
-        if (size < 15) {
-            if (distance >= 8) {
-                memcpy(to, match, 8);
-                memcpy(to + 8, match + 8, 8);
-                if (size > 12) memcpy(to + 16, match + 16, 4);
-            } else if (distance > 0) {
-                kseg_repeat(to, distance, size + 4);
-            } else {
-                break;
-            }
-            in = next + 2;
-            out = to + size + 4;
-        } else {
-            const uint32_t more = next[2];
-            if (distance < 32 || more > KSEG_LZ4_LONGEST_STEP - 19) break;
-            memcpy(to, match, 32);
-            memcpy(to + 32, match + 32, 32);
-            in = next + 3;
-            out = to + 19 + more;
-        }
-    }
-    *position = in;
-    *written = out;
+/* The most that a step goes on by in either buffer, and room for what it touches beyond. */
+enum { KSEG_LZ4_MOST_READ = 18, KSEG_LZ4_MOST_WRITTEN = 78, KSEG_LZ4_AHEAD = 34, KSEG_LZ4_BEYOND = 96 };
+enum { KSEG_LZ4_LONGEST_STEP = 64 };
+
+/* How many steps of kseg_lz4_step lie well inside both buffers, whatever is met. */
+static inline ptrdiff_t kseg_lz4_sure_steps(const struct kseg_lz4_block *block) {
+    const ptrdiff_t ahead = block->end - block->in - KSEG_LZ4_AHEAD;
+    const ptrdiff_t beyond = block->limit - block->out - KSEG_LZ4_BEYOND;
+    const ptrdiff_t reads = ahead / KSEG_LZ4_MOST_READ, writes = beyond / KSEG_LZ4_MOST_WRITTEN;
+    return ahead < 0 || beyond < 0 ? 0 : reads < writes ? reads : writes;
 }
 
-/* The bytes that a block of n bytes holds, written at `start`; -1 where it is refused or holds more than `capacity`.
- * No more than that is written. */
-static ptrdiff_t kseg_lz4_block(const uint8_t *in, size_t n, uint8_t *start, size_t capacity) {
-    const uint8_t *const end = in + n;
-    uint8_t *out = start, *const limit = start + capacity;
-    for (;;) {
-        uint32_t token;
-        size_t literals, size, distance;
-        kseg_lz4_short_sequences(&in, end, start, &out, limit);
-        if (in >= end) return -1;
-        token = *in++;
-        literals = token >> 4;
-        if (literals == 15 && (end - in < 15 || !kseg_lz4_length(&in, end - 15, &literals))) return -1;
-        if (literals == (size_t)(end - in)) {
-            if (literals > (size_t)(limit - out)) return -1;
-            memcpy(out, in, literals);
-            return out + literals - start;
-        }
-        if ((size_t)(end - in) < 8 || literals > (size_t)(end - in) - 8) return -1;
-        if ((size_t)(limit - out) < 12 || literals > (size_t)(limit - out) - 12) return -1;
-        memcpy(out, in, literals);
-        in += literals;
-        out += literals;
-        distance = kseg_le16(in);
-        in += 2;
-        size = token & 15;
-        if (size == 15 && !kseg_lz4_length(&in, end - 4, &size)) return -1;
-        size += 4;
-        if (distance == 0 || distance > (size_t)(out - start)) return -1;
-        if (size > (size_t)(limit - out) - 5) return -1;
-        kseg_repeat(out, distance, size);
-        out += size;
+/* One sequence, if it is a short one, which nearly all are: copies of a fixed size, whose excess is written over by
+ * what follows. 0: it is not for it, being long, wrong, or a match that overlaps itself.
+ *
+ * Of a block alone, a token without literals is told apart by a branch, since a load that waits for the length of the
+ * literals before it takes longer than the branches that are mispredicted. Of two blocks the one waits while the other
+ * goes on. */
+KSEG_LZ4_INLINE int kseg_lz4_step(const uint8_t **position, uint8_t **written, const uint8_t *start, int alone) {
+    const uint8_t *const in = *position, *next = in + 1, *match;
+    uint8_t *to = *written;
+    const uint32_t token = *in, literals = token >> 4, size = token & 15;
+    size_t distance;
+    if (token >= 0xF0) return 0;
+    if (!alone || literals) {
+        memcpy(to, next, 16);
+        next += literals;
+        to += literals;
     }
+    distance = kseg_le16(next);
+    if (distance > (size_t)(to - start) || distance < 8) return 0;
+    match = to - distance;
+    memcpy(to, match, 8);
+    memcpy(to + 8, match + 8, 8);
+    if (size < 15) {
+        memcpy(to + 16, match + 16, 4);
+        *position = next + 2;
+        *written = to + size + 4;
+        return 1;
+    } else {
+        const uint32_t more = next[2];
+        if (distance < 32 || more > KSEG_LZ4_LONGEST_STEP - 19) return 0;
+        memcpy(to + 16, match + 16, 16);
+        memcpy(to + 32, match + 32, 32);
+        *position = next + 3;
+        *written = to + 19 + more;
+        return 1;
+    }
+}
+
+/* Steps of a block as long as they can be taken. */
+static void kseg_lz4_steps(struct kseg_lz4_block *block) {
+    const uint8_t *in = block->in;
+    uint8_t *out = block->out;
+    ptrdiff_t steps = kseg_lz4_sure_steps(block);
+    while (steps-- && kseg_lz4_step(&in, &out, block->start, 1)) continue;
+    block->in = in;
+    block->out = out;
+}
+
+/* Steps of two blocks in turns as long as both can be taken; which one can't, or NULL. */
+static struct kseg_lz4_block *kseg_lz4_steps_in_turns(struct kseg_lz4_block *one, struct kseg_lz4_block *other) {
+    const uint8_t *in = one->in, *other_in = other->in;
+    uint8_t *out = one->out, *other_out = other->out;
+    struct kseg_lz4_block *stopped = NULL;
+    ptrdiff_t steps, other_steps;
+    do {
+        steps = kseg_lz4_sure_steps(one);
+        other_steps = kseg_lz4_sure_steps(other);
+        if (other_steps < steps) steps = other_steps;
+        if (steps == 0) break;
+        for (; steps; steps--) {
+            if (!kseg_lz4_step(&in, &out, one->start, 0)) {
+                stopped = one;
+                break;
+            }
+            if (!kseg_lz4_step(&other_in, &other_out, other->start, 0)) {
+                stopped = other;
+                break;
+            }
+        }
+        one->in = in;
+        one->out = out;
+        other->in = other_in;
+        other->out = other_out;
+    } while (!stopped);
+    return stopped;
+}
+
+/* One sequence of any shape: 0, 1 behind the last one, -1 where it is refused or there is no room. */
+static int kseg_lz4_sequence(struct kseg_lz4_block *block) {
+    const uint8_t *in = block->in, *const end = block->end;
+    uint8_t *out = block->out;
+    uint32_t token;
+    size_t literals, size, distance;
+    if (in >= end) return -1;
+    token = *in++;
+    literals = token >> 4;
+    if (literals == 15 && (end - in < 15 || !kseg_lz4_length(&in, end - 15, &literals))) return -1;
+    if (literals == (size_t)(end - in)) {
+        if (literals > (size_t)(block->limit - out)) return -1;
+        memcpy(out, in, literals);
+        block->out = out + literals;
+        return 1;
+    }
+    if ((size_t)(end - in) < 8 || literals > (size_t)(end - in) - 8) return -1;
+    if ((size_t)(block->limit - out) < 12 || literals > (size_t)(block->limit - out) - 12) return -1;
+    memcpy(out, in, literals);
+    in += literals;
+    out += literals;
+    distance = kseg_le16(in);
+    in += 2;
+    size = token & 15;
+    if (size == 15 && !kseg_lz4_length(&in, end - 4, &size)) return -1;
+    size += 4;
+    if (distance == 0 || distance > (size_t)(out - block->start)) return -1;
+    if (size > (size_t)(block->limit - out) - 5) return -1;
+    kseg_repeat(out, distance, size);
+    block->in = in;
+    block->out = out + size;
+    return 0;
+}
+
+/* All that is left of a block: how many bytes it holds, -1 where it is refused or holds more than there is room for. */
+static ptrdiff_t kseg_lz4_rest(struct kseg_lz4_block *block) {
+    int ended;
+    do {
+        kseg_lz4_steps(block);
+        ended = kseg_lz4_sequence(block);
+    } while (!ended);
+    return ended < 0 ? -1 : block->out - block->start;
+}
+
+/* The bytes that two blocks hold, of which the first one is full; -1 where that is not so, or either is refused. */
+static ptrdiff_t kseg_lz4_two(struct kseg_lz4_block *first, struct kseg_lz4_block *second) {
+    struct kseg_lz4_block *stopped;
+    int ended = 0;
+    while (!ended && (stopped = kseg_lz4_steps_in_turns(first, second))) ended = kseg_lz4_sequence(stopped);
+    if (ended < 0) return -1;
+    if (!(ended && stopped == first) && kseg_lz4_rest(first) < 0) return -1;
+    if (!(ended && stopped == second) && kseg_lz4_rest(second) < 0) return -1;
+    return first->out == first->limit ? second->out - first->start : -1;
 }
 
 /* The first byte behind the frame's header, 0 where it is refused (Lz4BlockInputStream.readHeader). */
@@ -170,6 +236,17 @@ static size_t kseg_lz4_header(const uint8_t *p, size_t n, int verify_header) {
     if (n <= checksum) return 0;
     if (verify_header && p[checksum] != (kseg_xxh32(p + 4, checksum - 4) >> 8 & 0xFF)) return 0;
     return checksum + 1;
+}
+
+/* The size of the compressed block whose size field is at `at`; 0 where there is none, or a wrong one. */
+static size_t kseg_lz4_compressed(const uint8_t *p, size_t n, size_t at, size_t largest, size_t checksum_bytes) {
+    size_t size;
+    if (n - at < 4) return 0;
+    size = kseg_le32(p + at);
+    at += 4;
+    if (size > largest || size > n - at || checksum_bytes > n - at - size) return 0;
+    if (checksum_bytes && kseg_xxh32(p + at, size) != kseg_le32(p + at + size)) return 0;
+    return size;
 }
 
 /* The bytes that the frame at p holds, or KSEG_EXPAND_*. */
@@ -194,7 +271,25 @@ static ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, uint8_t
             memcpy(out + made, p + at, size);
             made += size;
         } else {
-            const ptrdiff_t held = kseg_lz4_block(p + at, size, out + made, room < largest ? room : largest);
+            const size_t behind = at + size + checksum_bytes, tight = room < largest ? room : largest;
+            const size_t next = room > largest ? kseg_lz4_compressed(p, n, behind, largest, checksum_bytes) : 0;
+            struct kseg_lz4_block first = {p + at, p + at + size, out + made, out + made + tight, out + made};
+            ptrdiff_t held = -1;
+            if (next) {
+                uint8_t *const start = first.limit;
+                const uint8_t *const in = p + behind + 4;
+                const size_t left = room - largest < largest ? room - largest : largest;
+                struct kseg_lz4_block second = {in, in + next, start, start + left, start};
+                held = kseg_lz4_two(&first, &second);
+            }
+            if (held >= 0) {
+                at = behind + 4;
+                size = next;
+            } else {
+                first.in = p + at;
+                first.out = first.start;
+                held = kseg_lz4_rest(&first);
+            }
             if (held < 0) return room < largest ? KSEG_EXPAND_NO_ROOM : KSEG_EXPAND_REFUSED;
             made += (size_t)held;
         }

@@ -5,6 +5,7 @@ import random
 import struct
 import threading
 
+import lz4.block
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +101,57 @@ def _sequence(literals, distance, length):
 
 def _more(length):
     return b"" if length < 15 else b"\xff" * ((length - 15) // 255) + bytes([(length - 15) % 255])
+
+
+def _words(seed, size):
+    """Words in random order: matches of any length at any distance, with few literals."""
+    chooser = random.Random(seed)
+    words = [chooser.randbytes(chooser.choice([2, 3, 5, 9, 17, 40, 90, 400])) for _ in range(60)]
+    out = b""
+    while len(out) < size:
+        out += b"".join(chooser.choices(words, k=500))
+    return out[:size]
+
+
+BLOCKS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([65536, 65536, 65535, 20_000, 40, 1]), st.booleans()),
+    min_size=1,
+    max_size=5,
+)
+
+
+def _frame_of_blocks(blocks):
+    """(frame, what it holds): of each block its seed, its size and whether it is stored as it is."""
+    stream, data = LZ4_HEADER, b""
+    for seed, size, stored in blocks:
+        held = _words(seed, size)
+        block = held if stored else lz4.block.compress(held, store_size=False)
+        stream += struct.pack("<I", len(block) | (1 << 31 if stored else 0)) + block
+        data += held
+    return stream + bytes(4), data
+
+
+@compiled
+@given(blocks=BLOCKS)
+def test_blocks_that_follow_each_other_are_full_or_not(blocks):
+    stream, data = _frame_of_blocks(blocks)
+    assert expanded(LZ4, stream) == data
+
+
+@given(blocks=BLOCKS, changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3))
+def test_blocks_that_follow_each_other_and_are_changed(blocks, changes):
+    stream = bytearray(_frame_of_blocks(blocks)[0])
+    for place, byte in changes:
+        stream[int(place * (len(stream) - 1))] = byte
+    assert_no_more_than_the_libraries(LZ4, bytes(stream))
+
+
+@compiled
+@pytest.mark.parametrize("room_bytes", [65536, 100_000, 131_071, 131_072, 131_073, 180_000, 196_608])
+def test_blocks_that_follow_each_other_are_expanded_into_room_that_just_fits(room_bytes):
+    for blocks in ([(0, 65536, False)] * 2, [(1, 65536, False), (2, 34_464, False)], [(0, 65536, False)] * 3):
+        stream, data = _frame_of_blocks(blocks)
+        assert expanded(LZ4, stream, limit=room_bytes) == (data if len(data) <= room_bytes else None)
 
 
 SEQUENCES = st.lists(

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from kseg.cli.options import color_option, quiet_option
+
 _OPTIONS = (
     click.option(
         "-n", "--dry-run", is_flag=True, help="Show the plan and change nothing; exit with 1 if there is one."
@@ -19,14 +21,8 @@ _OPTIONS = (
         help="Form of the output.",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
-    click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary."),
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Colour; auto: on a terminal, unless NO_COLOR is set.",
-    ),
+    quiet_option,
+    color_option("Colour"),
 )
 _KEEPING_OPTIONS = (
     click.option("--quarantine", type=click.Path(), metavar="DIR", help="Keep what goes in DIR."),

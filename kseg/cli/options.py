@@ -74,18 +74,30 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     return found
 
 
+def quiet_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--quiet."""
+    return click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary.")(
+        command
+    )
+
+
+def color_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--color; ``what`` has colour is said in the help."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help=f"{what}; auto: on a terminal, unless NO_COLOR is set.",
+    )
+
+
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """-o, --color, --quiet, --verbose."""
     for option in (
         click.option("-v", "--verbose", is_flag=True, help="Tell what each file holds on standard error."),
-        click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary."),
-        click.option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            default="auto",
-            show_default=True,
-            help="Colour on standard error; auto: on a terminal, unless NO_COLOR is set.",
-        ),
+        quiet_option,
+        color_option("Colour on standard error"),
         click.option(
             "-o",
             "--output",

@@ -24,6 +24,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel import search_paths as native_search
     from cython.cimports.kseg.kernel.expand import Room
     from cython.cimports.kseg.kernel.frame_checksums import crc_is_right, tables_reach
     from cython.cimports.kseg.kernel.native import (
@@ -37,7 +38,6 @@ if cython.compiled:
         crc32c,
         native_setup,
     )
-    from cython.cimports.kseg.kernel.near_checksums import next_candidate, search_from, search_state
     from cython.cimports.kseg.kernel.plausibility import (
         claimed_bytes,
         compressed_end,
@@ -46,9 +46,11 @@ if cython.compiled:
         last_offset_claimed,
     )
     from cython.cimports.kseg.kernel.search import could_be_frame, frame_bytes
+    from cython.cimports.kseg.kernel.search_paths import next_candidate, search_from, search_state
     from cython.cimports.kseg.kernel.walk import walk_frame
 
     native_setup()
+    native_search.search_setup()
 else:
     from kseg.kernel.expand import Room
     from kseg.kernel.frame_checksums import crc_is_right, tables_reach
@@ -428,6 +430,25 @@ def find(
         return found
     else:
         return find_behind(buffer, behind, start, stop, end, v07, table_c, table_ieee, state)
+
+
+def search_paths() -> tuple[str, ...]:
+    """The ways to search that this machine has, slowest first: the last is the one used.
+
+    ``plain``, ``avx2``, ``avx512`` when compiled; ``expressions`` when interpreted.
+    """
+    if cython.compiled:
+        count: cython.int = native_search.search_path_count
+        return tuple([native_search.search_path_name(i).decode("ascii") for i in range(count)])
+    else:
+        return ("expressions",)
+
+
+def search_by(path: str) -> None:
+    """Searches by a named path from now on, for tests. Raises ValueError for one that is not among `search_paths`."""
+    number: cython.int = search_paths().index(path)
+    if cython.compiled:
+        native_search.search_by(number)
 
 
 @cython.cfunc

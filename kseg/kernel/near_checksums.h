@@ -13,7 +13,6 @@ enum {
     KSEG_STATE_FILLED = 3,
     KSEG_STATE_NEAR = 10,
     KSEG_STATE_SHIFT = 18,
-    KSEG_PREFIX_BLOCK = 256,
     KSEG_DIRECT_BYTES_MAX = 1024
 };
 
@@ -58,8 +57,8 @@ KSEG_ALWAYS_INLINE int kseg_is_wrong(int castagnoli, const unsigned char *p, ptr
 }
 
 KSEG_ALWAYS_INLINE ptrdiff_t kseg_next_not_wrong_by(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end,
-                                                    int v07, struct kseg_search *search, const uint32_t *table_c,
-                                                    const uint32_t *table_ieee, long long *state,
+                                                    int v07, struct kseg_search *search, uint32_t *table_c,
+                                                    uint32_t *table_ieee, long long *state,
                                                     kseg_near_update update, kseg_near_shift shift,
                                                     kseg_marking marks_of_all) {
     for (;; i++) {
@@ -89,11 +88,11 @@ static inline uint32_t kseg_near_shift_best(int castagnoli, uint32_t reg, uint64
 }
 
 typedef ptrdiff_t (*kseg_searching)(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                    struct kseg_search *search, const uint32_t *table_c, const uint32_t *table_ieee,
+                                    struct kseg_search *search, uint32_t *table_c, uint32_t *table_ieee,
                                     long long *state);
 
 static ptrdiff_t kseg_next_anywhere(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                    struct kseg_search *search, const uint32_t *table_c, const uint32_t *table_ieee,
+                                    struct kseg_search *search, uint32_t *table_c, uint32_t *table_ieee,
                                     long long *state) {
     return kseg_next_not_wrong_by(p, i, stop, end, v07, search, table_c, table_ieee, state, kseg_near_update_best,
                                   kseg_near_shift_best, kseg_marks_of_all);
@@ -197,32 +196,11 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE uint64_t kseg_marks_avx2(const unsigned char *p, un
 
 /* The same with vectors of 32 bytes instead of 16. */
 KSEG_AVX2 static ptrdiff_t kseg_next_avx2(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                          struct kseg_search *search, const uint32_t *table_c,
-                                          const uint32_t *table_ieee, long long *state) {
+                                          struct kseg_search *search, uint32_t *table_c,
+                                          uint32_t *table_ieee, long long *state) {
     return kseg_next_not_wrong_by(p, i, stop, end, v07, search, table_c, table_ieee, state, kseg_near_update_sse,
                                   kseg_near_shift_sse, kseg_marks_avx2);
 }
 #endif
-
-/* Whichever of them this processor can run. */
-static inline kseg_searching kseg_search_path(void) {
-#ifdef KSEG_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && kseg_best->shift == kseg_shift_sse)
-        return kseg_next_avx2;
-#endif
-    return kseg_next_anywhere;
-}
-
-/* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, or where that
- * is told as cheaply, with it; else stop. Behind each of these positions 17 bytes are there, in a file of 0.7 five.
- * What the search has given before i is no intact frame. */
-static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                            struct kseg_search *search, const uint32_t *table_c,
-                                            const uint32_t *table_ieee, long long *state) {
-    static kseg_searching best;
-    if (!best) best = kseg_search_path(); /* whichever thread writes it, it is the same */
-    return best(p, i, stop, end, v07, search, table_c, table_ieee, state);
-}
 
 #endif

@@ -11,7 +11,13 @@
 
 #include "native.h"
 
-enum { KSEG_LANES = 64, KSEG_HEADER_BYTES = 61, KSEG_REPEATS_SHARE = 8 };
+enum {
+    KSEG_LANES = 64,
+    KSEG_HEADER_BYTES = 61,
+    KSEG_REPEATS_SHARE = 8,
+    KSEG_PREFIX_BLOCK = 256,
+    KSEG_CHUNK_BYTES = 2048 /* what wide_marks.h looks at before any checksum is */
+};
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KSEG_SEARCH_INLINE static inline __attribute__((always_inline))
@@ -124,6 +130,12 @@ static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdif
     return *repeats - longest < stop ? *repeats - (ptrdiff_t)longest : stop;
 }
 
+/* Whether the 64 positions at i are all searched and hold what the 64 before them do, which have been. */
+KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t start) {
+    return stop - i >= KSEG_LANES && i - start >= KSEG_LANES && kseg_le64(p + i) == kseg_le64(p + i - KSEG_LANES) &&
+           !memcmp(p + i, p + i - KSEG_LANES, KSEG_LANES);
+}
+
 typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int v07);
 
 /* Marks of the positions [i, i + 64) that are before stop; behind stop 17 bytes are there, in a file of 0.7 five. */
@@ -137,10 +149,15 @@ KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrd
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
-/* Where a search is: `marks` is what is left of the 64 positions before `ahead`. */
+/* Where a search is. `marks` is what is left of the 64 positions before `ahead`. The rest is of wide_marks.h, frames as
+ * far as can be told without a checksum, as positions behind `base` and sizes, those from `next` on being left; and of
+ * wide_checksums.h, for CRC-32 and CRC-32C: what is laid out before parts of blocks, in blocks before number `blocks`,
+ * and what is known of the end that was asked for last. */
 struct kseg_search {
-    ptrdiff_t start, ahead, repeats;
-    uint64_t marks;
+    ptrdiff_t start, ahead, repeats, base, ending_at[2];
+    uint64_t marks, blocks[2], ending[2];
+    uint32_t next, count, at[KSEG_CHUNK_BYTES + KSEG_LANES], size[KSEG_CHUNK_BYTES + KSEG_LANES];
+    unsigned char before[2][KSEG_CHUNK_BYTES + 3 * KSEG_PREFIX_BLOCK];
 };
 
 /* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop. */
@@ -158,9 +175,7 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
         if (ahead >= stop) return stop;
         search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1, marks_of_all)
                             : kseg_marks(p, ahead, stop, end, 0, marks_of_all);
-        if (search->marks && stop - ahead >= KSEG_LANES && ahead - search->start >= KSEG_LANES &&
-            kseg_le64(p + ahead) == kseg_le64(p + ahead - KSEG_LANES) &&
-            !memcmp(p + ahead, p + ahead - KSEG_LANES, KSEG_LANES)) {
+        if (search->marks && kseg_repeats_here(p, ahead, stop, search->start)) {
             ptrdiff_t next = kseg_behind_repeats(p, ahead, stop, end, v07, search->marks, &search->repeats);
             if (next > ahead) {
                 search->marks = 0;
@@ -174,8 +189,10 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
 
 /* A search from i on. */
 static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
-    search->start = search->ahead = search->repeats = i;
+    search->start = search->ahead = search->repeats = search->base = i;
     search->marks = 0;
+    search->next = search->count = 0;
+    search->ending_at[0] = search->ending_at[1] = -1;
 }
 
 /* Zero bytes from i on, up to end. */

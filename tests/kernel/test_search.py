@@ -18,6 +18,14 @@ TABLE_BYTES = 4 * 4096
 NEEDS_COMPILED = pytest.mark.skipif(not frames.COMPILED, reason="so many bytes take the interpreted kernel too long")
 
 
+@pytest.fixture(params=frames.search_paths(), scope="module", autouse=True)
+def _path(request):
+    """All that is told here holds by whichever path this machine can search."""
+    frames.search_by(request.param)
+    yield
+    frames.search_by(frames.search_paths()[-1])
+
+
 def judged(data, largest=1 << 20, anchor=0, v07=False):
     """(status, [(position, is intact)], position reached) of a scan that judges frames whose CRC is wrong."""
     rows, state = int64s(64 * FRAME_WIDTH), int64s(frames.STATE_SIZE)
@@ -202,6 +210,13 @@ def has_right_checksum(data, i):
     return crc(data[i + at + 4 : end]) == int.from_bytes(data[i + at : i + at + 4], "big")
 
 
+def has_right_checksum_07(data, i):
+    start = i + 9 + data[i + 4]
+    return crc32(data[start : i + 4 + int.from_bytes(data[i : i + 4], "big")]) == int.from_bytes(
+        data[start - 4 : start], "big"
+    )
+
+
 @given(
     pieces=st.lists(st.one_of(messages(), record_batches(), SMALL, HEADS), max_size=6),
     behind=st.sampled_from([b"", b"\0" * 200, b"\xff" * 200]),
@@ -218,6 +233,50 @@ def test_all_frames_with_a_right_checksum_are_found_and_nothing_else(pieces, beh
         found.append(at)
         at += 1
     assert found == expected
+
+
+def crowd(rng, count, v07):
+    """Headers of all magics at short distances, which claim what lies behind them; some checksums are right."""
+    data, places = bytearray(), []
+    for _ in range(count):
+        magic = rng.randrange(2 if v07 else 3)
+        if v07:
+            head = bytes(4) + bytes([magic, *rng.randbytes(magic)]) + rng.randbytes(4)
+        else:
+            head = batch([], last_delta=0)[:61] if magic == 2 else message(0, magic, None, b"")
+        places.append((len(data), magic))
+        data += head + rng.randbytes(rng.randrange(200))
+    for position, magic in places:
+        size = min(rng.choice([rng.randrange(61, 300), rng.randrange(61, 9000)]), len(data) - position)
+        size_at, value_at = (position, 0) if v07 else (position + 8, 0 if magic == 2 else position + 22 + 8 * magic)
+        data[size_at : size_at + 4] = int_bytes(size - size_at - 4 + position)
+        if value_at:
+            data[value_at : value_at + 4] = int_bytes(size - value_at - 4 + position)
+    for position, magic in reversed(places):
+        size_at = position if v07 else position + 8
+        end = size_at + 4 + int.from_bytes(data[size_at : size_at + 4], "big")
+        start = position + (9 + magic if v07 else 21 if magic == 2 else 16)
+        if rng.random() < 0.05 and start < end <= len(data):
+            data[start - 4 : start] = int_bytes((crc32c if magic == 2 else crc32)(data[start:end]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("v07", [False, True], ids=["v0 to v2", "0.7"])
+@pytest.mark.parametrize("seed", range(6))
+def test_of_a_crowd_of_headers_those_with_a_right_checksum_are_found(seed, v07):
+    rng = random.Random(seed)
+    data = rng.randbytes(rng.randrange(300)) + crowd(rng, 120, v07) + rng.randbytes(rng.randrange(100))
+    right = has_right_checksum_07 if v07 else has_right_checksum
+    expected = [i for i in range(len(data)) if is_frame_but_for_its_checksum(data, i, v07) and right(data, i)]
+    assert expected
+    for anchor in (-1, 0, expected[0] // 2):
+        state, found, at = int64s(frames.STATE_SIZE), [], max(anchor, 0)
+        state[2], state[8] = anchor, -1
+        tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
+        while (at := frames.find(data, at, len(data), len(data), v07, *tables, state)) >= 0:
+            found.append(at)
+            at += 1
+        assert found == expected
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 63, 64, 65, 200])

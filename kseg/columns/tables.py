@@ -3,9 +3,10 @@
 import io
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from kseg.columns.parquet import GroupWriter, Output
+from kseg.columns.parquet import Encoded, GroupWriter, Output
 from kseg.errors import UnsupportedError
 from kseg.segment.pipeline import Pipeline
 
@@ -15,7 +16,7 @@ GROUP_BYTES = 3 << 20
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
-_ENCODERS, _GROUPS_AHEAD = 2, 1
+ENCODERS, _GROUPS_AHEAD = 2, 1
 """Threads that encode row groups at most, whatever the number of cores, and row groups that may wait for each: they all
 are in memory."""
 _SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
@@ -59,6 +60,31 @@ class _Stream(io.RawIOBase):
         return self._position
 
 
+class _Groups:
+    """Record batches of one schema put together to tables, each of a row group."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._held: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def add(self, batch: Any) -> Iterator[Any]:
+        """One more; the table that it makes full."""
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Any]:
+        """The table of what is held; none where that is nothing."""
+        import pyarrow as pa
+
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        if held:
+            yield pa.Table.from_batches(held, self._schema)
+
+
 class TableWriter:
     """Writes record batches of one schema. Raises UnsupportedError where pyarrow is not installed.
 
@@ -70,9 +96,8 @@ class TableWriter:
         self, output: Output, form: str, schema: Any, codec: str | None, level: int | None, pipeline: Pipeline
     ) -> None:
         check_codec(form, codec)
-        self._held: list[Any] = []
-        self._rows = self._bytes = 0
         self._schema = schema
+        self._groups = _Groups(schema)
         name = codec or _DEFAULTS[form]
         self._is_parquet = form == PARQUET
         self._writer: Any
@@ -92,18 +117,25 @@ class TableWriter:
         if not self._is_parquet:
             self._writer.write_batch(batch)
             return
-        self._held.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
-            self._flush()
+        for table in self._groups.add(batch):
+            self._writer.write(table)
+
+    def encoded(self, batches: Iterable[Any]) -> Iterator[Encoded]:
+        """Row groups of Parquet for `put` that hold these record batches and no others; may be asked for on any
+        thread."""
+        groups = _Groups(self._schema)
+        for batch in batches:
+            yield from map(self._writer.encoded, groups.add(batch))
+        yield from map(self._writer.encoded, groups.rest())
+
+    def put(self, group: Encoded) -> None:
+        """A row group behind all that was added."""
+        self._flush()
+        self._writer.put(group)
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._held:
-            self._writer.write(pa.Table.from_batches(self._held, self._schema))
-        self._held, self._rows, self._bytes = [], 0, 0
+        for table in self._groups.rest():
+            self._writer.write(table)
 
     def finish(self) -> None:
         """Writes what is held, and the end of the file."""
@@ -116,7 +148,7 @@ class TableWriter:
 
 def encoders(jobs: int) -> Pipeline:
     """Threads that encode row groups: ``jobs``, or as few as keep within memory."""
-    return Pipeline(min(jobs, _ENCODERS), _GROUPS_AHEAD)
+    return Pipeline(min(jobs, ENCODERS), _GROUPS_AHEAD)
 
 
 def need_pyarrow() -> None:

@@ -13,6 +13,8 @@ from kseg.segment.pipeline import Pipeline
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 3 << 20
 """What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
+_PAGE_BYTES = 128 << 10
+"""Of a page of Parquet before it is compressed: still in a processor's cache then, where pyarrow's own 1 MiB are not."""
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
@@ -103,6 +105,7 @@ class TableWriter:
         self._writer: Any
         if self._is_parquet:
             options = {"compression": name.upper(), "compression_level": level, "use_dictionary": list(_REPEATED),
+                       "data_page_size": _PAGE_BYTES,
                        "write_statistics": [each for each in schema.names if each in _SORTED]}  # fmt: skip
             self._writer = GroupWriter(output, schema, options, pipeline)
         else:

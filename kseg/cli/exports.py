@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 """Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
 _MOST_DECODERS = 3
 """Threads that decode, whatever the number of cores: each takes some 15 MB."""
-_GROUPS_RUN_BYTES = 6 << 20
+_GROUPS_RUN_BYTES = 8 << 20
 """Of a run (`SegmentReader`) that becomes row groups of its own: about two of them, for few that are small."""
 _GO_ON = "--skip-damage goes on without these bytes"
 

@@ -11,10 +11,11 @@ from kseg.errors import UnsupportedError
 from kseg.segment.pipeline import Pipeline
 
 GROUP_ROWS = 1 << 17
-GROUP_BYTES = 3 << 20
+GROUP_BYTES = 4 << 20
 """What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
 _PAGE_BYTES = 128 << 10
 """Of a page of Parquet before it is compressed: still in a processor's cache then, where pyarrow's own 1 MiB are not."""
+_SMALL_BYTES = 512 << 10
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
@@ -71,12 +72,15 @@ class _Groups:
         self._rows = self._bytes = 0
 
     def add(self, batch: Any) -> Iterator[Any]:
-        """One more; the table that it makes full."""
+        """One more; the table of those before, if they fill one. The last batch of a run, which may be small, makes no
+        table of its own."""
+        size = batch.nbytes
+        is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
+        if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
+            yield from self.rest()
         self._held.append(batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
-            yield from self.rest()
+        self._bytes += size
 
     def rest(self) -> Iterator[Any]:
         """The table of what is held; none where that is nothing."""

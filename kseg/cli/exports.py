@@ -81,7 +81,10 @@ class _Reading:
         self._path = ""
 
     def chunks(
-        self, timestamp_scale: int, room: int = CHUNK_BYTES, become: Callable[[SegmentFile], Becoming[Any]] | None = None
+        self,
+        timestamp_scale: int,
+        room: int = CHUNK_BYTES,
+        become: Callable[[SegmentFile], Becoming[Any]] | None = None,
     ) -> Generator[tuple[SegmentFile, Any], None, None]:
         """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit.
 

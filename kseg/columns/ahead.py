@@ -73,9 +73,7 @@ class Ahead(Generic[P]):
         self._most_bytes = AHEAD_BYTES if most_bytes is None else most_bytes
         self._free: list[_Told[P]] = []
         self._made, self._most = 0, jobs + 1
-        self._pending: deque[
-            tuple[_Told[P] | None, Iterator[P | LeftOut], Outcome[list[P | LeftOut]] | None]
-        ] = deque()
+        self._pending: deque[tuple[_Told[P] | None, Iterator[P | LeftOut], Outcome[list[P | LeftOut]] | None]] = deque()
 
     def __enter__(self) -> "Ahead[P]":
         return self

@@ -98,4 +98,3 @@ def _encoded(table: Any, options: dict[str, Any]) -> Encoded:
     with pq.ParquetWriter(stream, table.schema, **options) as writer:
         writer.write_table(table, row_group_size=max(table.num_rows, 1))
     return Encoded(memoryview(stream.getvalue()), table.num_rows)
-

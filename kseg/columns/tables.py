@@ -14,8 +14,9 @@ GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
 """What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
 _PAGE_BYTES = 128 << 10
-"""Of a page of Parquet before it is compressed: still in a processor's cache then, where pyarrow's own 1 MiB are not."""
+"""Of a page of Parquet before it is compressed: in a processor's cache still, where pyarrow's own 1 MiB are not."""
 _SMALL_BYTES = 512 << 10
+"""A record batch that is no reason for another row group: each costs as much as the first megabyte of a large one."""
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}

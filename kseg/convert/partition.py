@@ -23,9 +23,9 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
-
-import os as _os
-RECODED_BYTES = int(_os.environ.get("RB", 1<<20))
+RECODED_BYTES = 2 << 20
+"""Of a run (`SegmentReader`), and of the batches in it that a thread is given at a time: handing them over, and taking
+Python's lock back from another thread, then costs little beside what is done in between."""
 
 
 @dataclass(slots=True)

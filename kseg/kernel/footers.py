@@ -285,9 +285,7 @@ def moved_group(
     if len(footer) == 0 or len(out) == 0:
         raise ValueError("a buffer is empty")
     if cython.compiled:
-        size = copy_group(
-            cython.address(footer[0]), footer.shape[0], cython.address(out[0]), out.shape[0], by, ordinal
-        )
+        size = copy_group(cython.address(footer[0]), footer.shape[0], cython.address(out[0]), out.shape[0], by, ordinal)
     else:
         size = copy_group(footer, len(footer), out, len(out), by, ordinal)
     if size < 0:

@@ -25,8 +25,9 @@ from kseg.segment.source import open_source
 
 _CHUNK_BYTES = 1 << 20
 """Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
-_MOST_DECODERS = 3
-"""Threads that decode, whatever the number of cores: each takes some 15 MB."""
+_MOST_DECODERS, _MOST_ENCODERS = 3, 2
+"""Threads that decode, whatever the number of cores, and those that encode what they have decoded: each takes some
+15 MB, or 25."""
 _GROUPS_RUN_BYTES = 8 << 20
 """Of a run (`SegmentReader`) that becomes row groups of its own: about two of them, for few that are small."""
 _GO_ON = "--skip-damage goes on without these bytes"
@@ -76,7 +77,7 @@ class _Reading:
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         self._options, self._notices = options, notices
         jobs = options["jobs"] or usable_cores()
-        self._jobs = min(jobs, _MOST_DECODERS)
+        self._jobs = min(jobs, _MOST_ENCODERS if options["to"] == "parquet" else _MOST_DECODERS)
         self._left_out = 0
         self._path = ""
 

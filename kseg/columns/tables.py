@@ -20,7 +20,7 @@ _SMALL_BYTES = 512 << 10
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
-ENCODERS, _GROUPS_AHEAD = 2, 1
+_ENCODERS, _GROUPS_AHEAD = 2, 1
 """Threads that encode row groups at most, whatever the number of cores, and row groups that may wait for each: they all
 are in memory."""
 _SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
@@ -156,7 +156,7 @@ class TableWriter:
 
 def encoders(jobs: int) -> Pipeline:
     """Threads that encode row groups: ``jobs``, or as few as keep within memory."""
-    return Pipeline(min(jobs, ENCODERS), _GROUPS_AHEAD)
+    return Pipeline(min(jobs, _ENCODERS), _GROUPS_AHEAD)
 
 
 def need_pyarrow() -> None:

@@ -1,11 +1,12 @@
-"""Runs of a segment decoded on threads, as kernel and codecs run without the GIL; chunks keep their order.
+"""Runs of a segment decoded on threads, as kernel and codecs run without the GIL; what becomes of them keeps its order.
 
-A decoder belongs to one run until all of it is taken. A thread takes chunks from it until they hold AHEAD_BYTES; what
+A decoder belongs to one run until all of it is taken. A thread takes pieces from it until they are so many bytes; what
 is behind that is decoded when its turn has come, so memory does not depend on what batches expand to.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 from kseg.columns.chunk import Chunk
 from kseg.columns.decoding import Decoder, LeftOut, Tell
@@ -18,20 +19,33 @@ AHEAD_BYTES = 2 << 20
 RUN_BYTES = 2 << 20
 """Of a run (`SegmentReader`): enough that a task costs little beside what is done in it."""
 
-Item = Chunk | LeftOut
+
+class Piece(Protocol):
+    """A chunk, or what several of them became."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        ...
 
 
-class _Told:
-    """What one decoder tells, between the chunks where it told it."""
+P = TypeVar("P", bound=Piece)
+Becoming = Callable[[Iterator[Chunk]], Iterator[P]]
+"""What the chunks of one run become; on any thread, and of several runs at once."""
 
-    def __init__(self, make: Callable[[Tell], Decoder]) -> None:
+
+class _Told(Generic[P]):
+    """What one decoder tells, between the pieces where it told it."""
+
+    def __init__(self, make: Callable[[Tell], Decoder], become: Becoming[P]) -> None:
         self._left_out: list[LeftOut] = []
         self._decoder = make(self._left_out.append)
+        self._become = become
 
-    def items(self, run: Run) -> Iterator[Item]:
-        for chunk in self._chunks(run):
+    def items(self, run: Run) -> Iterator[P | LeftOut]:
+        for piece in self._become(self._chunks(run)):
             yield from self._told()
-            yield chunk
+            yield piece
         yield from self._told()
 
     def _chunks(self, run: Run) -> Iterator[Chunk]:
@@ -44,20 +58,24 @@ class _Told:
         yield from told
 
 
-class Ahead:
-    """Gives the chunks of all runs taken, in order, and tells what is left out where it has its place among them.
+class Ahead(Generic[P]):
+    """Gives what the chunks of all runs taken become, in order, and tells what is left out where it has its place.
 
-    ``make``: a decoder that tells to what it is given. To be used as a context manager, while the segment is open.
+    ``make``: a decoder that tells to what it is given. ``most_bytes``: of the pieces that a thread makes of a
+    run ahead. To be used as a context manager, while the segment is open.
     """
 
-    def __init__(self, jobs: int, make: Callable[[Tell], Decoder], tell: Tell) -> None:
+    def __init__(
+        self, jobs: int, make: Callable[[Tell], Decoder], tell: Tell, become: Becoming[P], most_bytes: int | None = None
+    ) -> None:
         self._threads: Threads[None] = Threads(jobs, lambda: None)
-        self._make, self._tell = make, tell
-        self._free: list[_Told] = []
+        self._make, self._tell, self._become = make, tell, become
+        self._most_bytes = AHEAD_BYTES if most_bytes is None else most_bytes
+        self._free: list[_Told[P]] = []
         self._made, self._most = 0, jobs + 1
-        self._pending: deque[tuple[_Told | None, Iterator[Item], Outcome[list[Item]] | None]] = deque()
+        self._pending: deque[tuple[_Told[P] | None, Iterator[P | LeftOut], Outcome[list[P | LeftOut]] | None]] = deque()
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> "Ahead[P]":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,25 +85,25 @@ class Ahead:
         """What no decoder needs to look at."""
         self._pending.append((None, iter([left_out]), None))
 
-    def take(self, run: Run) -> Iterator[Chunk]:
-        """A run, whose rows its reader may overwrite afterwards; the chunks that are ready."""
+    def take(self, run: Run) -> Iterator[P]:
+        """A run, whose rows its reader may overwrite afterwards; the pieces that are ready."""
         while not self._free and self._made == self._most:
             yield from self._first()
         if not self._free:
-            self._free.append(_Told(self._make))
+            self._free.append(_Told(self._make, self._become))
             self._made += 1
         decoder = self._free.pop()
         rows = int64s(run.count * FRAME_WIDTH)
         rows[:] = run.rows[: run.count * FRAME_WIDTH]
         items = decoder.items(Run(rows, run.count))
-        self._pending.append((decoder, items, self._threads.begin(lambda _: _some(items))))
+        self._pending.append((decoder, items, self._threads.begin(lambda _: _some(items, self._most_bytes))))
 
-    def rest(self) -> Iterator[Chunk]:
+    def rest(self) -> Iterator[P]:
         """All that is not given yet."""
         while self._pending:
             yield from self._first()
 
-    def _first(self) -> Iterator[Chunk]:
+    def _first(self) -> Iterator[P]:
         decoder, items, outcome = self._pending.popleft()
         for found in (() if outcome is None else outcome.result(), items):
             for item in found:
@@ -97,12 +115,12 @@ class Ahead:
             self._free.append(decoder)
 
 
-def _some(items: Iterator[Item]) -> list[Item]:
-    found: list[Item] = []
+def _some(items: Iterator[P | LeftOut], most_bytes: int) -> list[P | LeftOut]:
+    found: list[P | LeftOut] = []
     held = 0
     for item in items:
         found.append(item)
-        held += item.size if isinstance(item, Chunk) else 0
-        if held >= AHEAD_BYTES:
+        held += 0 if isinstance(item, LeftOut) else item.size
+        if held >= most_bytes:
             break
     return found

@@ -3,15 +3,20 @@
 import io
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from kseg.columns.parquet import GroupWriter, Output
+from kseg.columns.parquet import Encoded, GroupWriter, Output
 from kseg.errors import UnsupportedError
 from kseg.segment.pipeline import Pipeline
 
 GROUP_ROWS = 1 << 17
-GROUP_BYTES = 3 << 20
+GROUP_BYTES = 4 << 20
 """What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
+_PAGE_BYTES = 128 << 10
+"""Of a page of Parquet before it is compressed: in a processor's cache still, where pyarrow's own 1 MiB are not."""
+_SMALL_BYTES = 512 << 10
+"""A record batch that is no reason for another row group: each costs as much as the first megabyte of a large one."""
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
@@ -59,6 +64,34 @@ class _Stream(io.RawIOBase):
         return self._position
 
 
+class _Groups:
+    """Record batches of one schema put together to tables, each of a row group."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._held: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def add(self, batch: Any) -> Iterator[Any]:
+        """One more; the table of those before, if they fill one. The last batch of a run, which may be small, makes no
+        table of its own."""
+        size = batch.nbytes
+        is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
+        if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
+            yield from self.rest()
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += size
+
+    def rest(self) -> Iterator[Any]:
+        """The table of what is held; none where that is nothing."""
+        import pyarrow as pa
+
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        if held:
+            yield pa.Table.from_batches(held, self._schema)
+
+
 class TableWriter:
     """Writes record batches of one schema. Raises UnsupportedError where pyarrow is not installed.
 
@@ -70,14 +103,14 @@ class TableWriter:
         self, output: Output, form: str, schema: Any, codec: str | None, level: int | None, pipeline: Pipeline
     ) -> None:
         check_codec(form, codec)
-        self._held: list[Any] = []
-        self._rows = self._bytes = 0
         self._schema = schema
+        self._groups = _Groups(schema)
         name = codec or _DEFAULTS[form]
         self._is_parquet = form == PARQUET
         self._writer: Any
         if self._is_parquet:
             options = {"compression": name.upper(), "compression_level": level, "use_dictionary": list(_REPEATED),
+                       "data_page_size": _PAGE_BYTES,
                        "write_statistics": [each for each in schema.names if each in _SORTED]}  # fmt: skip
             self._writer = GroupWriter(output, schema, options, pipeline)
         else:
@@ -92,18 +125,25 @@ class TableWriter:
         if not self._is_parquet:
             self._writer.write_batch(batch)
             return
-        self._held.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
-            self._flush()
+        for table in self._groups.add(batch):
+            self._writer.write(table)
+
+    def encoded(self, batches: Iterable[Any]) -> Iterator[Encoded]:
+        """Row groups of Parquet for `put` that hold these record batches and no others; may be asked for on any
+        thread."""
+        groups = _Groups(self._schema)
+        for batch in batches:
+            yield from map(self._writer.encoded, groups.add(batch))
+        yield from map(self._writer.encoded, groups.rest())
+
+    def put(self, group: Encoded) -> None:
+        """A row group behind all that was added."""
+        self._flush()
+        self._writer.put(group)
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._held:
-            self._writer.write(pa.Table.from_batches(self._held, self._schema))
-        self._held, self._rows, self._bytes = [], 0, 0
+        for table in self._groups.rest():
+            self._writer.write(table)
 
     def finish(self) -> None:
         """Writes what is held, and the end of the file."""

@@ -27,6 +27,7 @@ class Elements(NamedTuple):
 
     kind: int
     values: list[Any]
+    """Structures may also be bytes, if they are to be written as they are."""
 
 
 def read(data: bytes) -> Struct:
@@ -112,6 +113,8 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
         _put_number(out, value)
     elif kind == BINARY:
         _put_varint(out, len(value))
+        out += value
+    elif kind == STRUCT and isinstance(value, bytes):
         out += value
     elif kind == STRUCT:
         _put_struct(out, value)

@@ -18,10 +18,14 @@ from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage, Problem
-from kseg.segment.pipeline import TASK_BYTES, Pipeline
+from kseg.segment.pipeline import Pipeline
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+
+RECODED_BYTES = 2 << 20
+"""Of a run (`SegmentReader`), and of the batches in it that a thread is given at a time: handing them over, and taking
+Python's lock back from another thread, then costs little beside what is done in between."""
 
 
 @dataclass(slots=True)
@@ -151,7 +155,9 @@ class _Conversion:
     def _convert_file(self, file: SegmentFile) -> None:
         self._file = file.path
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch)
+            reader = SegmentReader(
+                source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch, run_bytes=RECODED_BYTES
+            )
             self.found.old_bytes += source.size
             if file.kind != ".kafka" and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
@@ -191,7 +197,7 @@ class _Conversion:
         buffer, rows, origin, stop = reader.window(run, first)
         self._state[0] = self.next_offset
         kept = -1 if self._request.has_level and target.codec else target.codec
-        end = choose(buffer, rows, first, stop, kept, TASK_BYTES, self._state)
+        end = choose(buffer, rows, first, stop, kept, RECODED_BYTES, self._state)
         if end > first:
             self.found.batches += end - first
             self.next_offset = self._state[0]

@@ -2,7 +2,8 @@
 
 Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Whole processes,
 which take turns: processor's seconds for a recompression on one core and for lines; the seconds of a clock on all cores
-for tables, and where two threads are compared with one.
+for tables, and where two threads are compared with one. There it is also told what is left without the start of every
+process, of kseg's and of the other's alike: each is also run on a segment without a byte, and that time taken off.
 """
 
 import argparse
@@ -31,6 +32,8 @@ TABLES = ("1k", "100b", "tiny", "lz4", "zstd")
 LINES = ("1k", "100b", "zstd")
 
 Spent = tuple[float, float]
+Commands = Callable[[str], dict[str, list[str]]]
+"""By their names, for a segment at that path."""
 
 
 def spent(command: list[str], prepare: Callable[[], None]) -> Spent:
@@ -51,9 +54,20 @@ def best(commands: dict[str, list[str]], rounds: int, prepare: Callable[[], None
     return found
 
 
+def ratio(
+    found: dict[str, Spent], starts: dict[str, Spent], one: str, other: str, column: int = 1, more: int = 1
+) -> str:
+    """``more`` times what one took for each second of the other, by the clock or (column 0) the processor's; and
+    without their starts."""
+    whole = more * found[one][column] / found[other][column]
+    rest = [found[name][column] - starts[name][column] for name in (one, other)]
+    return f"{whole:.2f} ({more * rest[0] / rest[1]:.2f} without start)"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.conversion", description=__doc__)
     parser.add_argument("--mib", type=int, default=128, help="size of each segment (default: 128)")
+    parser.add_argument("--kinds", help="of segments (default: all of each part)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--only", default="recompress,table,lines", help="parts (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"))
@@ -65,48 +79,69 @@ def main() -> None:
         shutil.rmtree(out, ignore_errors=True)
         out.unlink(missing_ok=True)
 
-    def measure(own: list[str], peer: list[str], more: dict[str, list[str]] | None = None) -> dict[str, Spent]:
-        return best({"kseg": own, "peer": peer, **(more or {})}, chosen.rounds, prepare)
+    empty = chosen.folder / "empty" / f"{0:020}.log"
+    empty.parent.mkdir(exist_ok=True)
+    empty.write_bytes(b"")
 
-    def compare(title: str, found: dict[str, Spent]) -> None:
+    def measure(path: Path, commands: Commands) -> tuple[dict[str, Spent], dict[str, Spent]]:
+        """What they take for a segment, and for none."""
+        found = best(commands(str(path)), chosen.rounds, prepare)
+        return found, best(commands(str(empty)), chosen.rounds, prepare)
+
+    def compare(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
         line = f"{title}: kseg {found['kseg'][0]:.2f} s, peer {found['peer'][0]:.2f} s, "
         line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
         if "two" in found:
-            line += f", clock 1 : 2 threads {found['kseg'][1] / found['two'][1]:.2f}"
-            line += f", the peer's {2 * found['peer'][1] / found['peers'][1]:.2f}"
+            line += f", clock 1 : 2 threads {ratio(found, starts, 'kseg', 'two')}"
+            line += f", the peer's {ratio(found, starts, 'peer', 'peers', more=2)}"
         print(line, flush=True)
 
-    def compare_tables(title: str, found: dict[str, Spent]) -> None:
+    def compare_tables(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
         line = f"{title}: kseg {found['kseg'][1]:.2f} s, a loop {found['peer'][1]:.2f} s, "
-        line += f"loop : kseg {found['peer'][1] / found['kseg'][1]:.1f} by the clock, "
-        line += f"{found['peer'][0] / found['kseg'][0]:.1f} in processor's time"
+        line += f"loop : kseg {ratio(found, starts, 'peer', 'kseg')} by the clock, "
+        line += f"{ratio(found, starts, 'peer', 'kseg', 0)} in processor's time"
         if "bare" in found:
-            line += f", loop : pyarrow alone {found['peer'][1] / found['bare'][1]:.1f}"
+            line += f", loop : pyarrow alone {ratio(found, starts, 'peer', 'bare')}"
         print(line, flush=True)
+
+    def is_wanted(kind: str) -> bool:
+        return chosen.kinds is None or kind in chosen.kinds.split(",")
 
     parts = chosen.only.split(",")
     for kind, codec in RECOMPRESSIONS if "recompress" in parts else ():
-        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
-        convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
-        bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
-        more = {"two": [*convert, "2"], "peers": [*bare, "2"]}
-        compare(f"{kind} to {codec}", measure([*convert, "1"], bare, more))
+        if not is_wanted(kind):
+            continue
+
+        def recompressions(path: str, codec: str = codec) -> dict[str, list[str]]:
+            convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
+            bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
+            return {"kseg": [*convert, "1"], "peer": bare, "two": [*convert, "2"], "peers": [*bare, "2"]}
+
+        compare(f"{kind} to {codec}", *measure(grown(SEEDS, kind, chosen.mib, chosen.folder), recompressions))
     has_peers = find_spec("aiokafka") is not None and find_spec("pyarrow") is not None
-    for kind in TABLES if "table" in parts and has_peers else ():
-        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
-        rows = chosen.folder / "rows.arrow"
-        rows.unlink(missing_ok=True)
-        subprocess.run([*KSEG, "convert", "--quiet", "--to", "arrow", "--output", str(rows), path], check=True)
-        bare = {"bare": [sys.executable, "-m", "tests.benchmarks.bare_table", str(rows), str(out)]}
-        for form, more in (("parquet", bare), ("arrow", None)):
-            loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, form, str(out)]
-            convert = [*KSEG, "convert", "--to", form, "--output", str(out), path]
-            compare_tables(f"{kind} to {form}", measure(convert, loop, more))
-        rows.unlink()
-    for kind in LINES if "lines" in parts else ():
-        path = str(grown(SEEDS, kind, chosen.mib, chosen.folder))
-        dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]
-        compare(f"{kind} to jsonl", measure([*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], dump))
+    for kind in filter(is_wanted, TABLES if "table" in parts and has_peers else ()):
+        for form in ("parquet", "arrow"):
+
+            def tables(path: str, form: str = form) -> dict[str, list[str]]:
+                loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, form, str(out)]
+                convert = [*KSEG, "convert", "--quiet", "--to", form, "--output"]
+                commands = {"kseg": [*convert, str(out), path], "peer": loop}
+                if form == "parquet":
+                    rows = str(chosen.folder / "rows.arrow")
+                    subprocess.run([*KSEG, "convert", "--quiet", "--to", "arrow", "--output", rows, path], check=True)
+                    commands["bare"] = [sys.executable, "-m", "tests.benchmarks.bare_table", rows, str(out)]
+                return commands
+
+            path = grown(SEEDS, kind, chosen.mib, chosen.folder)
+            compare_tables(f"{kind} to {form}", *measure(path, tables))
+    (chosen.folder / "rows.arrow").unlink(missing_ok=True)
+    for kind in filter(is_wanted, LINES if "lines" in parts else ()):
+
+        def lines(path: str) -> dict[str, list[str]]:
+            dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]
+            return {"kseg": [*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], "peer": dump}
+
+        compare(f"{kind} to jsonl", *measure(grown(SEEDS, kind, chosen.mib, chosen.folder), lines))
     prepare()
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from kseg.cli import exports
+
 from .command import TESTDATA, Kseg, json_lines, our_record
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
@@ -185,13 +187,17 @@ def test_null_is_not_empty_in_csv(kseg: Kseg, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("jobs", ["1", "3"])
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 @pytest.mark.parametrize("source", [*SOURCES, DAMAGED], ids=lambda path: path.parent.name + "-" + path.name)
-def test_tables_hold_what_the_lines_hold(kseg: Kseg, tmp_path: Path, source: Path, form: str) -> None:
+def test_tables_hold_what_the_lines_hold(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path, form: str, jobs: str
+) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    options = ["--skip-damage"] if source == DAMAGED else []
+    monkeypatch.setattr(exports, "is_worth_parts", lambda _size, threads: threads > 1)
+    options = ["--jobs", jobs, *["--skip-damage"] * (source == DAMAGED)]
     assert kseg("convert", "--to", form, *options, "-o", tmp_path / "out", source).status == 0
     table = pq.read_table(tmp_path / "out") if form == "parquet" else pa.ipc.open_file(tmp_path / "out").read_all()
     assert {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)} == {

@@ -162,6 +162,29 @@ def wrapping_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_sized(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    after: cython.Py_ssize_t,
+    fields: cython.pointer[cython.longlong],
+    field: cython.int,
+) -> cython.Py_ssize_t:
+    """Writes where the bytes of a key or value lie whose size is at i, and behind that the size; the position behind
+    them, -1 where they do not fit."""
+    r: cython.longlong = varint(p, i, after)
+    size: cython.longlong = r >> 4
+    i += r & 15
+    if r == 0 or size > after - i:
+        return -1
+    fields[field] = i
+    fields[field + 1] = size
+    return i + size if size > 0 else i
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def read_fields(
@@ -197,24 +220,12 @@ def read_fields(
         return 5
     fields[FIELD_OFFSET_DELTA] = r >> 4
     at += r & 15
-    r = varint(p, at, after)
-    at += r & 15
-    size = r >> 4
-    if r == 0 or size > after - at:
+    at = read_sized(p, at, after, fields, FIELD_KEY)
+    if at < 0:
         return 6
-    fields[FIELD_KEY] = at
-    fields[FIELD_KEY_SIZE] = size
-    if size > 0:
-        at += size
-    r = varint(p, at, after)
-    at += r & 15
-    size = r >> 4
-    if r == 0 or size > after - at:
+    at = read_sized(p, at, after, fields, FIELD_VALUE)
+    if at < 0:
         return 7
-    fields[FIELD_VALUE] = at
-    fields[FIELD_VALUE_SIZE] = size
-    if size > 0:
-        at += size
     r = varint(p, at, after)
     at += r & 15
     size = r >> 4

@@ -3,25 +3,13 @@
 from typing import Any
 
 import pytest
+from memory_output import Output
 
 from kseg.columns.tables import GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
 from kseg.segment.pipeline import Pipeline
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 MIB = 1 << 20
-
-
-class Output:
-    """Bytes as they came."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-
-    def write_view(self, view: Any) -> None:
-        self.data += view
 
 
 def batch(first: int, size: int, rows: int = 8) -> Any:

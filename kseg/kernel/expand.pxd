@@ -10,4 +10,3 @@ cdef class Room:
     cdef object _functions
     cdef Py_ssize_t _limit
     cdef readonly Py_ssize_t capacity
-    cdef public Py_ssize_t left

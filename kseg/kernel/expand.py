@@ -49,7 +49,6 @@ class Room:
 
     It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of libzstd's functions
     (`use_zstd`), or None; it is asked when the first zstd frame is met. ``capacity``: bytes there is room for now.
-    ``left``: how many frames of the last scan or walk with it were not found right (`kseg.kernel.walk`).
     """
 
     def __init__(self, limit, functions):
@@ -57,7 +56,6 @@ class Room:
         self._functions = functions
         self._buffer = bytearray(1)
         self.capacity = 1
-        self.left = 0
         if cython.compiled:
             self.zstd = cython.NULL
             self.out = self._buffer

@@ -369,27 +369,22 @@ def scan(
             first = state[1]
             if status == 3 and not room.extend(buffer[state[0] + 22] & 7):
                 given_up = state[0]
-        if room is not None:
-            room.left = count_unproven(rows, state[1])
         return status
     else:
         buffer, capacity = indexable(buffer), len(rows) // FRAME_WIDTH
-        status = scan_frames(
-            buffer, end, rows, capacity, v07, table_c, table_ieee, state, largest, 0, None, 0, None, -1
-        )
-        if room is not None:
-            room.left = count_unproven(rows, state[1])
-        return status
+        return scan_frames(buffer, end, rows, capacity, v07, table_c, table_ieee, state, largest, 0, None, 0, None, -1)
 
 
 @cython.cfunc
+@cython.nogil
 @cython.exceptval(check=False)
-def count_unproven(rows: cython.longlong[::1], count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def all_proven(rows: cython.pointer[cython.const[cython.longlong]], count: cython.Py_ssize_t) -> cython.bint:
+    """Whether the records of all these frames are known to be right."""
     k: cython.Py_ssize_t
-    left: cython.Py_ssize_t = 0
+    all_right: cython.longlong = 2
     for k in range(count):
-        left += not rows[k * FRAME_WIDTH + FRAME_STATE] & 2
-    return left
+        all_right &= rows[k * FRAME_WIDTH + FRAME_STATE]
+    return all_right != 0
 
 
 def find(

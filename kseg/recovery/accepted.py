@@ -118,7 +118,5 @@ class AcceptedBatches:
 
 
 def _headers_in(windows: Windows) -> Iterator[Headers]:
-    for window, frame_rows, count, origin in windows:
-        rows = int64s(count * BATCH_WIDTH)
-        headers.read(window, frame_rows, count, False, origin, rows)
+    for rows, count, _ in windows.headers():
         yield Headers(rows, count)

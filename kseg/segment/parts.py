@@ -4,24 +4,30 @@ It is cut where an intact batch seems to begin. Bytes inside of a record may loo
 one before it ends where it begins.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from kseg.kernel import COMPILED
 from kseg.segment.threads import Outcome, Threads
-from kseg.segment.windows import next_frame
+from kseg.segment.windows import FIRST_LOOK_BYTES, next_frame
 
 T = TypeVar("T")
 
-PART_BYTES = 4 << 20
+PART_BYTES = 8 << 20
+LAST_PART_BYTES = 1 << 20
+"""Parts become smaller towards the end, down to this, so that no thread has much to do when the others are done."""
 PARTS_AHEAD = 2
+
+_MOST_STEPS = 256
 
 
 def is_worth_parts(size: int, jobs: int) -> bool:
     """Whether a range of so many bytes is better read by ``jobs`` threads than by one: an interpreted kernel is not."""
-    return COMPILED and jobs > 1 and size > 2 * PART_BYTES
+    return COMPILED and jobs > 1 and size > PART_BYTES
 
 
 Read = Callable[[int, int], tuple[int, T]]
@@ -36,16 +42,13 @@ def in_parts(
     next begins. Raises what ``read`` raises.
     """
     pending: deque[tuple[int, Outcome[tuple[int, T]]]] = deque()
-    position = start
+    position, parts = start, _ranges(descriptor, start, end, jobs)
     with Threads(jobs, make_read) as readers:
-        for part in _ranges(descriptor, start, end):
-            pending.append((part[0], readers.begin(partial(_read, part))))
-            if len(pending) >= jobs * PARTS_AHEAD:
-                position, found = pending.popleft()[1].result()
-                yield position, found
-                if pending[0][0] != position:
-                    return
-        while pending and pending[0][0] == position:
+        while True:
+            for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
+                pending.append((part[0], readers.begin(partial(_read, part))))
+            if not pending or pending[0][0] != position:
+                return
             position, found = pending.popleft()[1].result()
             yield position, found
 
@@ -54,12 +57,31 @@ def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
     return read(*part)
 
 
-def _ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Ranges that begin where an intact batch seems to; the last one ends with the whole."""
-    while end - start > 2 * PART_BYTES:
-        found = next_frame(descriptor, start + PART_BYTES, end)
-        if found < 0:
+    least = min(LAST_PART_BYTES, PART_BYTES)
+    while end - start > 2 * least:
+        size = max(min(PART_BYTES, (end - start) // (2 * jobs)), least)
+        found = _cut(descriptor, start, start + size, end)
+        if not start < found < end:
             break
         yield start, found
         start = found
     yield start, end
+
+
+def _cut(descriptor: int, start: int, wanted: int, end: int) -> int:
+    """Where a batch seems to begin at ``wanted`` or behind it, as one does at ``start``; -1 where none is found."""
+    found = next_frame(descriptor, wanted, end, wanted + FIRST_LOOK_BYTES)
+    if found >= 0:
+        return found
+    # Large batches: a few steps from length to length take less time than a search does.
+    for _ in range(_MOST_STEPS):
+        head = os.pread(descriptor, 12, start)
+        size = int.from_bytes(head[8:], "big", signed=True)
+        if len(head) < 12 or size <= 0:
+            break
+        start += 12 + size
+        if start >= wanted:
+            return start
+    return next_frame(descriptor, wanted + FIRST_LOOK_BYTES, end)

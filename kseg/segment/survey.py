@@ -31,7 +31,7 @@ from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.windows import WINDOW_BYTES, Windows
+from kseg.segment.windows import WINDOW_BYTES, Unproven, Windows
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
@@ -89,7 +89,7 @@ class SegmentSurvey:
                 yield from self._parts(descriptor)
             else:
                 buffers = self._buffers
-                rows = int64s if buffers is None else partial(buffers.int64s, "headers")
+                rows = None if buffers is None else partial(buffers.int64s, "headers")
                 part = _Part(descriptor, 0, size, self.level, self.reader.scratch, buffers, rows)
                 for items in part:
                     yield from self._noted(items)
@@ -100,7 +100,7 @@ class SegmentSurvey:
     def _parts(self, descriptor: int) -> Iterator[Item]:
         """Parts on threads of their own."""
         pool = None if self._buffers is None else RowPool()
-        rows = int64s if pool is None else pool.take
+        rows = None if pool is None else pool.take
 
         def reading() -> Callable[[int, int], tuple[int, list[Item]]]:
             buffers = Buffers(self.reader.scratch.max_batch_bytes)
@@ -202,9 +202,9 @@ class _Part:
 
     def __init__(
         self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
-        rows: Callable[[int], memoryview],
+        rows: Callable[[int], memoryview] | None,
     ) -> None:  # fmt: skip
-        """``rows`` gives room for at least so many columns of headers."""
+        """``rows`` as of `Windows.headers`."""
         manner = SegmentSurvey.manner(level)
         self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
@@ -215,14 +215,13 @@ class _Part:
         return self._windows.position
 
     def __iter__(self) -> Iterator[list[Item]]:
-        for window, frame_rows, count, origin in self._windows:
-            columns = count * BATCH_WIDTH
-            rows = self._rows(columns)[:columns]
-            headers.read(window, frame_rows, count, False, origin, rows)
-            found: list[BatchProblem] = []
-            if self._windows.left:
-                found = self._opener.open(rows, count, lambda i: _batch_in(window, frame_rows, i, origin))  # noqa: B023
-            yield [Headers(rows, count), *found]
+        for rows, count, unproven in self._windows.headers(self._rows):
+            yield [Headers(rows, count), *(self._open(rows, unproven) if unproven is not None else ())]
+
+    def _open(self, rows: memoryview, unproven: Unproven) -> list[BatchProblem]:
+        window, frame_rows, count, origin = unproven
+        last = rows[len(rows) - count * BATCH_WIDTH :]
+        return self._opener.open(last, count, lambda i: _batch_in(window, frame_rows, i, origin))
 
     def whole(self) -> tuple[int, list[Item]]:
         """Where the part ended, and its items."""

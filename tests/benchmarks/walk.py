@@ -8,6 +8,7 @@ walked. The counterpart of Walk.java.
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import Thread
 from time import perf_counter
 
@@ -30,8 +31,11 @@ class Walker:
     def walk(self, start: int, end: int) -> tuple[int, int]:
         """Where the batches from ``start`` on that are intact end, and how many records they hold."""
         windows, opened = Windows(self._descriptor, start, end, buffers=self._buffers), 0
-        for window, rows, count, origin in windows:
-            for i in range(count) if windows.left else ():
+        for _, _, unproven in windows.headers(partial(self._buffers.int64s, "headers")):
+            if unproven is None:
+                continue
+            window, rows, count, origin = unproven
+            for i in range(count):
                 row = rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH]
                 if not row[FRAME_STATE] & frames.RECORDS_RIGHT:
                     opened += self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)

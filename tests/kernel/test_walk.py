@@ -3,6 +3,7 @@
 import gzip
 import os
 import tempfile
+from pathlib import Path
 
 import lz4.frame
 import pytest
@@ -118,10 +119,8 @@ def test_compressed_frames_are_walked_where_there_is_room(codec, size):
     shared = room(64 << 20)
     if kernel.COMPILED:
         assert scanned(data, room=shared) == (frames.DONE, [RIGHT] * 4, 9, len(data))
-        assert shared.left == 0
     else:
         assert scanned(data, room=shared)[1] == [RIGHT, frames.CRC_RIGHT, frames.CRC_RIGHT, RIGHT]
-        assert shared.left == 2
 
 
 def test_a_compressed_frame_without_keys_is_told_so():
@@ -138,7 +137,6 @@ def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
         frames.DONE,
         [RIGHT, frames.CRC_RIGHT] * 2 if kernel.COMPILED else [frames.CRC_RIGHT] * 4,
     )
-    assert shared.left == (2 if kernel.COMPILED else 4)
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
@@ -150,7 +148,6 @@ def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
 def test_compressed_frames_with_something_wrong_are_left(codec, header):
     shared = room(1 << 20)
     assert scanned(compressed(records(3), codec, **header), room=shared)[1:3] == ([frames.CRC_RIGHT], 0)
-    assert shared.left == 1
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD, 5, 7])
@@ -217,21 +214,19 @@ def test_a_frame_larger_than_a_window_is_seen(tmp_path):
     assert passed(path)[1:] == (3, 5, len(large) + 2 * len(small))
 
 
+def bytes_read():
+    """By this process so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="counts what Linux says was read")
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9])
-def test_no_byte_is_read_twice(tmp_path, monkeypatch, share):
+def test_no_byte_is_read_twice(tmp_path, share):
     path = tmp_path / "many.log"
     path.write_bytes(batch(records(1, size=int(WINDOW_BYTES * share))) * int(20 / share))
-    read = 0
-
-    def counted(*arguments):
-        nonlocal read
-        size = os_preadv(*arguments)
-        read += size
-        return size
-
-    os_preadv = os.preadv
-    monkeypatch.setattr(os, "preadv", counted)
-    assert passed(path)[3] == path.stat().st_size == read
+    size, before = path.stat().st_size, bytes_read()
+    assert passed(path)[3] == size
+    assert size <= bytes_read() - before < size + 10_000
 
 
 @given(st.lists(st.integers(0, 900), min_size=1, max_size=30), st.integers(100, 1500), st.data())

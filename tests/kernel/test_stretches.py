@@ -1,0 +1,141 @@
+"""Stretches of a file: headers told over many windows are those of the frames of each window."""
+
+import errno
+import gzip
+import os
+import tempfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendering import batch, int64s, message, record
+
+from kseg.kernel import frames, headers, stretches
+from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
+from kseg.segment.windows import Windows
+
+
+def records(count, size):
+    return [record(k, value=b"v" * size) for k in range(count)]
+
+
+def zipped(found):
+    return batch([gzip.compress(b"".join(found))], attributes=1, count=len(found), last_delta=len(found) - 1)
+
+
+def opened(content):
+    file = tempfile.TemporaryFile()
+    file.write(content)
+    file.flush()
+    return file
+
+
+def told(descriptor, size, walk, own):
+    """(headers of all batches as lists, positions of those to be opened, where the pass ends)."""
+    windows, found, unproven = Windows(descriptor, 0, size, walk), [], []
+    taken = []
+
+    def take(count):
+        taken.append(int64s(count + 5))
+        return taken[-1]
+
+    for rows, count, last in windows.headers(None if own else take):
+        assert len(rows) == count * BATCH_WIDTH
+        found += [rows[at : at + BATCH_WIDTH].tolist() for at in range(0, len(rows), BATCH_WIDTH)]
+        if last is not None:
+            window, frame_rows, frame_count, origin = last
+            states = [frame_rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(frame_count)]
+            assert states == [row[BATCH_STATE] for row in found[-frame_count:]]
+            assert not all(state & frames.RECORDS_RIGHT for state in states)
+            for i in range(frame_count):
+                position, length = frame_rows[i * FRAME_WIDTH], frame_rows[i * FRAME_WIDTH + 1]
+                row = found[i - frame_count]
+                assert (origin + position, length) == (row[BATCH_POSITION], row[BATCH_SIZE])
+                assert bytes(window[position : position + length]) == os.pread(descriptor, length, row[BATCH_POSITION])
+                if not states[i] & frames.RECORDS_RIGHT:
+                    unproven.append(row[BATCH_POSITION])
+    return found, unproven, windows.position
+
+
+def expected(descriptor, size, walk):
+    windows, found = Windows(descriptor, 0, size, walk), []
+    for window, frame_rows, count, origin in windows:
+        rows = int64s(count * BATCH_WIDTH)
+        headers.read(window, frame_rows, count, False, origin, rows)
+        found += [rows[at : at + BATCH_WIDTH].tolist() for at in range(0, len(rows), BATCH_WIDTH)]
+    return found, windows.position
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("pzm"), st.integers(0, 400)), min_size=1, max_size=40),
+    st.integers(100, 1500),
+    st.integers(1, 3000),
+    st.integers(1, 9),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
+def test_headers_are_those_of_the_windows(entries, window_bytes, stretch_bytes, per_call, walk, own, data):
+    kinds = {"p": lambda n: batch(records(1 + n % 3, n)), "z": lambda n: zipped(records(1 + n % 3, n))}
+    kinds["m"] = lambda n: message(n, n % 2, b"k", b"v" * n)
+    content = bytearray(b"".join(kinds[kind](size) for kind, size in entries))
+    if data.draw(st.booleans()):
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    size = data.draw(st.sampled_from([len(content), len(content) - 1, len(content) + 10]))
+    with opened(content) as file, pytest.MonkeyPatch.context() as patch:
+        rows, position = expected(file.fileno(), size, walk)
+        patch.setattr("kseg.segment.windows.WINDOW_BYTES", window_bytes)
+        patch.setattr("kseg.segment.windows.STRETCH_BYTES", stretch_bytes)
+        patch.setattr("kseg.segment.windows.HEADERS_PER_CALL", per_call)
+        found, unproven, reached = told(file.fileno(), size, walk, own)
+    assert (found, reached) == (rows, position)
+    left = [row[BATCH_POSITION] for row in rows if not row[BATCH_STATE] & frames.RECORDS_RIGHT]
+    assert unproven == (left if walk else [])
+
+
+def test_a_call_ends_after_a_stretch_whatever_is_in_it():
+    one = batch(records(1, 1000))
+    with opened(one * 50) as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kseg.segment.windows.WINDOW_BYTES", 4000)
+        patch.setattr("kseg.segment.windows.STRETCH_BYTES", 10_000)
+        counts = [count for _, count, _ in Windows(file.fileno(), 0, 50 * len(one)).headers()]
+    assert sum(counts) == 50
+    assert max(counts) <= 14
+
+
+def follow(descriptor, window=None, place=None, state=None, rows=None):
+    state = int64s(frames.STATE_SIZE) if state is None else state
+    state[2] = -1
+    table = memoryview(bytearray(4)).cast("I")
+    return stretches.follow(
+        descriptor, 100, 100, bytearray(100) if window is None else window, int64s(FRAME_WIDTH), table, table, state,
+        int64s(stretches.PLACE_WIDTH) if place is None else place, int64s(0) if rows is None else rows,
+    )  # fmt: skip
+
+
+def test_an_error_of_the_system_is_raised():
+    with opened(b"") as file:
+        assert follow(file.fileno()) == stretches.ENDED
+        descriptor = file.fileno()
+    with pytest.raises(OSError) as raised:
+        follow(descriptor)
+    assert raised.value.errno == errno.EBADF
+
+
+@pytest.mark.parametrize(
+    ("window", "place", "state", "rows"),
+    [
+        (0, (0, 0, 0, 0, 0), frames.STATE_SIZE, 0),
+        (100, (0, 0), frames.STATE_SIZE, 0),
+        (100, (0, 0, 0, 0, 0), 4, 0),
+        (100, (0, 101, 1, 0, 0), frames.STATE_SIZE, 0),
+        (100, (0, 0, 0, 2, 0), frames.STATE_SIZE, BATCH_WIDTH),
+    ],
+    ids=["no window", "no place", "no state", "beyond the window", "beyond the headers"],
+)
+def test_what_does_not_fit_together_is_refused(window, place, state, rows):
+    columns = int64s(len(place))
+    for i, value in enumerate(place):
+        columns[i] = value
+    with opened(b"x" * 50) as file, pytest.raises(ValueError):
+        follow(file.fileno(), bytearray(window), columns, int64s(state), int64s(rows))

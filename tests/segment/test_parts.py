@@ -1,0 +1,108 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kseg.formats.rows import int64s
+from kseg.kernel import COMPILED
+from kseg.kernel.native import BATCH_POSITION, BATCH_WIDTH
+from kseg.segment import parts
+from kseg.segment.windows import FIRST_LOOK_BYTES, Windows, next_frame
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel reads no parts")
+
+
+def grown(source: Path, path: Path, size: int) -> int:
+    """The batches of a v2 segment over and over, with offsets that rise."""
+    content, offset, written = source.read_bytes(), 0, 0
+    with path.open("wb") as file:
+        while written < size:
+            at = 0
+            while at < len(content):
+                length = 12 + int.from_bytes(content[at + 8 : at + 12], "big")
+                file.write(offset.to_bytes(8, "big") + content[at + 8 : at + length])
+                offset += int.from_bytes(content[at + 23 : at + 27], "big") + 1
+                at += length
+            written += at
+    return written
+
+
+def positions(descriptor: int, start: int, end: int) -> tuple[int, list[int]]:
+    windows, found = Windows(descriptor, start, end), []
+    for rows, _, _ in windows.headers(int64s):
+        found += rows[BATCH_POSITION::BATCH_WIDTH].tolist()
+    return windows.position, found
+
+
+def in_parts(descriptor: int, end: int, jobs: int) -> tuple[int, list[int], int]:
+    """(where they end, positions of all batches, how many parts)."""
+
+    def make() -> Callable[[int, int], tuple[int, list[int]]]:
+        return lambda start, stop: positions(descriptor, start, stop)
+
+    reached, found, count = 0, [], 0
+    for reached, some in parts.in_parts(descriptor, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
+        found += some
+        count += 1
+    return reached, found, count
+
+
+@pytest.mark.parametrize("name", ["1k", "100b", "tiny"])
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_parts_hold_what_one_pass_finds(
+    name: str, jobs: int, tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 200_000)
+    path = tmp_path / "grown.log"
+    size = grown(testdata / "speed" / f"{name}.log", path, 3 << 20)
+    descriptor = os.open(path, os.O_RDONLY)
+    reached, found, count = in_parts(descriptor, size, jobs)
+    assert (reached, found) == positions(descriptor, 0, size)
+    assert reached == size
+    assert count > 3
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
+def test_parts_end_where_one_pass_does(share: float, tmp_path: Path, testdata: Path) -> None:
+    path = tmp_path / "grown.log"
+    size = grown(testdata / "speed" / "tiny.log", path, 20 << 20)
+    with path.open("r+b") as file:
+        file.seek(int(size * share))
+        file.write(b"nonsense" * 20)
+    descriptor = os.open(path, os.O_RDONLY)
+    assert in_parts(descriptor, size, 2)[:2] == positions(descriptor, 0, size)
+    os.close(descriptor)
+
+
+def test_a_cut_behind_large_batches_takes_steps_and_no_search(
+    tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "grown.log"
+    size = grown(testdata / "speed" / "100b.log", path, 8 << 20)
+    descriptor = os.open(path, os.O_RDONLY)
+    begins = [*positions(descriptor, 0, size)[1], size]
+    looked = []
+
+    def searched(descriptor: int, start: int, end: int, stop: int | None = None) -> int:
+        looked.append((end if stop is None else stop) - start)
+        return next_frame(descriptor, start, end, stop)
+
+    monkeypatch.setattr(parts, "next_frame", searched)
+    for wanted in range(100_000, size, 500_000):
+        assert parts._cut(descriptor, 0, wanted, size) == next(at for at in begins if at >= wanted)
+    assert set(looked) == {FIRST_LOOK_BYTES}
+    os.close(descriptor)
+
+
+def test_a_search_for_a_cut_ends_where_it_is_told_to(tmp_path: Path, testdata: Path) -> None:
+    path = tmp_path / "late.log"
+    one = (testdata / "speed" / "tiny.log").read_bytes()
+    path.write_bytes(bytes(300_000) + one)
+    descriptor = os.open(path, os.O_RDONLY)
+    size = path.stat().st_size
+    assert next_frame(descriptor, 0, size) == 300_000
+    assert next_frame(descriptor, 0, size, 300_000) == -1
+    assert next_frame(descriptor, 0, size, 300_001) == 300_000
+    os.close(descriptor)

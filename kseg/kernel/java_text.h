@@ -80,32 +80,62 @@ KSEG_SSSE3 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char *ou
 }
 
 #ifdef KSEG_COMPRESSES
-/* The last block is filled up with zeros, behind which an unfinished sequence is none. */
+/* Bits of 64 bytes: those that are printed as they are, and those of which nothing is seen, for they are behind the one
+ * U+FFFD of the malformed part that they belong to. Returns how many bytes are judged: not a sequence that may go on
+ * behind a whole block. A block with fewer bytes is the last one, filled up with zeros, which end any sequence. */
+KSEG_VBMI2 KSEG_LOCAL int kseg_java_bits64(__m512i x, int size, uint64_t *raw, uint64_t *gone) {
+    const __m512i from_90 = _mm512_set1_epi8((char)0x90), from_a0 = _mm512_set1_epi8((char)0xA0);
+    const uint64_t high = _mm512_movepi8_mask(x);
+    const uint64_t continues = high & _mm512_cmplt_epu8_mask(x, _mm512_set1_epi8((char)0xC0));
+    const uint64_t below_90 = _mm512_cmplt_epu8_mask(x, from_90), below_a0 = _mm512_cmplt_epu8_mask(x, from_a0);
+    const uint64_t lead2 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xC2)),
+                                                  _mm512_set1_epi8(0xE0 - 0xC2));
+    const uint64_t lead3 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xE0)),
+                                                  _mm512_set1_epi8(0xF0 - 0xE0));
+    const uint64_t lead4 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xF0)),
+                                                  _mm512_set1_epi8(0xF5 - 0xF0));
+    const uint64_t after_e0 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xE0)) << 1;
+    const uint64_t after_ed = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xED)) << 1;
+    const uint64_t after_f0 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xF0)) << 1;
+    const uint64_t after_f4 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xF4)) << 1;
+    const uint64_t no_second = (after_e0 & below_a0) | (after_f0 & below_90) | (after_f4 & ~below_90);
+    const uint64_t of_two = continues & lead2 << 1;
+    const uint64_t second = continues & (lead3 | lead4) << 1 & ~no_second;
+    const uint64_t third = continues & second << 1;
+    const uint64_t of_four = continues & third << 1 & lead4 << 3;
+    const uint64_t of_three = third & lead3 << 2 & ~((after_ed & ~below_a0) << 1);
+    const uint64_t cut = (lead2 & UINT64_C(1) << 63) | (lead3 & UINT64_C(3) << 62) | (lead4 & UINT64_C(7) << 61);
+    *raw = ~high | of_two | of_two >> 1 | of_three | of_three >> 1 | of_three >> 2 | of_four | of_four >> 1 |
+           of_four >> 2 | of_four >> 3;
+    *gone = (second | third) & ~*raw;
+    return size == 64 && cut ? (int)_tzcnt_u64(cut) : size;
+}
+
 KSEG_VBMI2 KSEG_APART static Py_ssize_t kseg_put_java_compressed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
                                                                  const unsigned char *p, Py_ssize_t n) {
     Py_ssize_t i = 0;
     while (i < n) {
-        const int size = n - i < 16 ? (int)(n - i) : 16;
-        const __m128i x = _mm_maskz_loadu_epi8((__mmask16)((1u << size) - 1), p + i);
-        int length, used;
-        unsigned raw;
+        const int size = n - i < 64 ? (int)(n - i) : 64;
+        const __m512i x = _mm512_maskz_loadu_epi8(UINT64_MAX >> (64 - size), p + i);
+        uint64_t raw, gone;
+        int used, k;
         if (o > limit)
             return KSEG_NO_ROOM;
-        if (_mm_movemask_epi8(x) == 0) {
-            _mm_storeu_si128((__m128i *)(out + o), x);
+        if (!_mm512_movepi8_mask(x)) {
+            _mm512_storeu_si512(out + o, x);
             i += size;
             o += size;
             continue;
         }
-        used = kseg_java_raw16(x, &raw);
-        used = used < size ? used : size;
-        o = kseg_compress16(out, o, x, raw, used);
+        used = kseg_java_bits64(x, size, &raw, &gone);
+        for (k = 0; k < used; k += 16) {
+            const int some = used - k < 16 ? used - k : 16;
+            const __m128i part = _mm_maskz_loadu_epi8((__mmask16)((1u << some) - 1), p + i + k);
+            if (o > limit)
+                return KSEG_NO_ROOM;
+            o = kseg_compress16(out, o, part, (unsigned)(raw >> k), (unsigned)(gone >> k), some);
+        }
         i += used;
-        if (used >= 15 || used == size)
-            continue; /* what the last byte begins is seen in the next block */
-        length = kseg_sequence(p, i, n);
-        o = kseg_put_sequence(out, o, p + i, length);
-        i += length < 0 ? -length : length;
     }
     return o;
 }

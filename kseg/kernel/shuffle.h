@@ -17,7 +17,7 @@
 #if defined(__x86_64__) && (__GNUC__ >= 8 || defined(__clang__))
 #define KSEG_COMPRESSES 1
 #include <immintrin.h>
-#define KSEG_VBMI2 __attribute__((target("ssse3,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
+#define KSEG_VBMI2 __attribute__((target("ssse3,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
 #endif
 
 static int kseg_can_shuffle; /* one of these; set by kseg_shuffle_setup, and by tests of the loops that do without */
@@ -43,8 +43,8 @@ static inline void kseg_shuffle_setup(void) {
     __builtin_cpu_init();
     kseg_can_shuffle = __builtin_cpu_supports("ssse3") ? KSEG_WITH_SSSE3 : 0;
 #ifdef KSEG_COMPRESSES
-    if (kseg_can_shuffle && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+    if (kseg_can_shuffle && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512vbmi2"))
         kseg_can_shuffle = KSEG_WITH_VBMI2;
 #endif
@@ -76,12 +76,16 @@ KSEG_SSSE3 KSEG_LOCAL Py_ssize_t kseg_spread16(unsigned char *out, Py_ssize_t o,
 }
 
 #ifdef KSEG_COMPRESSES
-/* The same of the bytes in x: each is widened to four, of which one or three stay. */
-KSEG_VBMI2 KSEG_LOCAL Py_ssize_t kseg_compress16(unsigned char *out, Py_ssize_t o, __m128i x, unsigned raw, int used) {
-    const uint64_t ones = UINT64_C(0x1111111111111111), others = _pdep_u64(~raw & 0xFFFF, ones);
+/* The same of the first `used` bytes in x, but for those that are `gone`: each is widened to four, of which one, three
+ * or none stay. */
+KSEG_VBMI2 KSEG_LOCAL Py_ssize_t kseg_compress16(unsigned char *out, Py_ssize_t o, __m128i x, unsigned raw,
+                                                  unsigned gone, int used) {
+    const unsigned first = ~gone & ((1u << used) - 1), others = ~raw & first;
+    const uint64_t ones = UINT64_C(0x1111111111111111);
     const __m512i wide = _mm512_mask_cvtepu8_epi32(_mm512_set1_epi32(0xBDBFEF), (__mmask16)raw, x);
-    _mm512_storeu_si512(out + o, _mm512_maskz_compress_epi8(ones | others * 6, wide));
-    return o + used + 2 * (Py_ssize_t)_mm_popcnt_u32(~raw & ((1u << used) - 1));
+    const uint64_t kept = _pdep_u64(first, ones) | _pdep_u64(others, ones) * 6;
+    _mm512_storeu_si512(out + o, _mm512_maskz_compress_epi8(kept, wide));
+    return o + (Py_ssize_t)_mm_popcnt_u32(first) + 2 * (Py_ssize_t)_mm_popcnt_u32(others);
 }
 #endif
 

@@ -1,11 +1,13 @@
 """The loops for processors that shuffle bytes write what those for all processors write."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rendering import CONTENTS, SKIP_METADATA, int64s
 
-from kseg.kernel import jsonl, text
+from kseg.kernel import escape, jsonl, text
 
 PIECES = st.one_of(
     st.binary(max_size=40),
@@ -65,6 +67,24 @@ def by_each(render, module, *arguments):
 
 @given(value=VALUES)
 def test_text_is_the_same(value):
+    portable, *others = by_each(as_text, text, value)
+    assert others == [portable] * len(others)
+
+
+EDGES = bytes.fromhex("41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")
+"""At the bounds of what may begin a sequence, and of what may follow there."""
+
+
+def test_any_four_bytes_at_any_place_of_a_block_are_shown_as_java_shows_them():
+    value = b"".join(bytes(four) + b"a" for four in product(EDGES, repeat=4))
+    assert len(value) == 5 * len(EDGES) ** 4
+    expected = escape.java(value)
+    for found in by_each(as_text, text, value, 4 * len(value)):
+        assert found[1].partition(b" payload: ")[2] == expected + b"\n"
+
+
+@given(value=st.lists(st.sampled_from(EDGES), max_size=200).map(bytes))
+def test_what_nearly_is_text_is_the_same(value):
     portable, *others = by_each(as_text, text, value)
     assert others == [portable] * len(others)
 

@@ -25,7 +25,7 @@ from kseg.output.sink import Sink, open_sink
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile, expand_path, list_segments, segment_file, segments_at
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import LONG_RUNS, Run, SegmentReader
 from kseg.segment.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -350,7 +350,8 @@ class Dump:
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         is_07 = file.kind == ".kafka" or self.options["era"] == "0.7"
-        return SegmentReader(source, is_07, file.base_offset or 0, live, self.options["max_bytes"], self.scratch)
+        most = self.options["max_bytes"]
+        return SegmentReader(source, is_07, file.base_offset or 0, live, most, self.scratch, LONG_RUNS)
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
         from kseg.segment.fetched import message_sets

@@ -5,3 +5,4 @@ cdef Py_ssize_t put_text_batch(unsigned char* out, Py_ssize_t o, const unsigned 
                                const long long* frame, long long base) noexcept nogil
 cdef Py_ssize_t put_json_batch(unsigned char* out, Py_ssize_t o, const unsigned char* p, const long long* frame,
                                long long base, const Context* context) noexcept nogil
+cdef take_context(Context* pieces, tuple context)

@@ -276,3 +276,17 @@ def put_json_batch(
     o = put(out, o, b',"crc":', 7)
     o = put_int(out, o, crc)
     return put(out, o, b',"isValid":true,"problems":[]}\n', 31)
+
+
+@cython.cfunc
+def take_context(pieces: cython.pointer[Context], context: tuple):
+    """Points the pieces at the context's bytes, which the caller must hold on to; TypeError unless they are bytes."""
+    batch: bytes = context[0]
+    record: bytes = context[1]
+    partition: bytes = context[2]
+    pieces.batch = batch
+    pieces.batch_size = len(batch)
+    pieces.record = record
+    pieces.record_size = len(record)
+    pieces.partition = partition
+    pieces.partition_size = len(partition)

@@ -14,10 +14,10 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.batch_lines import put_json_batch
+    from cython.cimports.kseg.kernel.batch_lines import put_json_batch, take_context
     from cython.cimports.kseg.kernel.escape import F_CONTENTS, F_SKIP_METADATA, Context, Counters, forget, put, put_int
     from cython.cimports.kseg.kernel.framings import put_contents
-    from cython.cimports.kseg.kernel.jsonl import put_fields, take_context
+    from cython.cimports.kseg.kernel.jsonl import put_fields
     from cython.cimports.kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
     from cython.cimports.kseg.kernel.plain import enter_any, has_plain_header, leave, room_for
     from cython.cimports.kseg.kernel.schema import NO_ROOM, Job
@@ -145,8 +145,10 @@ def put_rows(
 @cython.exceptval(check=False)
 def write_batches(
     job: cython.pointer[Job],
+    p: cython.pointer[cython.const[cython.uchar]],
     length: cython.Py_ssize_t,
     frames: cython.pointer[cython.const[cython.longlong]],
+    laid: cython.pointer[cython.const[cython.longlong]],
     stop: cython.Py_ssize_t,
     flags: cython.int,
     context: cython.pointer[cython.const[Context]],
@@ -158,7 +160,9 @@ def write_batches(
     capacity: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
 ) -> cython.int:
+    """``laid``: where in job.p records lie, which for those of a compressed batch is not where its line comes from."""
     frame: cython.pointer[cython.const[cython.longlong]]
+    opened: cython.pointer[cython.const[cython.longlong]]
     at: cython.Py_ssize_t
     kind: cython.int
     status: cython.int
@@ -170,30 +174,32 @@ def write_batches(
     while state[0] < stop:
         at = state[0] * FRAME_WIDTH
         frame = frames + at if cython.compiled else frames[at : at + FRAME_WIDTH]
-        if not has_plain_header(job.p, frame):
+        opened = laid + at if cython.compiled else laid[at : at + FRAME_WIDTH]
+        if not has_plain_header(p, frame):
             return 2
         status = enter_any(
-            job.p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3], CODEC
-        )
+            job.p, opened, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3],
+            CODEC,
+        )  # fmt: skip
         if status > 1:
             state[6] = 2 * header_capacity + 8
             return 4 if status == 14 else 2
         at = frame[FRAME_POSITION]
-        job.is_control = frame[FRAME_MAGIC] == 2 and (job.p[at + 22] & CONTROL) != 0
+        job.is_control = frame[FRAME_MAGIC] == 2 and (p[at + 22] & CONTROL) != 0
         if state[2] == 0:
             if state[3] + margin > capacity:
                 state[6] = 2 * capacity
                 return 1 if state[3] else 3
             if job.as_jackson:
-                put_frame_line(job.out, capacity, job.p, length, frame, state)
+                put_frame_line(job.out, capacity, p, length, frame, state)
             else:
-                state[3] = put_json_batch(job.out, state[3], job.p, frame, state[7], context)
+                state[3] = put_json_batch(job.out, state[3], p, frame, state[7], context)
             state[4] += 1
             state[1] = 0
-            state[2] = at + (61 if frame[FRAME_MAGIC] == 2 else 12)
+            state[2] = opened[FRAME_POSITION] + (61 if frame[FRAME_MAGIC] == 2 else 12)
         kind = 0
         if frame[FRAME_MAGIC] == 2 or (frame[FRAME_MAGIC] == 1 and job.as_jackson):
-            kind = 1 + ((job.p[at + (22 if frame[FRAME_MAGIC] == 2 else 17)] >> 3) & 1)
+            kind = 1 + ((p[at + (22 if frame[FRAME_MAGIC] == 2 else 17)] >> 3) & 1)
         written = put_rows(
             job,
             capacity,
@@ -210,13 +216,13 @@ def write_batches(
             state,
         )
         if state[ROW_LEFT] >= 0:
-            leave(job.p, frame, state, batch, cursor, written + 1, rows, headers)
+            leave(job.p, opened, state, batch, cursor, written + 1, rows, headers)
             return 5
         if written < cursor[2]:
             state[6] = room_for(rows, written, headers, capacity)
-            leave(job.p, frame, state, batch, cursor, written, rows, headers)
+            leave(job.p, opened, state, batch, cursor, written, rows, headers)
             return 1 if state[3] else 3
-        leave(job.p, frame, state, batch, cursor, written, rows, headers)
+        leave(job.p, opened, state, batch, cursor, written, rows, headers)
     return 0
 
 
@@ -248,6 +254,8 @@ def batches(
     headers: cython.longlong[::1],
     out: cython.uchar[::1],
     state: cython.longlong[::1],
+    area: cython.const[cython.uchar][::1] = None,
+    laid: cython.const[cython.longlong][::1] = None,
 ) -> int:
     """Prints the frames from state[0] up to ``stop`` with their records, as `kseg.kernel.text.text_batches` does.
 
@@ -255,6 +263,10 @@ def batches(
     is printed up to its key; state[0] to state[2] are already those of the next record.
     """
     check_buffers(len(buf), frames, start, stop, rows, out, state)
+    if laid is None:
+        area, laid = buf, frames
+    else:
+        check_buffers(len(area), laid, start, stop, rows, out, state)
     if len(state) < 10:
         raise ValueError("state needs 10 entries")
     status: cython.int
@@ -267,12 +279,14 @@ def batches(
         take_program(cython.address(job), program, out, context)
         if context is not None:
             take_context(cython.address(pieces), context)
-        job.p = cython.address(buf[0])
+        job.p = cython.address(area[0])
         with cython.nogil:
             status = write_batches(
                 cython.address(job),
+                cython.address(buf[0]),
                 buf.shape[0],
                 cython.address(frames[0]),
+                cython.address(laid[0]),
                 stop,
                 flags,
                 cython.address(pieces),
@@ -288,11 +302,11 @@ def batches(
     else:
         job = Job()
         take_program(job, program, out, context)
-        job.p = buf
-        room, length = len(out), len(buf)
+        job.p = area
         return write_batches(
-            job, length, frames, stop, flags, context, margin, rows, row_capacity, headers, header_capacity, room, state
-        )
+            job, buf, len(buf), frames, laid, stop, flags, context, margin, rows, row_capacity, headers,
+            header_capacity, len(out), state,
+        )  # fmt: skip
 
 
 def records(

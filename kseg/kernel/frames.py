@@ -11,7 +11,8 @@ intact frame, or to a header that goes on from it, with no intact frame before t
     0 NEXT position to read from      1 FRAMES written          2 ANCHOR of the prefix tables, -1: not in use
     3 FILLED entries of the CRC-32C table                       4 FILLED entries of the CRC-32 table
     5 BUDGET of bytes a call, compressed ones eightfold; 0: none
-    6 WALK the records too (1), believe checksums (2)           7 RECORDS found right by walks
+    6 WALK the records too (1), believe checksums (2), count compressed bytes twice and not eightfold (4)
+    7 RECORDS found right by walks
     8 LAST_OFFSET of the frame before NEXT, -1 unknown
     9 LARGEST bytes that a length may claim where the CRC is wrong; 0, or no ANCHOR: such a frame ends the scan
     10 to 17 NEAR, prefix CRCs computed last, each as a position and a CRC: of a start and of an end, CRC-32C and CRC-32
@@ -77,6 +78,7 @@ CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS = 1, 2, 4
 """Bits of a frame's STATE. RECORDS_RIGHT, only after a WALK: nothing is wrong with any record; a frame without it has
 to be opened to know (`kseg.kernel.walk`). NULL_KEYS, with it: a record has no key."""
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
+LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
 LEAST_BYTES_V2 = cython.declare(cython.Py_ssize_t, 61)
 SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
@@ -211,7 +213,10 @@ def scan_frames(
         rows[row + FRAME_SIZE] = size
         rows[row + FRAME_MAGIC] = magic if magic < 128 else magic - 256
         n += 1
-        weight += size if v07 or not is_compressed(p, i) else size * COMPRESSED_WEIGHT
+        if v07 or not is_compressed(p, i):
+            weight += size
+        else:
+            weight += size * (LIGHT_WEIGHT if state[6] & 4 else COMPRESSED_WEIGHT)
         i += size
     if intact >= 0 and largest and not v07:
         state[8] = last_offset_at(p, intact, end)

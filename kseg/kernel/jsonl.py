@@ -19,7 +19,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel import escape
-    from cython.cimports.kseg.kernel.batch_lines import put_json_batch
+    from cython.cimports.kseg.kernel.batch_lines import put_json_batch, take_context
     from cython.cimports.kseg.kernel.escape import (
         F_BASE64_KEYS,
         F_BASE64_VALUES,
@@ -296,6 +296,8 @@ def put_rows(
 def write_batches(
     p: cython.pointer[cython.const[cython.uchar]],
     frames: cython.pointer[cython.const[cython.longlong]],
+    area: cython.pointer[cython.const[cython.uchar]],
+    laid: cython.pointer[cython.const[cython.longlong]],
     stop: cython.Py_ssize_t,
     flags: cython.int,
     context: cython.pointer[cython.const[Context]],
@@ -308,7 +310,10 @@ def write_batches(
     capacity: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
 ) -> cython.int:
+    """``area``, ``laid``: where records lie, which for those of a compressed batch is not where its line comes from."""
     frame: cython.pointer[cython.const[cython.longlong]]
+    opened: cython.pointer[cython.const[cython.longlong]]
+    at: cython.Py_ssize_t
     status: cython.int
     written: cython.Py_ssize_t
     position: cython.Py_ssize_t
@@ -318,15 +323,14 @@ def write_batches(
     if not cython.compiled:
         batch, cursor = [0] * 8, [0] * 8
     while state[0] < stop:
-        if cython.compiled:
-            frame = frames + state[0] * FRAME_WIDTH
-        else:
-            frame = frames[state[0] * FRAME_WIDTH : (state[0] + 1) * FRAME_WIDTH]
+        at = state[0] * FRAME_WIDTH
+        frame = frames + at if cython.compiled else frames[at : at + FRAME_WIDTH]
+        opened = laid + at if cython.compiled else laid[at : at + FRAME_WIDTH]
         if not has_plain_header(p, frame):
             return 2
         if flags & F_DEEP:
             status = enter(
-                p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3]
+                area, opened, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3]
             )
             if status > 1:
                 state[6] = 2 * header_capacity + 8
@@ -342,12 +346,12 @@ def write_batches(
                 state[0] += 1
                 continue
             state[1] = 0
-            state[2] = position + (61 if frame[FRAME_MAGIC] == 2 else 12)
+            state[2] = opened[FRAME_POSITION] + (61 if frame[FRAME_MAGIC] == 2 else 12)
         kind = 1 + ((p[position + 22] >> 3) & 1) if frame[FRAME_MAGIC] == 2 else 0
         written = put_rows(
             out,
             capacity,
-            p,
+            area,
             rows,
             headers,
             0,
@@ -362,9 +366,9 @@ def write_batches(
         )
         if written < cursor[2]:
             state[6] = room_for(rows, written, headers, capacity)
-            leave(p, frame, state, batch, cursor, written, rows, headers)
+            leave(area, opened, state, batch, cursor, written, rows, headers)
             return 1 if state[3] else 3
-        leave(p, frame, state, batch, cursor, written, rows, headers)
+        leave(area, opened, state, batch, cursor, written, rows, headers)
     return 0
 
 
@@ -379,13 +383,19 @@ def json_batches(
     headers: cython.longlong[::1],
     out: cython.uchar[::1],
     state: cython.longlong[::1],
+    area: cython.const[cython.uchar][::1] = None,
+    laid: cython.const[cython.longlong][::1] = None,
 ) -> int:
     """Prints the frames from state[0] up to ``stop`` (a fresh call has state[0] == ``start``) into ``out``.
 
-    Returns what `kseg.kernel.text.text_batches` returns. Without DEEP a frame is plain when its header shows no problem
-    and its CRC is right; a v0 or v1 wrapper never is, its base offset lies in the compressed set.
+    Takes and returns what `kseg.kernel.text.text_batches` does. Without DEEP a frame is plain when its header shows no
+    problem and its CRC is right; a v0 or v1 wrapper never is, its base offset lies in the compressed set.
     """
     check_buffers(len(buf), frames, start, stop, rows, out, state)
+    if laid is None:
+        area, laid = buf, frames
+    else:
+        check_buffers(len(area), laid, start, stop, rows, out, state)
     status: cython.int
     pieces: Context
     margin: cython.Py_ssize_t = MARGIN + sum(map(len, context))
@@ -397,6 +407,8 @@ def json_batches(
             status = write_batches(
                 cython.address(buf[0]),
                 cython.address(frames[0]),
+                cython.address(area[0]),
+                cython.address(laid[0]),
                 stop,
                 flags,
                 cython.address(pieces),
@@ -413,22 +425,9 @@ def json_batches(
     else:
         room = len(out)
         return write_batches(
-            buf, frames, stop, flags, context, margin, rows, row_capacity, headers, header_capacity, out, room, state
-        )
-
-
-@cython.cfunc
-def take_context(pieces: cython.pointer[Context], context: tuple):
-    """Points the pieces at the context's bytes, which the caller must hold on to; TypeError unless they are bytes."""
-    batch: bytes = context[0]
-    record: bytes = context[1]
-    partition: bytes = context[2]
-    pieces.batch = batch
-    pieces.batch_size = len(batch)
-    pieces.record = record
-    pieces.record_size = len(record)
-    pieces.partition = partition
-    pieces.partition_size = len(partition)
+            buf, frames, area, laid, stop, flags, context, margin, rows, row_capacity, headers, header_capacity, out,
+            room, state,
+        )  # fmt: skip
 
 
 def json_records(

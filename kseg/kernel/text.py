@@ -316,6 +316,8 @@ def write_batches(
     p: cython.pointer[cython.const[cython.uchar]],
     length: cython.Py_ssize_t,
     frames: cython.pointer[cython.const[cython.longlong]],
+    area: cython.pointer[cython.const[cython.uchar]],
+    laid: cython.pointer[cython.const[cython.longlong]],
     stop: cython.Py_ssize_t,
     flags: cython.int,
     rows: cython.pointer[cython.longlong],
@@ -326,7 +328,10 @@ def write_batches(
     capacity: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
 ) -> cython.int:
+    """``area``, ``laid``: where records lie, which for those of a compressed batch is not where its line comes from."""
     frame: cython.pointer[cython.const[cython.longlong]]
+    opened: cython.pointer[cython.const[cython.longlong]]
+    at: cython.Py_ssize_t
     deep: cython.bint = flags & F_DEEP and not flags & F_LINE_ONLY
     kind: cython.int
     status: cython.int
@@ -336,13 +341,12 @@ def write_batches(
     if not cython.compiled:
         batch, cursor = [0] * 8, [0] * 8
     while state[0] < stop:
-        if cython.compiled:
-            frame = frames + state[0] * FRAME_WIDTH
-        else:
-            frame = frames[state[0] * FRAME_WIDTH : (state[0] + 1) * FRAME_WIDTH]
+        at = state[0] * FRAME_WIDTH
+        frame = frames + at if cython.compiled else frames[at : at + FRAME_WIDTH]
+        opened = laid + at if cython.compiled else laid[at : at + FRAME_WIDTH]
         if deep:
             status = enter(
-                p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3]
+                area, opened, state, batch, cursor, rows, row_capacity, headers, header_capacity, capacity - state[3]
             )
             if status > 1:
                 state[6] = 2 * header_capacity + 8
@@ -358,14 +362,14 @@ def write_batches(
                 state[0] += 1
                 continue
             state[1] = 0
-            state[2] = frame[FRAME_POSITION] + (61 if frame[FRAME_MAGIC] >= 2 else 12)
+            state[2] = opened[FRAME_POSITION] + (61 if frame[FRAME_MAGIC] >= 2 else 12)
         kind = 0
         if frame[FRAME_MAGIC]:
             kind = 1 + ((p[frame[FRAME_POSITION] + (22 if frame[FRAME_MAGIC] >= 2 else 17)] >> 3) & 1)
         written = put_rows(
             out,
             capacity,
-            p,
+            area,
             rows,
             headers,
             0,
@@ -377,9 +381,9 @@ def write_batches(
         )
         if written < cursor[2]:
             state[6] = room_for(rows, written, headers, capacity)
-            leave(p, frame, state, batch, cursor, written, rows, headers)
+            leave(area, opened, state, batch, cursor, written, rows, headers)
             return 1 if state[3] else 3
-        leave(p, frame, state, batch, cursor, written, rows, headers)
+        leave(area, opened, state, batch, cursor, written, rows, headers)
     return 0
 
 
@@ -393,6 +397,8 @@ def text_batches(
     headers: cython.longlong[::1],
     out: cython.uchar[::1],
     state: cython.longlong[::1],
+    area: cython.const[cython.uchar][::1] = None,
+    laid: cython.const[cython.longlong][::1] = None,
 ) -> int:
     """Prints the frames from state[0] up to ``stop`` (a fresh call has state[0] == ``start``) into ``out``.
 
@@ -400,31 +406,30 @@ def text_batches(
     to print (state[2] is then 0; where it isn't, the bytes changed while they were read); TOO_SMALL: ``out``, empty,
     must grow to state[6] bytes; TOO_MANY_HEADERS: ``headers`` must grow to state[6] rows. ValueError for buffers that
     don't match.
+
+    ``area`` and ``laid``, where they are given, are what `kseg.kernel.laying` has made of these frames.
     """
     check_buffers(len(buf), frames, start, stop, rows, out, state)
+    if laid is None:
+        area, laid = buf, frames
+    else:
+        check_buffers(len(area), laid, start, stop, rows, out, state)
     status: cython.int
     if cython.compiled:
         with cython.nogil:
             status = write_batches(
-                cython.address(buf[0]),
-                buf.shape[0],
-                cython.address(frames[0]),
-                stop,
-                flags,
-                cython.address(rows[0]),
-                rows.shape[0] // ROW_WIDTH,
-                cython.address(headers[0]),
-                headers.shape[0] // HEADER_WIDTH,
-                cython.address(out[0]),
-                out.shape[0],
+                cython.address(buf[0]), buf.shape[0], cython.address(frames[0]), cython.address(area[0]),
+                cython.address(laid[0]), stop, flags, cython.address(rows[0]), rows.shape[0] // ROW_WIDTH,
+                cython.address(headers[0]), headers.shape[0] // HEADER_WIDTH, cython.address(out[0]), out.shape[0],
                 cython.address(state[0]),
-            )
+            )  # fmt: skip
         return status
     else:
         row_capacity, header_capacity = len(rows) // ROW_WIDTH, len(headers) // HEADER_WIDTH
         return write_batches(
-            buf, len(buf), frames, stop, flags, rows, row_capacity, headers, header_capacity, out, len(out), state
-        )
+            buf, len(buf), frames, area, laid, stop, flags, rows, row_capacity, headers, header_capacity, out,
+            len(out), state,
+        )  # fmt: skip
 
 
 def text_records(

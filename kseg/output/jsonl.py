@@ -13,7 +13,7 @@ from typing import Any
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel import jsonl as kernel
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.output.printer import STATE_OUT, Printer, Span, all_rows
+from kseg.output.printer import STATE_OUT, Frames, Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
@@ -66,17 +66,18 @@ class JsonLinesPrinter(Printer):
         )
         self._flags = kernel.DEEP * self.style.deep | kernel.CONTENTS * self.style.contents
 
-    def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
+    def _render_run(self, frames: Frames, first: int, stop: int) -> int:
+        buffer, rows, area, laid = frames
         if self._program is not None:
             from kseg.kernel import decoded
 
             return decoded.batches(
                 buffer, rows, first, stop, self._flags, self._context, self._program, self.scratch.rows,
-                self.scratch.headers, self._out, self._state,
+                self.scratch.headers, self._out, self._state, area, laid,
             )  # fmt: skip
         return kernel.json_batches(
             buffer, rows, first, stop, self._flags, self._context, self.scratch.rows, self.scratch.headers,
-            self._out, self._state,
+            self._out, self._state, area, laid,
         )  # fmt: skip
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:

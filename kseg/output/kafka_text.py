@@ -18,6 +18,7 @@ from kseg.output.printer import (
     STATE_OUT,
     STATE_POSITION,
     STATE_RECORD,
+    Frames,
     Printer,
     Span,
     all_rows,
@@ -56,17 +57,19 @@ class KafkaTextPrinter(Printer):
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
-    def _render_run(self, buffer: object, rows: memoryview, first: int, stop: int) -> int:
+    def _render_run(self, frames: Frames, first: int, stop: int) -> int:
+        buffer, rows, area, laid = frames
         if self._program is not None:
             from kseg.kernel import decoded
 
             return decoded.batches(
                 buffer, rows, first, stop, self._flags, None, self._program, self.scratch.rows, self.scratch.headers,
-                self._out, self._state,
+                self._out, self._state, area, laid,
             )  # fmt: skip
         return kernel.text_batches(
-            buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state
-        )
+            buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state,
+            area, laid,
+        )  # fmt: skip
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         self.errors += not batch.is_valid

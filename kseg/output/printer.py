@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from kseg.formats.libzstd import room
 from kseg.formats.rows import Rows, Scratch, int64s
+from kseg.kernel.expand import Room
+from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 from kseg.limits import MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
@@ -16,6 +18,12 @@ from kseg.segment.reader import Run, SegmentReader
 DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS, YOURS = 0, 1, 2, 3, 4, 5
 STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
 STATE_ROW, STATE_CONTROL = 8, 9
+
+FRAMES_LAID = 64
+"""Compressed batches whose records lie open at the same time, at most."""
+
+ALL = int64s(4)
+ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
 
 Span = tuple[int, int]
 
@@ -40,6 +48,15 @@ class Style(NamedTuple):
         return self if found is None else self._replace(deep=True, contents=True, decoder=found)
 
 
+class Frames(NamedTuple):
+    """Frames as rows, of bytes that hold them, and where their records lie: ``laid``, of ``area``."""
+
+    buffer: Any
+    rows: memoryview
+    area: Any
+    laid: memoryview
+
+
 class Printer:
     """Base of the forms: `begin` a file, then `run`, `batch` and `damage` in the order of its items, then `finish`.
 
@@ -57,6 +74,7 @@ class Printer:
         self._state = int64s(10)
         self._program: Any = None
         self._room = room(scratch.max_batch_bytes)
+        self._laid = int64s(FRAMES_LAID * FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
         """What follows is of this file, whose beginning another printer may have printed."""
@@ -106,10 +124,26 @@ class Printer:
     def _run_window(
         self, reader: SegmentReader, run: Run, buffer: Any, rows: memoryview, origin: int, first: int, stop: int
     ) -> None:
+        def alone(i: int, shared: Room | None = self._room) -> int:
+            self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=shared))
+            return 1
+
+        def laid_open(i: int) -> int:
+            count = lay_open(buffer, rows, i, stop, ALL, self._room, self._laid)
+            if not count:
+                return alone(i)
+            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._room.view(), self._laid)
+            self._print(frames, 0, count, origin, lambda k: alone(i + k, shared=None))
+            return count
+
+        self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, laid_open if self.style.deep else alone)
+
+    def _print(self, frames: "Frames", first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
+        """Frames of a run. ``others(i)`` prints those from i on that the kernel leaves, and tells how many."""
         state = self._state
         state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION], state[STATE_ORIGIN] = first, 0, 0, origin
         while True:
-            status = self._render_run(buffer, rows, state[STATE_NEXT], stop)
+            status = self._render_run(frames, state[STATE_NEXT], stop)
             if status == DONE:
                 return
             if status == FLUSH:
@@ -117,17 +151,17 @@ class Printer:
             elif status == GROW:
                 self._grow(state[STATE_NEEDED])
             elif status == YOURS:
-                self._finish_row(buffer, self.scratch.rows, self.scratch.headers)
+                self._finish_row(frames.area, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and state[STATE_NEEDED] <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
-                at = state[STATE_NEXT]
+                at, printed = state[STATE_NEXT], 1
                 if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
-                    self.batch(reader.batch(run, at, keep=False, scratch=self.scratch, shared=self._room))
-                state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + 1, 0, 0
+                    printed = others(at)
+                state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + printed, 0, 0
                 state[STATE_ORIGIN] = origin
 
-    def _render_run(self, buffer: Any, rows: memoryview, first: int, stop: int) -> int:
+    def _render_run(self, frames: "Frames", first: int, stop: int) -> int:
         raise NotImplementedError
 
     def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:

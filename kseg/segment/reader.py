@@ -25,8 +25,9 @@ from kseg.segment.source import Source
 
 _FRAMES_AHEAD = 64
 
-WALK_RECORDS, BELIEVE_CHECKSUMS = 1, 2
-"""Look at the records (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone."""
+WALK_RECORDS, BELIEVE_CHECKSUMS, LONG_RUNS = 1, 2, 4
+"""Look at the records (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone; give longer runs of compressed
+batches, to one who lays many open at a time."""
 
 # Of the kernel's state (`kseg.kernel.frames`).
 _NEXT, _FRAMES, _ANCHOR, _FILLED_C, _FILLED_IEEE = 0, 1, 2, 3, 4
@@ -69,8 +70,8 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
-    ``manner``: WALK_RECORDS and BELIEVE_CHECKSUMS or'ed together, 0 for neither; ``run_bytes``: of a run, compressed
-    ones counted eightfold.
+    ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS or'ed together, 0 for none; ``run_bytes``: of a run,
+    compressed ones counted eightfold, with LONG_RUNS twice.
     ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
     it.
     """

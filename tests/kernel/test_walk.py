@@ -171,6 +171,9 @@ def test_a_budget_ends_a_scan_between_frames():
 def test_compressed_bytes_weigh_more():
     one = batch(records(1), attributes=3)
     assert scanned(one * 9, budget=len(one) + 1)[3] == len(one)
+    twice = 4 | True
+    assert scanned(one * 9, twice, budget=len(one) + 1)[3] == len(one)
+    assert scanned(one * 9, twice, budget=2 * len(one) + 1)[3] == 2 * len(one)
 
 
 def passed(path, end=None):

@@ -1,0 +1,156 @@
+"""Compressed batches whose records the kernel lays open are printed as if each had been opened by itself."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import lz4.frame
+import pytest
+import zstandard
+from crc32c import crc32c
+from feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.decoders import FOR_TOPIC, decoder
+from kseg.formats.rows import Scratch
+from kseg.kernel import COMPILED
+from kseg.output import printer as printers
+from kseg.output.jsonl import JsonLinesPrinter
+from kseg.output.kafka_text import KafkaTextPrinter
+from kseg.output.printer import Style
+
+FORMS = [(KafkaTextPrinter, False), (KafkaTextPrinter, True), (JsonLinesPrinter, False)]
+FORM_NAMES = ["text", "skip", "json"]
+PACKED = {3: lambda data: lz4.frame.compress(data, block_linked=False), 4: zstandard.ZstdCompressor().compress}
+
+
+def printed(form: Any, skip: bool, made: Any, *paths: Path, is_terminal: bool = False) -> tuple[bytes, int, int]:
+    """(the dump, errors counted, calls that laid batches open)."""
+    sink, calls = MemorySink(is_terminal), 0
+
+    def counted(*arguments: Any) -> int:
+        nonlocal calls
+        laid = lay_open(*arguments)
+        calls += laid > 0
+        return laid
+
+    lay_open = printers.lay_open
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(printers, "lay_open", counted)
+        printer = form(sink, Style(True, True, skip, is_terminal, made), Scratch())
+        feed(printer, *paths)
+    return bytes(sink.written), printer.errors, calls
+
+
+def each_alone(*arguments: Any, **keywords: Any) -> tuple[bytes, int]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(printers, "lay_open", lambda *_: 0)
+        return printed(*arguments, **keywords)[:2]
+
+
+@pytest.mark.parametrize(("form", "skip"), FORMS, ids=FORM_NAMES)
+def test_real_segments(form: Any, skip: bool) -> None:
+    paths = [*SEGMENTS, *sorted(TESTDATA.glob("speed/*.log"))]
+    found = printed(form, skip, None, *paths)
+    assert found[:2] == each_alone(form, skip, None, *paths)
+    assert not COMPILED or found[2] > 20
+
+
+@pytest.mark.parametrize(("form", "skip"), FORMS, ids=FORM_NAMES)
+def test_internal_topics(form: Any, skip: bool) -> None:
+    for path in sorted(TESTDATA.glob("kafka-*/*/__*/*.log")):
+        if path.stat().st_size:
+            made = decoder(FOR_TOPIC[path.parent.name.rpartition("-")[0]])
+            assert printed(form, skip, made, path)[:2] == each_alone(form, skip, made, path)
+
+
+def record(delta: int, key: bytes | None, value: bytes, headers: int) -> bytes:
+    def varint(number: int) -> bytes:
+        number, out = number << 1 ^ number >> 63, bytearray()
+        while number > 127:
+            out.append(number & 127 | 128)
+            number >>= 7
+        return bytes(out + bytes([number]))
+
+    body = b"\0" + varint(0) + varint(delta)
+    body += varint(-1) if key is None else varint(len(key)) + key
+    body += varint(len(value)) + value + varint(headers) + (varint(1) + b"h" + varint(2) + b"\xff\n") * headers
+    return varint(len(body)) + body
+
+
+def batch(offset: int, area: bytes, codec: int, count: int, attributes: int) -> bytes:
+    head = struct.pack(">hiqqqhii", codec | attributes, max(count - 1, 0), 5, 5, 7, 1, 3, count)
+    checked = head + area
+    return struct.pack(">qiibI", offset, len(checked) + 9, 2, 2, crc32c(checked)) + checked
+
+
+_records = st.lists(
+    st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=60) | st.just(b"x" * 5000), st.integers(0, 3)),
+    max_size=20,
+)
+_batches = st.lists(
+    st.tuples(
+        _records,
+        st.sampled_from([0, 3, 4]),
+        st.sampled_from([0, 8, 16, 16 + 32, 64]),
+        st.sampled_from([None, None, None, "count", "bytes", "area", "more"]),
+        st.integers(0, 10**6),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def segment(found: Any) -> bytes:
+    """Batches of which some have something wrong that their checksums do not tell."""
+    data, offset = b"", 0
+    for records, codec, attributes, wrong, where in found:
+        area = bytearray(b"".join(record(k, *fields) for k, fields in enumerate(records)))
+        count = len(records)
+        if wrong == "count":
+            count += 1 - 2 * (where & 1)
+        elif wrong == "bytes" and area:
+            area[where % len(area)] ^= 1 << where % 8
+        elif wrong == "more":
+            area += b"rest"
+        packed = bytearray(PACKED[codec](bytes(area)) if codec else area)
+        if wrong == "area" and packed:
+            packed[where % len(packed)] ^= 1 << where % 8
+        data += batch(offset, bytes(packed), codec, count, attributes)
+        offset += max(len(records), 1) + 1
+    return data
+
+
+@given(_batches, st.booleans(), st.sampled_from([4096, 5000, 1 << 20]), st.sampled_from([1, 2, 64]), st.data())
+def test_any_batches(found: Any, is_terminal: bool, out_bytes: int, at_once: int, data: Any) -> None:
+    import tempfile
+
+    form, skip = data.draw(st.sampled_from(FORMS))
+    is_terminal = is_terminal and form is KafkaTextPrinter
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, f"{0:020}.log")
+        path.write_bytes(segment(found))
+        expected = each_alone(form, skip, None, path, is_terminal=is_terminal)
+        patch.setattr(printers, "OUTPUT_BYTES", out_bytes)
+        patch.setattr(printers, "FRAMES_LAID", at_once)
+        assert printed(form, skip, None, path, is_terminal=is_terminal)[:2] == expected
+
+
+@pytest.mark.parametrize(("form", "skip"), FORMS, ids=FORM_NAMES)
+def test_a_batch_that_expands_beyond_the_ceiling_stands_between_others(form: Any, skip: bool, tmp_path: Path) -> None:
+    small, large = [(b"k", b"v", 0)], [(b"k", b"v" * 100_000, 0)] * 3
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(segment([(records, 4, 0, None, 0) for records in (small, small, large, small)]))
+
+    def dumped(laid: bool) -> tuple[bytes, int]:
+        sink = MemorySink()
+        with pytest.MonkeyPatch.context() as patch:
+            if not laid:
+                patch.setattr(printers, "lay_open", lambda *_: 0)
+            printer = form(sink, Style(True, True, skip), Scratch(max_batch_bytes=200_000))
+            feed(printer, path)
+        return bytes(sink.written), printer.errors
+
+    assert dumped(True) == dumped(False)
+    assert dumped(True)[1] == 1

@@ -32,10 +32,11 @@ def test_each_piece_is_done_once_and_its_result_is_its_own(count: int) -> None:
 
 
 def test_who_waits_works_too_and_one_thread_is_the_one_that_waits() -> None:
+    before = threading.active_count()
     with Threads(1, threading.get_ident) as threads:
         pieces = [threads.begin(lambda own: own) for _ in range(3)]
         assert {piece.result() for piece in reversed(pieces)} == {threading.get_ident()}
-    assert threading.active_count() == 1
+        assert threading.active_count() <= before
 
 
 def test_what_a_piece_raises_waits_for_who_asks_for_it() -> None:

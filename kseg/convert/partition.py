@@ -202,7 +202,7 @@ class _Conversion:
             self.found.batches += end - first
             self.next_offset = self._state[0]
             self._converter.has_changed = True
-            places = rows[first * FRAME_WIDTH : end * FRAME_WIDTH].tolist()
+            places = memoryview(bytes(rows[first * FRAME_WIDTH : end * FRAME_WIDTH])).cast("q")
             task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
             for results in self._pipeline.submit(task, 4 * self._state[1]):
                 self._write(results)

@@ -1,23 +1,26 @@
 """v2 batches of which nothing but the codec changes: the header stays, and what was compressed is compressed anew."""
 
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, compress_many, compressor, is_worth_many
-from kseg.formats.libzstd import room
+from kseg.formats.compressing import Target, compressor
+from kseg.formats.libzstd import packer, room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
-from kseg.formats.rows import UndecodableError
+from kseg.formats.rows import UndecodableError, int64s
 from kseg.kernel.expand import Room
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
-from kseg.kernel.recoding import are_right, seal
+from kseg.kernel.recoding import FULL, are_right, recode_zstd, seal
 from kseg.segment.items import Damage, Problem
 
 _of_thread = threading.local()
 
+_PIECE_BYTES = 1 << 20
+"""Recoded by the kernel before it is appended to what there is."""
 
-Recoded = list["bytearray | Refusal"]
-"""Whole batches end to end, and between them what is left out."""
+Recoded = list[Any]
+"""Whole batches end to end (bytearray), and between them what is left out (Refusal)."""
 
 
 class Refused(Exception):
@@ -51,47 +54,80 @@ def refused_at(place: Place, refused: Refused) -> Refusal:
     return Refusal(damage, [(place.first_offset or 0, place.last_offset or 0)] if is_known else [])
 
 
-def recode(buffer: Any, frames: list[int], origin: int, target: Target, max_bytes: int) -> Recoded:
-    """The batches at frames of the buffer (rows FRAME_* end to end) in another codec; may run on any thread.
+def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
+    """The batches at frames of the buffer (rows FRAME_*) in another codec; may run on any thread.
 
     ``origin``: where the buffer lies in the file. What is not right is told in its place.
     """
-    out, found = bytearray(), Recoded()
-    expand, codec = _room(max_bytes).expand, target.codec
-    compress = compressor(target) if codec else None
-    ahead = _compressed_ahead(buffer, frames, target) if is_worth_many(target, len(frames) // FRAME_WIDTH) else {}
-    for frame in range(0, len(frames), FRAME_WIDTH):
-        position = frames[frame + FRAME_POSITION]
-        end = position + frames[frame + FRAME_SIZE]
+    found: Recoded = [bytearray()]
+    count, frame = len(frames) // FRAME_WIDTH, 0
+    to_zstd = (
+        _kept(("zstd", target.level, max_bytes), lambda: _ToZstd(target, max_bytes)) if target.codec == 4 else None
+    )
+    recode_one = _Recoding(buffer, frames, origin, target, max_bytes, found).recode
+    while frame < count:
+        if to_zstd is not None:
+            frame = to_zstd.recode(buffer, frames, frame, found[-1])
+        if frame < count:
+            recode_one(frame)
+        frame += 1
+    return found
+
+
+class _ToZstd:
+    """What one thread needs to have the kernel recode batches."""
+
+    def __init__(self, target: Target, max_bytes: int) -> None:
+        self._max_bytes, self._room = max_bytes, _room(max_bytes)
+        self._packer = None if target.level is None else packer(target.level)
+        self._out = bytearray(_PIECE_BYTES)
+
+    def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
+        """Appends the batches from frame ``first`` on to ``out``; the first one that the kernel leaves."""
+        if self._packer is None:
+            return first
+        state, status = int64s(3), FULL
+        state[0] = first
+        while status == FULL:
+            status = recode_zstd(buffer, frames, self._max_bytes, self._room, self._packer, self._out, state)
+            out += memoryview(self._out)[: state[1]]
+            state[1] = 0
+            if status == FULL and state[2] > len(self._out):
+                self._out = bytearray(state[2])
+        return state[0]
+
+
+class _Recoding:
+    """Batches recoded one by one."""
+
+    def __init__(
+        self, buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
+    ) -> None:
+        self._buffer, self._frames, self._origin, self._target = buffer, frames, origin, target
+        self._max_bytes, self._found = max_bytes, found
+        self._expand = _room(max_bytes).expand
+        self._compress = compressor(target) if target.codec else None
+
+    def recode(self, frame: int) -> None:
+        buffer, target = self._buffer, self._target
+        position = self._frames[frame * FRAME_WIDTH + FRAME_POSITION]
+        end = position + self._frames[frame * FRAME_WIDTH + FRAME_SIZE]
         records = buffer[position + HEADER_BYTES : end]
         old = buffer[position + 22] & 7
         if old:
-            records = expand(old, 2, records)
-        if records is None or len(records) > max_bytes or not are_right(buffer, position, records):
+            records = self._expand(old, 2, records)
+        out: bytearray = self._found[-1]
+        if records is None or len(records) > self._max_bytes or not are_right(buffer, position, records):
             try:
                 header = parse_header(buffer, position)
-                out += build_batch(header, opened(buffer[position:end], header, max_bytes), target)
+                out += build_batch(header, opened(buffer[position:end], header, self._max_bytes), target)
             except Refused as refused:
-                found += [out, refused_at(_place(buffer, position, end, origin), refused)]
-                out = bytearray()
-            continue
+                self._found += [refused_at(_place(buffer, position, end, self._origin), refused), bytearray()]
+            return
         at = len(out)
         out += buffer[position : position + HEADER_BYTES]
-        out += records if compress is None else ahead.get(position) or compress(records)
-        seal(out, at, codec)
-    return [*found, out]
-
-
-def _compressed_ahead(buffer: Any, frames: list[int], target: Target) -> dict[int, Any]:
-    """Compressed records by the positions of their batches: of plain batches, where there are many."""
-    areas = {}
-    for frame in range(0, len(frames), FRAME_WIDTH):
-        position = frames[frame + FRAME_POSITION]
-        area = buffer[position + HEADER_BYTES : position + frames[frame + FRAME_SIZE]]
-        if len(area) and not buffer[position + 22] & 7:
-            areas[position] = area
-    found = compress_many(target, list(areas.values()))
-    return {} if found is None else dict(zip(areas, found, strict=True))
+        out += records if self._compress is None else self._compress(records)
+        seal(out, at, target.codec)
 
 
 def _place(buffer: Any, position: int, end: int, origin: int) -> Place:
@@ -100,11 +136,16 @@ def _place(buffer: Any, position: int, end: int, origin: int) -> Place:
 
 
 def _room(max_bytes: int) -> Room:
-    kept = getattr(_of_thread, "room", None)
-    if kept is None or kept[0] != max_bytes:
-        kept = _of_thread.room = (max_bytes, room(max_bytes))
-    found: Room = kept[1]
+    found: Room = _kept(("room", max_bytes), lambda: room(max_bytes))
     return found
+
+
+def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What this thread has made under that name; of what is asked for with other numbers only the last is kept."""
+    kept: dict[str, tuple[Any, Any]] = _of_thread.__dict__
+    if name[0] not in kept or kept[name[0]][0] != name:
+        kept[name[0]] = (name, make())
+    return kept[name[0]][1]
 
 
 def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:

@@ -25,7 +25,6 @@ LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10
 _LZ4_FAST = 9
-_MANY = 64
 
 _of_thread = threading.local()
 
@@ -86,24 +85,6 @@ def compressor(target: Target) -> Callable[[Any], bytes]:
     return kept[1]
 
 
-def is_worth_many(target: Target, count: int) -> bool:
-    """Whether a library compresses many areas in one call, and so many are enough for that to pay."""
-    if target.name != "zstd" or count < _MANY:
-        return False
-    import zstandard
-
-    return "multi_compress_to_buffer" in zstandard.backend_features
-
-
-def compress_many(target: Target, areas: list[Any]) -> list[Any] | None:
-    """What `compress` makes of each of many small areas, without taking Python's lock for each; None where that is not
-    worth it."""
-    if not is_worth_many(target, len(areas)):
-        return None
-    found = _zstd_compressor(target.level).multi_compress_to_buffer(areas, threads=1)
-    return [found[i] for i in range(len(found))]
-
-
 def _none(_level: int | None) -> Callable[[Any], bytes]:
     return bytes
 
@@ -143,14 +124,11 @@ def _lz4(level: int | None) -> Callable[[Any], bytes]:
 
 
 def _zstd(level: int | None) -> Callable[[Any], bytes]:
-    pack: Callable[[Any], bytes] = _zstd_compressor(level).compress
-    return pack
-
-
-def _zstd_compressor(level: int | None) -> Any:
     import zstandard
 
-    return zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
+    made = zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
+    pack: Callable[[Any], bytes] = made.compress
+    return pack
 
 
 _MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}

@@ -9,15 +9,18 @@ go this way only where the CRC around them is right, and a stream that is refuse
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.kernel.expand import Room
 from kseg.limits import LARGEST_ROOM_BYTES
 
-LEAST_VERSION = 10400
-"""zstd 1.4.0: ZSTD_findFrameCompressedSize became stable."""
+if TYPE_CHECKING:
+    from kseg.kernel.packing import Packer
 
-_FUNCTIONS = (
+LEAST_VERSION = 10400
+"""zstd 1.4.0: ZSTD_findFrameCompressedSize and ZSTD_compress2 became stable."""
+
+_READING = (
     "ZSTD_createDCtx",
     "ZSTD_freeDCtx",
     "ZSTD_decompressDCtx",
@@ -25,6 +28,7 @@ _FUNCTIONS = (
     "ZSTD_isError",
     "ZSTD_getErrorCode",
 )
+_WRITING = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compress2", "ZSTD_isError")
 _kept: list[Any] = []
 
 
@@ -33,11 +37,27 @@ def room(max_bytes: int) -> Room:
     return Room(min(max_bytes, LARGEST_ROOM_BYTES), addresses)
 
 
-@cache
+def packer(level: int) -> "Packer | None":
+    """What the kernel compresses with; None where it cannot. The bytes are those of zstandard, where that brings a
+    libzstd of its own."""
+    from kseg.kernel.packing import Packer
+
+    found = _addresses(_WRITING, of_zstandard_first=True)
+    made = None if found is None else Packer(level, found)
+    return made if made is not None and made.is_usable else None
+
+
 def addresses() -> tuple[int, ...] | None:
-    """Addresses of _FUNCTIONS, good as long as the process lives; None where no library is to be had."""
-    for path in _candidates():
-        found = _addresses_in(path)
+    """Addresses of the functions to decompress with, good as long as the process lives; None where no library is to be
+    had."""
+    return _addresses(_READING)
+
+
+@cache
+def _addresses(names: tuple[str, ...], of_zstandard_first: bool = False) -> tuple[int, ...] | None:
+    candidates = list(_candidates())
+    for path in reversed(candidates) if of_zstandard_first else candidates:
+        found = _addresses_in(path, names)
         if found is not None:
             return found
     return None
@@ -53,14 +73,14 @@ def _candidates() -> Iterator[str]:
         yield from map(str, Path(folder).glob("_cffi*.so"))
 
 
-def _addresses_in(path: str) -> tuple[int, ...] | None:
+def _addresses_in(path: str, names: tuple[str, ...]) -> tuple[int, ...] | None:
     import ctypes
 
     try:
         library = ctypes.CDLL(path)
         if library.ZSTD_versionNumber() < LEAST_VERSION:
             return None
-        found = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS)
+        found = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
     except (OSError, AttributeError):  # no such library, or one that hides its functions
         return None
     _kept.append(library)

@@ -8,6 +8,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.expand import Room, expand_area
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -19,10 +20,13 @@ if cython.compiled:
         crc32c,
         native_setup,
     )
+    from cython.cimports.kseg.kernel.packing import Packer, pack_area
     from cython.cimports.kseg.kernel.plain import read_header
     from cython.cimports.kseg.kernel.records import pass_records
     from cython.cimports.kseg.kernel.search import could_be_frame
+    from cython.cimports.libc.string import memcpy
 else:
+    from kseg.kernel.expand import Room
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -34,6 +38,7 @@ else:
         crc32c,
         native_setup,
     )
+    from kseg.kernel.packing import Packer
     from kseg.kernel.plain import read_header
     from kseg.kernel.records import pass_records
     from kseg.kernel.search import could_be_frame
@@ -45,7 +50,10 @@ CONTROL = cython.declare(cython.int, 32)
 CODEC_BITS = cython.declare(cython.int, 7)
 ZSTD = cython.declare(cython.int, 4)
 SHORT = cython.declare(cython.Py_ssize_t, 16384)  # less is done sooner than Python's lock is given away and taken back
+NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+DONE, FULL, LEFT = 0, 1, 2
 
 native_setup()
 
@@ -187,3 +195,93 @@ def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> No
             write_header(cython.address(out[0]), at, out.shape[0], codec)
     else:
         write_header(out, at, len(out), codec)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pack_frames(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    stop: cython.Py_ssize_t,
+    largest: cython.longlong,
+    room: cython.pointer[cython.uchar],
+    room_bytes: cython.Py_ssize_t,
+    opener: cython.p_void,
+    packer: cython.p_void,
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    state: cython.pointer[cython.longlong],
+) -> cython.int:
+    """As `recode_zstd`, or 3 where there has to be more room for records."""
+    at: cython.Py_ssize_t
+    held: cython.Py_ssize_t
+    packed: cython.Py_ssize_t
+    codec: cython.int
+    records: cython.pointer[cython.const[cython.uchar]]
+    if cython.compiled:
+        while state[0] < stop:
+            at = frames[state[0] * FRAME_WIDTH + FRAME_POSITION]
+            held = frames[state[0] * FRAME_WIDTH + FRAME_SIZE] - HEADER_BYTES
+            if held <= 0:
+                return 2
+            records = p + at + HEADER_BYTES
+            codec = p[at + 22] & CODEC_BITS
+            if codec:
+                held = expand_area(codec, 2, records, held, room, room_bytes, opener)
+                if held < 0:
+                    return 3 if held == NO_ROOM else 2
+                records = room
+            if held == 0 or held > largest or not check_records(p, at, records, held):
+                return 2
+            state[2] = HEADER_BYTES + held + held // 256 + 64  # as much as libzstd ever asks for
+            if capacity - state[1] < state[2]:
+                return 1
+            memcpy(out + state[1], p + at, HEADER_BYTES)
+            packed = pack_area(packer, records, held, out + state[1] + HEADER_BYTES, capacity - state[1] - HEADER_BYTES)
+            if packed < 0:
+                return 2
+            packed += state[1] + HEADER_BYTES
+            write_header(out, state[1], packed, ZSTD)
+            state[1] = packed
+            state[0] += 1
+    return 0
+
+
+def recode_zstd(
+    buffer: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    largest: cython.longlong,
+    room: Room,
+    packer: Packer,
+    out: cython.uchar[::1],
+    state: cython.longlong[::1],
+) -> int:
+    """Writes v2 batches, with their records in zstd, to ``out``: DONE, FULL or LEFT, for the caller to do (its records
+    are not right, or more than ``largest`` bytes, or it is compressed in a way that only Python knows).
+
+    ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[3]): 0 NEXT frame (in and out), 1 BYTES in ``out`` (in
+    and out), 2 NEEDED bytes of ``out`` where it is FULL. An interpreted kernel leaves all.
+    """
+    status: cython.int = 3
+    stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
+    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
+    if len(state) < 3 or not 0 <= state[0] or not 0 <= state[1] <= len(out):
+        raise ValueError("no such state")
+    if state[0] >= stop:
+        return DONE
+    if frames[FRAME_POSITION] < 0 or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
+        raise ValueError("frames lie outside the buffer")
+    if not cython.compiled or len(out) == 0 or not packer.is_usable:
+        return LEFT
+    if cython.compiled:
+        while status == 3:
+            with cython.nogil:
+                status = pack_frames(
+                    cython.address(buffer[0]), cython.address(frames[0]), stop, largest, cython.address(room.out[0]),
+                    room.capacity, room.zstd, packer.context, cython.address(out[0]), out.shape[0],
+                    cython.address(state[0]),
+                )  # fmt: skip
+            if status == 3 and not room.extend(buffer[frames[state[0] * FRAME_WIDTH + FRAME_POSITION] + 22] & 7):
+                return LEFT
+    return status

@@ -1,15 +1,19 @@
 """The fast way of a recompression: which batches go it, and what becomes of those whose records are wrong."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 from segment.segments import entries
 
+from kseg.convert import recoding
 from kseg.convert.recoding import Refusal, recode
+from kseg.formats import libzstd
 from kseg.formats.areas import NONE
-from kseg.formats.compressing import compress_many, parse_target
+from kseg.formats.compressing import parse_target
 from kseg.formats.rows import int64s
+from kseg.kernel import COMPILED
 from kseg.kernel import recoding as kernel
 from kseg.kernel.checksum import crc32c
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
@@ -69,7 +73,7 @@ def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
     wrong[62] ^= 0x55
     found[2] = with_right_checksum(bytes(wrong))
     data = b"".join(found)
-    results = recode(memoryview(data), frames_of(data).tolist(), 1000, parse_target(codec), 1 << 20)
+    results = recode(memoryview(data), frames_of(data), 1000, parse_target(codec), 1 << 20)
     assert [type(result) for result in results] == [bytearray, Refusal, bytearray]
     refusal = results[1]
     assert isinstance(refusal, Refusal)
@@ -88,7 +92,7 @@ def test_buffers_are_held_against_what_is_asked() -> None:
     with pytest.raises(ValueError):
         kernel.seal(bytearray(60), 0, 1)
     assert kernel.are_right(bytes(61), 0, b"") is False
-    assert recode(b"", [], 0, NONE, 9) == [b""]
+    assert recode(b"", int64s(0), 0, NONE, 9) == [b""]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -123,14 +127,61 @@ def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
     wrong[62] ^= 0x55
     data = b"".join([*found * 30, with_right_checksum(bytes(wrong)), *found * 2])
     target = parse_target(codec)
-    together = recode(memoryview(data), frames_of(data).tolist(), 0, target, 1 << 20)
+    together = recode(memoryview(data), frames_of(data), 0, target, 1 << 20)
     assert [type(result) for result in together] == [bytearray, Refusal, bytearray]
-    alone = [recode(entry, frames_of(entry).tolist(), 0, target, 1 << 20) for entry in found]
+    alone = [recode(entry, frames_of(entry), 0, target, 1 << 20) for entry in found]
     each = b"".join(bytes(entry[0]) for entry in alone)  # type: ignore[arg-type]
     assert together[0] == each * 30
     assert together[2] == each * 2
 
 
-def test_only_many_areas_are_compressed_together() -> None:
-    assert compress_many(parse_target("zstd"), [b"x"]) is None
-    assert compress_many(parse_target("lz4"), [b"x"] * 1000) is None
+def own_libzstd() -> bool:
+    """Whether zstandard brings a libzstd whose functions can be found, so that it is the kernel's too."""
+    candidates = list(libzstd._candidates())
+    return len(candidates) > 1 and libzstd._addresses_in(candidates[-1], libzstd._WRITING) is not None
+
+
+@pytest.mark.skipif(not own_libzstd(), reason="zstandard is built on another libzstd")
+@pytest.mark.parametrize("level", ["", ":1", ":9", ":-5", ":19"])
+@pytest.mark.parametrize("source", ["plain", "lz4", "gzip", "snappy"])
+def test_the_kernel_makes_what_zstandard_makes(level: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, target = entries(FIRST.read_bytes()), parse_target("zstd" + level)
+    plain = b"".join(found)
+    data = plain
+    if source != "plain":
+        data = bytes(recode(plain, frames_of(plain), 0, parse_target(source), 1 << 20)[0])
+    by_kernel = recode(data, frames_of(data), 0, target, 1 << 20)
+    monkeypatch.setattr(recoding, "recode_zstd", lambda *_: kernel.LEFT)
+    assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
+    assert len(entries(bytes(by_kernel[0]))) == len(found)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 300, 5000])
+def test_a_piece_grows_to_what_a_batch_needs(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, target = FIRST.read_bytes(), parse_target("zstd")
+    expected = recode(data, frames_of(data), 0, target, 1 << 20)
+    monkeypatch.setattr(recoding, "_PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(recoding, "_of_thread", threading.local())
+    assert recode(data, frames_of(data), 0, target, 1 << 20) == expected
+
+
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all of them")
+def test_what_the_kernel_leaves_to_the_caller() -> None:
+    data = FIRST.read_bytes()
+    frames, out, state = frames_of(data), bytearray(1 << 20), int64s(3)
+    pack, held = libzstd.packer(3), libzstd.room(1 << 20)
+
+    def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
+        state[0] = state[1] = 0
+        return kernel.recode_zstd(data, frames, largest, held, pack, out, state), state[0]
+
+    assert status() == (kernel.DONE, len(frames) // FRAME_WIDTH)
+    assert status(largest=1) == (kernel.LEFT, 0)
+    gzipped = bytearray(data)
+    gzipped[frames[FRAME_WIDTH + FRAME_POSITION] + 22] |= 1
+    assert status(bytes(gzipped)) == (kernel.LEFT, 1)
+    with pytest.raises(ValueError):
+        status(data[:-1])
+    for wrong in (int64s(2), memoryview(b"\xff" * 24).cast("q")):
+        with pytest.raises(ValueError):
+            kernel.recode_zstd(data, frames, 1, held, pack, out, memoryview(bytearray(wrong)).cast("q"))

@@ -335,9 +335,9 @@ def test_views_of_a_room_that_has_grown_stay_good():
 
 
 def test_both_libraries_of_zstd_have_the_functions():
-    found = [libzstd._addresses_in(path) for path in libzstd._candidates()]
+    found = [libzstd._addresses_in(path, libzstd._READING) for path in libzstd._candidates()]
     assert any(found), "neither the system's library nor that inside zstandard"
-    assert libzstd._addresses_in("no-such-library.so.1") is None
+    assert libzstd._addresses_in("no-such-library.so.1", libzstd._READING) is None
 
 
 @compiled

@@ -36,10 +36,11 @@ LARGEST_WINDOW_BYTES = 1 << 25
 STRETCH_BYTES = 4 << 20
 """What one call of the kernel passes over before anyone may say how far it is, or stop it."""
 
-HEADERS_PER_CALL = 8192
+BATCHES_PER_CALL = 8192
 """Headers that one call of the kernel hands over (128 bytes each)."""
 
 Unproven = tuple[memoryview, memoryview, int, int]
+"""A window, rows of so many frames in it, and where it lies in the file."""
 
 # Of the kernel's state (`kseg.kernel.frames`) and place (`kseg.kernel.stretches`).
 _NEXT, _ANCHOR, _MANNER, _RECORDS = 0, 2, 6, 7
@@ -113,7 +114,7 @@ class Windows:
         ``unproven`` is what `__iter__` gives of the last of these batches where they are not all known to be right, to
         be used before the next is asked for.
         """
-        most = min(HEADERS_PER_CALL, (self._end - self.position) // LEAST_FRAME_BYTES + 1) * BATCH_WIDTH
+        most = min(BATCHES_PER_CALL, (self._end - self.position) // LEAST_FRAME_BYTES + 1) * BATCH_WIDTH
         rows, status = int64s(0 if take else most), kernel.PAUSED
         while status != kernel.ENDED:
             if take:

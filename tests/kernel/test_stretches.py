@@ -86,7 +86,7 @@ def test_headers_are_those_of_the_windows(entries, window_bytes, stretch_bytes, 
         rows, position = expected(file.fileno(), size, walk)
         patch.setattr("kseg.segment.windows.WINDOW_BYTES", window_bytes)
         patch.setattr("kseg.segment.windows.STRETCH_BYTES", stretch_bytes)
-        patch.setattr("kseg.segment.windows.HEADERS_PER_CALL", per_call)
+        patch.setattr("kseg.segment.windows.BATCHES_PER_CALL", per_call)
         found, unproven, reached = told(file.fileno(), size, walk, own)
     assert (found, reached) == (rows, position)
     left = [row[BATCH_POSITION] for row in rows if not row[BATCH_STATE] & frames.RECORDS_RIGHT]

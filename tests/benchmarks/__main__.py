@@ -222,7 +222,7 @@ def interpreted(folder: Path, seeds: Path, kinds: list[str]) -> None:
     head("interpreted kernel", "M records/s")
     for kind in kinds:
         path = grown(seeds, kind, 1, folder)
-        seconds, _gain, records = printed([*WALK, str(path), "3", "1"], KSEG_KERNEL="python")
+        seconds, *_gains, records = printed([*WALK, str(path), "3", "1"], KSEG_KERNEL="python")
         row(kind, records / seconds / 1e6)
 
 

@@ -6,7 +6,7 @@ from kseg.formats import message_set, record_batch, v07
 from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import be32, be64
 from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
-from kseg.limits import WINDOW_BYTES
+from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
 from kseg.segment.items import Damage
 
 _OFFSET_BYTES = 8
@@ -39,7 +39,7 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
     claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
     whole = _with_length(head, length)
-    if claimed and continues(whole, last_offset) and crc_holds(buffer, position, stop):
+    if claimed and length <= MAX_BATCH_BYTES and continues(whole, last_offset) and crc_holds(buffer, position, stop):
         return "bad-length", f"a whole batch of {length} bytes whose length field makes it {claimed}"
     if length < record_batch.HEADER_BYTES and _is_cut_header(head, last_offset):
         return "truncated-batch", f"only {length} bytes of a batch are there"

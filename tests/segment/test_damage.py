@@ -1,0 +1,25 @@
+"""What damage is called, where that depends on how large it is."""
+
+import pytest
+
+from kseg.segment import damage
+
+from .segments import entries, sample
+
+
+@pytest.mark.parametrize("name", ["v0", "v2"])
+def test_the_checksum_of_more_than_a_batch_may_have_is_not_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = entries(sample(name))[0]
+    wrong = first[:8] + b"\x00\x7f" + first[10:]
+
+    def is_whole() -> bool:
+        return "a whole batch" in damage.describe(wrong, 0, len(wrong), False, False, -1).message
+
+    assert is_whole()
+    monkeypatch.setattr(damage, "MAX_BATCH_BYTES", len(wrong))
+    assert is_whole()
+    monkeypatch.setattr(damage, "MAX_BATCH_BYTES", len(wrong) - 1)
+    monkeypatch.setattr(damage, "crc_holds", None)
+    assert not is_whole()

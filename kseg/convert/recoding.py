@@ -61,13 +61,11 @@ def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_byt
     """
     found: Recoded = [bytearray()]
     count, frame = len(frames) // FRAME_WIDTH, 0
-    to_zstd = (
-        _kept(("zstd", target.level, max_bytes), lambda: _ToZstd(target, max_bytes)) if target.codec == 4 else None
-    )
     recode_one = _Recoding(buffer, frames, origin, target, max_bytes, found).recode
     while frame < count:
-        if to_zstd is not None:
-            frame = to_zstd.recode(buffer, frames, frame, found[-1])
+        if target.name == "zstd":
+            kept: _ToZstd = _kept(("zstd", target.level, max_bytes), lambda: _ToZstd(target, max_bytes))
+            frame = kept.recode(buffer, frames, frame, found[-1])
         if frame < count:
             recode_one(frame)
         frame += 1

@@ -1,9 +1,10 @@
 """Where the functions of libzstd are in memory, for the kernel, which calls them with no Python between.
 
-The system's library is asked first, since distributions build it with the assembly that the wheels of zstandard leave
-out (a tenth faster); then the one inside zstandard, which kseg depends on anyway. The functions are those that
-libzstd has promised to keep as they are. What versions make of a bad stream differs where it has no checksum; so bytes
-go this way only where the CRC around them is right, and a stream that is refused is judged by zstandard.
+To decompress, the system's library is asked first, since distributions build it with the assembly that the wheels of
+zstandard leave out (a tenth faster); then the one inside zstandard, which kseg depends on anyway. To compress it is the
+other way round: what comes out differs by version. The functions are those that libzstd has promised to keep as they
+are. What versions make of a bad stream differs where it has no checksum; so bytes go this way only where the CRC around
+them is right, and a stream that is refused is judged by zstandard.
 """
 
 import sys

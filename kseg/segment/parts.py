@@ -21,6 +21,8 @@ PART_BYTES = 8 << 20
 LAST_PART_BYTES = 1 << 20
 """Parts become smaller towards the end, down to this, so that no thread has much to do when the others are done."""
 PARTS_AHEAD = 2
+AHEAD_BYTES = 64 << 20
+"""Of all parts that are read ahead, however many threads there are: what is found in small batches takes as much."""
 
 _MOST_STEPS = 256
 
@@ -60,8 +62,9 @@ def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
 def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Ranges that begin where an intact batch seems to; the last one ends with the whole."""
     least = min(LAST_PART_BYTES, PART_BYTES)
+    most = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
-        size = max(min(PART_BYTES, (end - start) // (2 * jobs)), least)
+        size = max(min(most, (end - start) // (2 * jobs)), least)
         found = _cut(descriptor, start, start + size, end)
         if not start < found < end:
             break

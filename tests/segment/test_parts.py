@@ -106,3 +106,17 @@ def test_a_search_for_a_cut_ends_where_it_is_told_to(tmp_path: Path, testdata: P
     assert next_frame(descriptor, 0, size, 300_000) == -1
     assert next_frame(descriptor, 0, size, 300_001) == 300_000
     os.close(descriptor)
+
+
+def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -> None:
+    path = tmp_path / "grown.log"
+    size = grown(testdata / "speed" / "tiny.log", path, 40 << 20)
+    descriptor = os.open(path, os.O_RDONLY)
+    for jobs in (2, 16, 100):
+        found = list(parts._ranges(descriptor, 0, size, jobs))
+        assert found[0][0] == 0
+        assert found[-1][1] == size
+        assert all(end == start for (_, end), (start, _) in zip(found, found[1:], strict=False))
+        largest = max(end - start for start, end in found)
+        assert largest * jobs * parts.PARTS_AHEAD < parts.AHEAD_BYTES + 2 * jobs * parts.LAST_PART_BYTES * 2
+    os.close(descriptor)

@@ -1,5 +1,6 @@
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -
         found = list(parts._ranges(descriptor, 0, size, jobs))
         assert found[0][0] == 0
         assert found[-1][1] == size
-        assert all(end == start for (_, end), (start, _) in zip(found, found[1:], strict=False))
+        assert all(end == start for (_, end), (start, _) in pairwise(found))
         largest = max(end - start for start, end in found)
         assert largest * jobs * parts.PARTS_AHEAD < parts.AHEAD_BYTES + 2 * jobs * parts.LAST_PART_BYTES * 2
     os.close(descriptor)

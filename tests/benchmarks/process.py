@@ -83,9 +83,10 @@ def _status(pid: int, field: str) -> list[str]:
 def children(pid: int) -> list[int]:
     """Of all threads of a process."""
     found = []
-    for task in (PROC / f"{pid}/task").glob("*/children"):
-        with suppress(OSError):  # a thread that has just ended
-            found += map(int, task.read_text().split())
+    with suppress(OSError):  # a process that has just ended
+        for task in (PROC / f"{pid}/task").glob("*/children"):
+            with suppress(OSError):  # a thread that has
+                found += map(int, task.read_text().split())
     return found
 
 

@@ -71,10 +71,19 @@ KSEG_WIDE KSEG_ALWAYS_INLINE __m512i kseg_be32_far_512(__mmask16 which, __m512i 
     return kseg_swap_512(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
 }
 
-/* Which of 16 positions p + index, out of `which`, hold a frame as kseg_frame_bytes and kseg_could_be_frame tell, and
- * its size. `left`: bytes from p on. */
-KSEG_WIDE KSEG_ALWAYS_INLINE __mmask16 kseg_could_be_16(const unsigned char *p, __m512i index, __mmask16 which,
-                                                        ptrdiff_t left, __m512i *sizes) {
+/* 16 positions p + index: the `sizes` of the frames there, and which of them are frames for all that is near. Of
+ * `messages` the size of a value is not looked at yet, which lies behind a key that goes from `key_at` on. */
+struct kseg_sixteen {
+    __m512i index, sizes, key_at, key, room;
+    __mmask16 messages, batches;
+};
+
+enum { KSEG_FAR_KEY = 1024, KSEG_SIXTEENS_AHEAD = 3 };
+
+/* Those out of `which` that are as kseg_frame_bytes and kseg_could_be_frame tell. `left`: bytes from p on. What is far
+ * from there is asked for ahead. */
+KSEG_WIDE KSEG_ALWAYS_INLINE void kseg_look_at_16(const unsigned char *p, __m512i index, __mmask16 which,
+                                                  ptrdiff_t left, struct kseg_sixteen *found) {
     const __m512i zero = _mm512_setzero_si512(), minus_one = _mm512_set1_epi32(-1);
     const uint32_t room_here = left - 12 > (ptrdiff_t)0xFFFFFFFF ? 0xFFFFFFFFu : (uint32_t)(left - 12);
     const __m512i most = _mm512_sub_epi32(_mm512_set1_epi32((int)room_here), index);
@@ -85,17 +94,27 @@ KSEG_WIDE KSEG_ALWAYS_INLINE __mmask16 kseg_could_be_16(const unsigned char *p, 
     const __m512i fields = _mm512_add_epi32(stamps, _mm512_set1_epi32(14));
     const __m512i least = _mm512_mask_mov_epi32(fields, v2, _mm512_set1_epi32(49));
     __mmask16 messages, batches;
-    *sizes = _mm512_add_epi32(size, _mm512_set1_epi32(12));
     which &= _mm512_cmpge_epi32_mask(size, least) & _mm512_cmple_epu32_mask(size, most);
     messages = which & ~v2;
     batches = which & v2;
+    found->index = index;
+    found->sizes = _mm512_add_epi32(size, _mm512_set1_epi32(12));
     if (messages) {
-        const __m512i room = _mm512_sub_epi32(size, fields), at = _mm512_add_epi32(index, stamps);
-        const __m512i key = _mm512_max_epi32(kseg_be32_512(messages, at, p + 18), zero);
-        __m512i value;
-        messages &= _mm512_cmple_epi32_mask(key, room);
-        value = _mm512_max_epi32(kseg_be32_far_512(messages, at, key, p + 22), zero);
-        messages &= _mm512_cmpeq_epi32_mask(_mm512_add_epi32(key, value), room);
+        __mmask16 far;
+        found->room = _mm512_sub_epi32(size, fields);
+        found->key_at = _mm512_add_epi32(index, stamps);
+        found->key = _mm512_max_epi32(kseg_be32_512(messages, found->key_at, p + 18), zero);
+        messages &= _mm512_cmple_epi32_mask(found->key, found->room);
+        far = messages & _mm512_cmpgt_epi32_mask(found->key, _mm512_set1_epi32(KSEG_FAR_KEY));
+        if (far) {
+            uint32_t at[16], key[16];
+            _mm512_storeu_si512(at, found->key_at);
+            _mm512_storeu_si512(key, found->key);
+            for (; far; far &= far - 1) {
+                const int k = (int)_tzcnt_u32(far);
+                _mm_prefetch((const char *)p + at[k] + 22 + key[k], _MM_HINT_T0);
+            }
+        }
     }
     if (batches) {
         const __m512i attributes = kseg_be32_512(batches, index, p + 20), id = kseg_be32_512(batches, index, p + 43);
@@ -109,7 +128,18 @@ KSEG_WIDE KSEG_ALWAYS_INLINE __mmask16 kseg_could_be_16(const unsigned char *p, 
         batches &= _mm512_cmpge_epi32_mask(id, zero) |
                    (no_id & _mm512_cmpeq_epi32_mask(kseg_be32_512(batches & no_id, index, p + 47), minus_one));
     }
-    return messages | batches;
+    found->messages = messages;
+    found->batches = batches;
+}
+
+/* Which of them are frames. */
+KSEG_WIDE KSEG_ALWAYS_INLINE __mmask16 kseg_judge_16(const unsigned char *p, const struct kseg_sixteen *found) {
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i value;
+    if (!found->messages) return found->batches;
+    value = _mm512_max_epi32(kseg_be32_far_512(found->messages, found->key_at, found->key, p + 22), zero);
+    return found->batches | (found->messages &
+                             _mm512_cmpeq_epi32_mask(_mm512_add_epi32(found->key, value), found->room));
 }
 
 /* The positions from `base` on that are marked, written to `at`; how many there are. It ends at `until`, or earlier
@@ -164,13 +194,21 @@ KSEG_WIDE KSEG_ALWAYS_INLINE void kseg_sift(const unsigned char *p, uint32_t n, 
             left += size && kseg_could_be_frame(p, at, size, 1);
         }
     } else {
-        for (k = 0; k < n; k += 16) {
-            const __mmask16 all = n - k < 16 ? (__mmask16)((1u << (n - k)) - 1) : (__mmask16)0xFFFF;
-            const __m512i index = kseg_load_512(search->at + k);
-            __m512i sizes;
-            const __mmask16 found = kseg_could_be_16(base, index, all, end - search->base, &sizes);
-            _mm512_storeu_si512(search->at + left, _mm512_maskz_compress_epi32(found, index));
-            _mm512_storeu_si512(search->size + left, _mm512_maskz_compress_epi32(found, sizes));
+        struct kseg_sixteen some[KSEG_SIXTEENS_AHEAD + 1];
+        const uint32_t groups = (n + 15) / 16;
+        for (k = 0; k < groups + KSEG_SIXTEENS_AHEAD; k++) {
+            const struct kseg_sixteen *before;
+            __mmask16 found;
+            if (k < groups) {
+                const __mmask16 all = n - 16 * k < 16 ? (__mmask16)((1u << (n - 16 * k)) - 1) : (__mmask16)0xFFFF;
+                kseg_look_at_16(base, kseg_load_512(search->at + 16 * k), all, end - search->base,
+                                &some[k % (KSEG_SIXTEENS_AHEAD + 1)]);
+            }
+            if (k < KSEG_SIXTEENS_AHEAD) continue;
+            before = &some[(k - KSEG_SIXTEENS_AHEAD) % (KSEG_SIXTEENS_AHEAD + 1)];
+            found = kseg_judge_16(base, before);
+            _mm512_storeu_si512(search->at + left, _mm512_maskz_compress_epi32(found, before->index));
+            _mm512_storeu_si512(search->size + left, _mm512_maskz_compress_epi32(found, before->sizes));
             left += (uint32_t)_mm_popcnt_u32(found);
         }
     }

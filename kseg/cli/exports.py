@@ -28,7 +28,7 @@ _CHUNK_BYTES = 1 << 20
 _MOST_DECODERS, _MOST_ENCODERS = 3, 2
 """Threads that decode, whatever the number of cores, and those that encode what they have decoded: each takes some
 15 MB, or 25."""
-_GROUPS_RUN_BYTES = 8 << 20
+_GROUPS_RUN_BYTES = 4 << 20
 """Of a run (`SegmentReader`) that becomes row groups of its own: about two of them, for few that are small."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
@@ -142,7 +142,7 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
     from kseg.columns.arrow import record_batch, schema
-    from kseg.columns.parquet import Encoded
+    from kseg.columns.encoding import Encoded
     from kseg.columns.tables import PARQUET, TableWriter, encoders
 
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")

@@ -6,9 +6,10 @@ the footers become one whose positions are moved. Field numbers: parquet.thrift 
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kseg.columns import thrift
+from kseg.columns.encoding import Encoded, GroupEncoder
 from kseg.columns.thrift import Elements, Field
 from kseg.kernel.footers import moved_group
 from kseg.segment.pipeline import TASK_BYTES, Pipeline
@@ -29,22 +30,11 @@ class Output(Protocol):
     def write_view(self, view: Any) -> None: ...
 
 
-class Encoded(NamedTuple):
-    """A row group of so many rows, as a file of its own."""
-
-    file: memoryview
-    rows: int
-
-    @property
-    def size(self) -> int:
-        return len(self.file)
-
-
 class GroupWriter:
-    """Writes tables as row groups, in their order. ``options``: those of pyarrow's ParquetWriter."""
+    """Writes tables as row groups, in their order."""
 
-    def __init__(self, output: Output, schema: Any, options: dict[str, Any], pipeline: Pipeline) -> None:
-        self._output, self._schema, self._options, self._pipeline = output, schema, options, pipeline
+    def __init__(self, output: Output, schema: Any, encoder: GroupEncoder, pipeline: Pipeline) -> None:
+        self._output, self._schema, self._encoder, self._pipeline = output, schema, encoder, pipeline
         self._footer = b""
         self._groups: list[bytes] = []
         self._rows = 0
@@ -53,11 +43,11 @@ class GroupWriter:
 
     def write(self, table: Any) -> None:
         """One row group."""
-        self._join(self._pipeline.submit(partial(_encoded, table, self._options), TASK_BYTES))
+        self._join(self._pipeline.submit(partial(self._encoder.encode, table), TASK_BYTES))
 
     def encoded(self, table: Any) -> Encoded:
         """One row group, for `put`; may be asked for on any thread."""
-        return _encoded(table, self._options)
+        return self._encoder.encode(table)
 
     def put(self, group: Encoded) -> None:
         """One row group behind those before."""
@@ -68,7 +58,7 @@ class GroupWriter:
         """Writes what is still being encoded, and the footer."""
         self._join(self._pipeline.drain())
         if not self._groups:
-            self._join([[_encoded(self._schema.empty_table(), self._options)]])
+            self._join([[self._encoder.encode(self._schema.empty_table())]])
             self._groups.clear()
         fields = thrift.read(self._footer)
         fields[_ROWS] = Field(thrift.I64, self._rows)
@@ -77,7 +67,8 @@ class GroupWriter:
         self._output.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
 
     def _join(self, results: Iterable[list[Encoded]]) -> None:
-        for file, rows in (group for groups in results for group in groups):
+        for encoded in (each for groups in results for each in groups):
+            file = encoded.file
             end = len(file) - _TAIL_BYTES - int.from_bytes(file[-_TAIL_BYTES : -len(MAGIC)], "little")
             self._footer = bytes(file[end:-_TAIL_BYTES])
             ordinal = len(self._groups) if len(self._groups) <= _LARGEST_ORDINAL else -1
@@ -86,15 +77,5 @@ class GroupWriter:
             self._groups.append(bytes(group))
             self._output.write_view(file[len(MAGIC) : end])
             self._position += end - len(MAGIC)
-            self._rows += rows
-
-
-def _encoded(table: Any, options: dict[str, Any]) -> Encoded:
-    """May run on any thread."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    stream = pa.BufferOutputStream()
-    with pq.ParquetWriter(stream, table.schema, **options) as writer:
-        writer.write_table(table, row_group_size=max(table.num_rows, 1))
-    return Encoded(memoryview(stream.getvalue()), table.num_rows)
+            self._rows += encoded.rows
+            self._encoder.take_back(encoded)

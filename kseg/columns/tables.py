@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from kseg.columns.parquet import Encoded, GroupWriter, Output
+from kseg.columns.encoding import Encoded, GroupEncoder
+from kseg.columns.pages import page_options
+from kseg.columns.parquet import GroupWriter, Output
 from kseg.errors import UnsupportedError
 from kseg.segment.pipeline import Pipeline
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
 """What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
-_PAGE_BYTES = 128 << 10
-"""Of a page of Parquet before it is compressed: in a processor's cache still, where pyarrow's own 1 MiB are not."""
 _SMALL_BYTES = 512 << 10
 """A record batch that is no reason for another row group: each costs as much as the first megabyte of a large one."""
 PARQUET, ARROW = "parquet", "arrow"
@@ -26,7 +26,7 @@ are in memory."""
 _SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
 """Of which readers ask for the least and the largest."""
 _HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
-_REPEATED = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
+_REPEATED = ["key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS]
 """Whose values may come more than once, so that a dictionary of them can pay; where it grows large, pyarrow gives it
 up. No offset does."""
 
@@ -109,10 +109,10 @@ class TableWriter:
         self._is_parquet = form == PARQUET
         self._writer: Any
         if self._is_parquet:
-            options = {"compression": name.upper(), "compression_level": level, "use_dictionary": list(_REPEATED),
-                       "data_page_size": _PAGE_BYTES,
+            options = {"compression": name.upper(), "compression_level": level,
                        "write_statistics": [each for each in schema.names if each in _SORTED]}  # fmt: skip
-            self._writer = GroupWriter(output, schema, options, pipeline)
+            encoder = GroupEncoder(lambda table: options | page_options(table, _REPEATED))
+            self._writer = GroupWriter(output, schema, encoder, pipeline)
         else:
             import pyarrow as pa
 

@@ -6,6 +6,7 @@ import pytest
 from memory_output import Output
 
 from kseg.columns import thrift
+from kseg.columns.encoding import GroupEncoder
 from kseg.columns.parquet import GroupWriter
 from kseg.segment.pipeline import Pipeline
 
@@ -29,7 +30,7 @@ def tables(groups: int, rows: int) -> list[Any]:
 def written(groups: list[Any], schema: Any, jobs: int, **options: Any) -> bytes:
     output = Output()
     with Pipeline(jobs, 1) as pipeline:
-        writer = GroupWriter(output, schema, options, pipeline)
+        writer = GroupWriter(output, schema, GroupEncoder(lambda _: options), pipeline)
         for table in groups:
             writer.write(table)
         writer.finish()

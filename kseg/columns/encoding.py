@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.kernel.gathering import fresh
+from kseg.kernel.fresh import fresh
 
 _ROOM_BYTES = 8 << 20
 """For twice what a row group holds: what of it is never written takes no memory."""

@@ -5,19 +5,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.compressing import Target, compressor
-from kseg.formats.libzstd import packer, room
+from kseg.formats.compressing import Target, compressor, packer
+from kseg.formats.libzstd import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError, int64s
 from kseg.kernel.expand import Room
+from kseg.kernel.fresh import lengthen
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
-from kseg.kernel.recoding import FULL, are_right, recode_zstd, seal
+from kseg.kernel.recoding import FULL, are_right, repack, seal
 from kseg.segment.items import Damage, Problem
 
 _of_thread = threading.local()
 
-_PIECE_BYTES = 1 << 20
-"""Recoded by the kernel before it is appended to what there is."""
+_TRIED_BYTES = 64 << 10
+"""That the kernel is given at first: where it leaves each batch, nobody should move all that there is each time."""
 
 Recoded = list[Any]
 """Whole batches end to end (bytearray), and between them what is left out (Refusal)."""
@@ -61,38 +62,43 @@ def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_byt
     """
     found: Recoded = [bytearray()]
     count, frame = len(frames) // FRAME_WIDTH, 0
+    packing: _Packing = _kept(("packing", target, max_bytes), lambda: _Packing(target, max_bytes))
     recode_one = _Recoding(buffer, frames, origin, target, max_bytes, found).recode
     while frame < count:
-        if target.name == "zstd":
-            kept: _ToZstd = _kept(("zstd", target.level, max_bytes), lambda: _ToZstd(target, max_bytes))
-            frame = kept.recode(buffer, frames, frame, found[-1])
+        frame = packing.recode(buffer, frames, frame, found[-1])
         if frame < count:
             recode_one(frame)
         frame += 1
     return found
 
 
-class _ToZstd:
+class _Packing:
     """What one thread needs to have the kernel recode batches."""
 
     def __init__(self, target: Target, max_bytes: int) -> None:
         self._max_bytes, self._room = max_bytes, _room(max_bytes)
-        self._packer = None if target.level is None else packer(target.level)
-        self._out = bytearray(_PIECE_BYTES)
+        self._packer = packer(target)
 
     def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
         """Appends the batches from frame ``first`` on to ``out``; the first one that the kernel leaves."""
         if self._packer is None:
             return first
         state, status = int64s(3), FULL
-        state[0] = first
+        state[0], state[1] = first, len(out)
+        lengthen(out, min(_expected(frames, first), _TRIED_BYTES))
         while status == FULL:
-            status = recode_zstd(buffer, frames, self._max_bytes, self._room, self._packer, self._out, state)
-            out += memoryview(self._out)[: state[1]]
-            state[1] = 0
-            if status == FULL and state[2] > len(self._out):
-                self._out = bytearray(state[2])
+            status = repack(buffer, frames, self._max_bytes, self._room, self._packer, out, state)
+            if status == FULL:
+                lengthen(out, state[2] + _expected(frames, state[0]))
+        del out[state[1] :]
         return state[0]
+
+
+def _expected(frames: memoryview, first: int) -> int:
+    """Bytes that frames from ``first`` on may take, if they are not in a codec that makes fewer of them."""
+    last = len(frames) - FRAME_WIDTH
+    size = frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] - frames[first * FRAME_WIDTH + FRAME_POSITION]
+    return size + size // 64
 
 
 class _Recoding:

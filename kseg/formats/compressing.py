@@ -15,9 +15,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.compression import CODEC_NAMES
+
+if TYPE_CHECKING:
+    from kseg.kernel.packing import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Least, largest and default level of the codecs that have any."""
@@ -85,6 +88,14 @@ def compressor(target: Target) -> Callable[[Any], bytes]:
     return kept[1]
 
 
+def packer(target: Target) -> "Packer | None":
+    """What the kernel compresses with to the same bytes as `compress`; None where it cannot, or not with this codec.
+
+    For one thread at a time.
+    """
+    return _PACKERS[target.name](target.level) if target.name in _PACKERS else None
+
+
 def _none(_level: int | None) -> Callable[[Any], bytes]:
     return bytes
 
@@ -116,11 +127,34 @@ def _lz4(level: int | None) -> Callable[[Any], bytes]:
 
     return partial(
         lz4.frame.compress,
-        compression_level=0 if level in (None, _LZ4_FAST) else level,
+        compression_level=_lz4_level(level),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         store_size=False,
     )
+
+
+def _lz4_level(level: int | None) -> int:
+    """What liblz4 calls it."""
+    return 0 if level in (None, _LZ4_FAST) else level
+
+
+def _none_packer(_level: int | None) -> "Packer":
+    from kseg.kernel import packing
+
+    return packing.Packer(packing.NONE, 0, ())
+
+
+def _lz4_packer(level: int | None) -> "Packer | None":
+    from kseg.formats import liblz4
+
+    return liblz4.packer(_lz4_level(level))
+
+
+def _zstd_packer(level: int | None) -> "Packer | None":
+    from kseg.formats import libzstd
+
+    return libzstd.packer(LEVELS["zstd"][2] if level is None else level)
 
 
 def _zstd(level: int | None) -> Callable[[Any], bytes]:
@@ -132,3 +166,4 @@ def _zstd(level: int | None) -> Callable[[Any], bytes]:
 
 
 _MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
+_PACKERS = {"none": _none_packer, "lz4": _lz4_packer, "zstd": _zstd_packer}

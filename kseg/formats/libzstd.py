@@ -41,10 +41,10 @@ def room(max_bytes: int) -> Room:
 def packer(level: int) -> "Packer | None":
     """What the kernel compresses with; None where it cannot. The bytes are those of zstandard, where that brings a
     libzstd of its own."""
-    from kseg.kernel.packing import Packer
+    from kseg.kernel.packing import ZSTD, Packer
 
     found = _addresses(_WRITING, of_zstandard_first=True)
-    made = None if found is None else Packer(level, found)
+    made = None if found is None else Packer(ZSTD, level, found)
     return made if made is not None and made.is_usable else None
 
 

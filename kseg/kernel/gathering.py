@@ -9,20 +9,9 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.libc.string import memcpy
 
 COMPILED = cython.compiled
-
-
-def fresh(size: cython.Py_ssize_t) -> memoryview:
-    """So many bytes that say nothing yet, for one who writes each of them before it is read: zeros cost time."""
-    if size < 0:
-        raise ValueError("no size is negative")
-    if cython.compiled:
-        return memoryview(PyByteArray_FromStringAndSize(cython.NULL, size))
-    else:
-        return memoryview(bytearray(size))
 
 
 @cython.cfunc

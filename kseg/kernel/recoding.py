@@ -48,7 +48,7 @@ COMPILED = cython.compiled
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 CONTROL = cython.declare(cython.int, 32)
 CODEC_BITS = cython.declare(cython.int, 7)
-ZSTD = cython.declare(cython.int, 4)
+LARGEST_CODEC = cython.declare(cython.int, 4)
 SHORT = cython.declare(cython.Py_ssize_t, 16384)  # less is done sooner than Python's lock is given away and taken back
 NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -84,7 +84,7 @@ def count_choices(
             return i
         if not could_be_frame(p, at, frames[frame + FRAME_SIZE], False):
             return i
-        if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > ZSTD:
+        if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > LARGEST_CODEC:
             return i
         delta = be32(p, at + 23)
         if be64(p, at) < state[0] or delta < 0 or be64(p, at) >= LARGEST_OFFSET - delta:
@@ -208,12 +208,13 @@ def pack_frames(
     room: cython.pointer[cython.uchar],
     room_bytes: cython.Py_ssize_t,
     opener: cython.p_void,
+    target: cython.int,
     packer: cython.p_void,
     out: cython.pointer[cython.uchar],
     capacity: cython.Py_ssize_t,
     state: cython.pointer[cython.longlong],
 ) -> cython.int:
-    """As `recode_zstd`, or 3 where there has to be more room for records."""
+    """As `repack`, or 3 where there has to be more room for records."""
     at: cython.Py_ssize_t
     held: cython.Py_ssize_t
     packed: cython.Py_ssize_t
@@ -234,21 +235,23 @@ def pack_frames(
                 records = room
             if held == 0 or held > largest or not check_records(p, at, records, held):
                 return 2
-            state[2] = HEADER_BYTES + held + held // 256 + 64  # as much as libzstd ever asks for
+            state[2] = HEADER_BYTES + held + held // 256 + 64  # as much as libzstd or liblz4 ever asks for
             if capacity - state[1] < state[2]:
                 return 1
             memcpy(out + state[1], p + at, HEADER_BYTES)
-            packed = pack_area(packer, records, held, out + state[1] + HEADER_BYTES, capacity - state[1] - HEADER_BYTES)
+            packed = pack_area(
+                target, packer, records, held, out + state[1] + HEADER_BYTES, capacity - state[1] - HEADER_BYTES
+            )
             if packed < 0:
                 return 2
             packed += state[1] + HEADER_BYTES
-            write_header(out, state[1], packed, ZSTD)
+            write_header(out, state[1], packed, target)
             state[1] = packed
             state[0] += 1
     return 0
 
 
-def recode_zstd(
+def repack(
     buffer: cython.const[cython.uchar][::1],
     frames: cython.const[cython.longlong][::1],
     largest: cython.longlong,
@@ -257,8 +260,8 @@ def recode_zstd(
     out: cython.uchar[::1],
     state: cython.longlong[::1],
 ) -> int:
-    """Writes v2 batches, with their records in zstd, to ``out``: DONE, FULL or LEFT, for the caller to do (its records
-    are not right, or more than ``largest`` bytes, or it is compressed in a way that only Python knows).
+    """Writes v2 batches, with their records as the packer packs them, to ``out``: DONE, FULL or LEFT, for the caller to
+    do (its records are not right, or more than ``largest`` bytes, or it is compressed in a way that only Python knows).
 
     ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[3]): 0 NEXT frame (in and out), 1 BYTES in ``out`` (in
     and out), 2 NEEDED bytes of ``out`` where it is FULL. An interpreted kernel leaves all.
@@ -272,14 +275,17 @@ def recode_zstd(
         return DONE
     if frames[FRAME_POSITION] < 0 or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
         raise ValueError("frames lie outside the buffer")
-    if not cython.compiled or len(out) == 0 or not packer.is_usable:
+    if not cython.compiled or not packer.is_usable:
         return LEFT
+    if len(out) == 0:
+        state[2] = HEADER_BYTES
+        return FULL
     if cython.compiled:
         while status == 3:
             with cython.nogil:
                 status = pack_frames(
                     cython.address(buffer[0]), cython.address(frames[0]), stop, largest, cython.address(room.out[0]),
-                    room.capacity, room.zstd, packer.context, cython.address(out[0]), out.shape[0],
+                    room.capacity, room.zstd, packer.codec, packer.context, cython.address(out[0]), out.shape[0],
                     cython.address(state[0]),
                 )  # fmt: skip
             if status == 3 and not room.extend(buffer[frames[state[0] * FRAME_WIDTH + FRAME_POSITION] + 22] & 7):

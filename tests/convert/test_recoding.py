@@ -1,7 +1,6 @@
 """The fast way of a recompression: which batches go it, and what becomes of those whose records are wrong."""
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -141,27 +140,32 @@ def own_libzstd() -> bool:
     return len(candidates) > 1 and libzstd._addresses_in(candidates[-1], libzstd._WRITING) is not None
 
 
-@pytest.mark.skipif(not own_libzstd(), reason="zstandard is built on another libzstd")
-@pytest.mark.parametrize("level", ["", ":1", ":9", ":-5", ":19"])
-@pytest.mark.parametrize("source", ["plain", "lz4", "gzip", "snappy"])
-def test_the_kernel_makes_what_zstandard_makes(level: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, target = entries(FIRST.read_bytes()), parse_target("zstd" + level)
+LEVELS = [f"zstd{level}" for level in ("", ":1", ":9", ":-5", ":19")] + [
+    f"lz4{level}" for level in ("", ":1", ":5", ":17")
+]
+
+
+@pytest.mark.parametrize("codec", ["none", *LEVELS])
+@pytest.mark.parametrize("source", ["plain", "lz4", "gzip", "snappy", "zstd"])
+def test_the_kernel_makes_what_the_packages_make(codec: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if codec.startswith("zstd") and not own_libzstd():
+        pytest.skip("zstandard is built on another libzstd")
+    found, target = entries(FIRST.read_bytes()), NONE if codec == "none" else parse_target(codec)
     plain = b"".join(found)
     data = plain
     if source != "plain":
         data = bytes(recode(plain, frames_of(plain), 0, parse_target(source), 1 << 20)[0])
     by_kernel = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(recoding, "recode_zstd", lambda *_: kernel.LEFT)
+    monkeypatch.setattr(recoding, "repack", lambda *_: kernel.LEFT)
     assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
     assert len(entries(bytes(by_kernel[0]))) == len(found)
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 300, 5000])
+@pytest.mark.parametrize("piece_bytes", [0, 1, 300, 5000])
 def test_a_piece_grows_to_what_a_batch_needs(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, target = FIRST.read_bytes(), parse_target("zstd")
     expected = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(recoding, "_PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(recoding, "_of_thread", threading.local())
+    monkeypatch.setattr(recoding, "_expected", lambda *_: piece_bytes)
     assert recode(data, frames_of(data), 0, target, 1 << 20) == expected
 
 
@@ -173,7 +177,7 @@ def test_what_the_kernel_leaves_to_the_caller() -> None:
 
     def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
         state[0] = state[1] = 0
-        return kernel.recode_zstd(data, frames, largest, held, pack, out, state), state[0]
+        return kernel.repack(data, frames, largest, held, pack, out, state), state[0]
 
     assert status() == (kernel.DONE, len(frames) // FRAME_WIDTH)
     assert status(largest=1) == (kernel.LEFT, 0)
@@ -184,4 +188,18 @@ def test_what_the_kernel_leaves_to_the_caller() -> None:
         status(data[:-1])
     for wrong in (int64s(2), memoryview(b"\xff" * 24).cast("q")):
         with pytest.raises(ValueError):
-            kernel.recode_zstd(data, frames, 1, held, pack, out, memoryview(bytearray(wrong)).cast("q"))
+            kernel.repack(data, frames, 1, held, pack, out, memoryview(bytearray(wrong)).cast("q"))
+
+
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel is given no room")
+def test_what_the_kernel_leaves_moves_nothing_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a run of many small batches would take a time that grows with the square of their number."""
+    plain = FIRST.read_bytes()
+    gzipped = bytes(recode(plain, frames_of(plain), 0, parse_target("gzip"), 1 << 20)[0])
+    asked: list[int] = []
+    lengthen = recoding.lengthen
+    monkeypatch.setattr(recoding, "lengthen", lambda out, size: (asked.append(size), lengthen(out, size)))
+    data = gzipped * 300
+    found = recode(data, frames_of(data), 0, parse_target("lz4"), 1 << 20)
+    assert len(entries(bytes(found[0]))) == len(asked) == 300 * len(entries(gzipped))
+    assert max(asked) <= recoding._TRIED_BYTES < len(data)

@@ -23,8 +23,9 @@ from kseg.segment.parts import is_worth_parts
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
-_CHUNK_BYTES = 1 << 20
-"""Of a chunk for a table: several row groups are in memory at once, each as its chunks and as what it becomes."""
+_CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
+"""Of a chunk for a table. Several row groups of Parquet are in memory at once, each as its chunks and as what it becomes;
+each record batch of Arrow costs as much as 100 KiB of its bytes."""
 _MOST_DECODERS, _MOST_ENCODERS = 3, 2
 """Threads that decode, whatever the number of cores, and those that encode what they have decoded: each takes some
 15 MB, or 25."""
@@ -162,7 +163,7 @@ def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any])
 
     with (
         encoders(options["jobs"] or usable_cores()) as pipeline,
-        closing(reading.chunks(1000, _CHUNK_BYTES, groups if form == PARQUET else None)) as found,
+        closing(reading.chunks(1000, _CHUNK_BYTES[form], groups if form == PARQUET else None)) as found,
     ):
         writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
         for file, item in found:

@@ -24,12 +24,12 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
-"""Of a chunk for a table. Several row groups of Parquet are in memory at once, each as its chunks and as what it becomes;
-each record batch of Arrow costs as much as 100 KiB of its bytes."""
+"""Of a chunk for a table. Several row groups of Parquet are in memory at once, each as its chunks and as what it
+becomes; each record batch of Arrow costs as much as 100 KiB of its bytes."""
 _MOST_DECODERS, _MOST_ENCODERS = 3, 2
 """Threads that decode, whatever the number of cores, and those that encode what they have decoded: each takes some
 15 MB, or 25."""
-_GROUPS_RUN_BYTES = 4 << 20
+_GROUPS_RUN_BYTES = 6 << 20
 """Of a run (`SegmentReader`) that becomes row groups of its own: about two of them, for few that are small."""
 _GO_ON = "--skip-damage goes on without these bytes"
 

@@ -25,20 +25,35 @@ def dictionaries(column: Any) -> list[str]:
     (values(ROWS), False),
     (values(ROWS)[:-500] + [None] * 500, False),
     ([None, *values(ROWS)[1:]], False),
+    (values(ROWS, size=20), False),
+    (values(100, rows=100), False),
     (values(2), True),
-    (values(1000), True),
-    (values(ROWS, size=200), True),
-    (values(ROWS, rows=1000), True),
+    (values(ROWS // 8), True),
+    (values(ROWS // 2), False),  # come twice, but the dictionary would have 2 MiB
+    (values(ROWS // 8, size=20), True),
+    (values(4096, size=20, rows=40_960), True),
+    (sorted(values(ROWS // 2, size=20)), True),
+    ([None] * ROWS, True),
     ([b""] * ROWS, True),
+    ([], True),
     ([b"%d" % (i % 2) + b"x" * 4000 + b"%d" % (i % 3) for i in range(ROWS)], True),
     ([b"x" * 4000 + b"%d" % i for i in range(ROWS)], False),
     ([b"%d" % i + b"x" * 4000 for i in range(ROWS)], False),
+    ([b"x" * i for i in range(ROWS)], False),
 ])  # fmt: skip
-def test_large_values_that_do_not_repeat_have_no_dictionary(given: list[bytes | None], may_pay: bool) -> None:
+def test_values_that_hardly_repeat_have_no_dictionary(given: list[bytes | None], may_pay: bool) -> None:
     whole = pa.array(given, pa.binary())
     parts = pa.chunked_array([whole[:700], whole[700:].slice(0, 800), pa.array([], pa.binary()), whole[1500:]])
     for column in (whole, parts, pa.array([b"x", *given], pa.binary())[1:]):
         assert dictionaries(column) == ["value"] * may_pay
+
+
+@pytest.mark.parametrize(("milliseconds", "may_pay"), [
+    (range(ROWS), False), ([i // 2 for i in range(ROWS)], True), ([0, None] * ROWS, True), ([5], True), ([], True),
+])  # fmt: skip
+def test_times_that_hardly_repeat_have_no_dictionary(milliseconds: Any, may_pay: bool) -> None:
+    table = pa.table({"timestamp": pa.array(milliseconds, pa.timestamp("us", tz="UTC"))})
+    assert page_options(table, ["timestamp"])["use_dictionary"] == ["timestamp"] * may_pay
 
 
 def test_other_columns_keep_theirs() -> None:

@@ -11,12 +11,15 @@ from typing import Any
 
 from kseg.convert.grouping import Build, Grouper, Manner
 from kseg.convert.losses import Losses
+from kseg.convert.plain_runs import PlainRun
 from kseg.convert.recoding import Refused, checked, recompressed
 from kseg.convert.request import Request
 from kseg.errors import UnsupportedError
+from kseg.formats.areas import LOG_APPEND_TIME
 from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
-from kseg.formats.rows import Rows, UndecodableError, int64s
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel.fresh import lengthen
 from kseg.kernel.native import (
     HEADER_KEY,
     HEADER_KEY_SIZE,
@@ -28,6 +31,7 @@ from kseg.kernel.native import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
+from kseg.kernel.single_batches import most_bytes, single_batches
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.items import Problem
 
@@ -61,6 +65,29 @@ class Converter:
             yield from self._add_v2(batch)
         else:
             yield from self._add_legacy(batch, next_offset)
+
+    def can_take(self, magic: int) -> bool:
+        """Whether `take` does with plain batches of a format what `add` does with each."""
+        request, target = self._request, magic if self._magic is None else self._magic
+        return magic < 2 or (target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == 0))
+
+    def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
+        """What becomes of many batches, all of them valid."""
+        self.losses.add_plain(run.magic, run.timed)
+        request, magic = self._request, run.magic if self._magic is None else self._magic
+        if run.magic == magic and self._is_kept(0) and request.batch_bytes is None:
+            yield from self.flush()
+            yield partial(bytes, bytes(run.data)), len(run.data)
+            return
+        manner = Manner(self._target(0, magic), append_time=run.append_time if magic else None)
+        if magic == 2 and manner.target.codec == 0 and request.batch_bytes is None:
+            yield from self.flush()
+            self.has_changed = True
+            for rows in run.rows(scratch):
+                batches = _single_batches(rows, LOG_APPEND_TIME * (run.append_time is not None))
+                yield partial(bytes, batches), len(batches)
+            return
+        yield from self._group_rows(magic, manner, self._counted(run.rows(scratch)), run.magic < 2)
 
     @property
     def only_recodes(self) -> bool:
@@ -160,7 +187,7 @@ class Converter:
     # All
 
     def _group(self, magic: int, manner: Manner, batch: Batch, is_plain: bool = False) -> Iterator[Build]:
-        yield from self._group_rows(magic, manner, self._counted(batch), is_plain)
+        yield from self._group_rows(magic, manner, self._counted(batch.rows()), is_plain)
 
     def _group_rows(self, magic: int, manner: Manner, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
         limit, self.has_changed = self._request.batch_bytes, True
@@ -175,8 +202,8 @@ class Converter:
         if not is_joined:
             yield from self.flush()
 
-    def _counted(self, batch: Batch) -> Iterator[Rows]:
-        for rows in batch.rows():
+    def _counted(self, batches: Iterator[Rows]) -> Iterator[Rows]:
+        for rows in batches:
             self.losses.add_rows(rows)
             yield rows
 
@@ -201,6 +228,13 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
         raise Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
     if last != batch.last_offset and batch.last_offset:  # early librdkafka left 0 there
         raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
+
+
+def _single_batches(rows: Rows, attributes: int) -> bytearray:
+    made = bytearray()
+    lengthen(made, most_bytes(rows.rows, rows.count))
+    del made[single_batches(rows.payload, rows.rows, rows.headers, rows.count, attributes, made) :]
+    return made
 
 
 def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:

@@ -51,6 +51,12 @@ class Losses:
         self.counts[ZSTD] += header.codec == 4 and not self._has_codec
         self.counts = +self.counts
 
+    def add_plain(self, magic: int, timed: int) -> None:
+        """As `add`, of batches that are plain and know no producer; ``timed``: of them, those with a timestamp."""
+        if self._magic == 0 and magic > 0:
+            self.counts[TIMESTAMPS] += timed
+            self.counts = +self.counts
+
     def add_rows(self, rows: Rows) -> None:
         """What the records tell."""
         if self._magic < 2:

@@ -4,15 +4,17 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from kseg.convert.converter import Converter
 from kseg.convert.grouping import Build
 from kseg.convert.losses import Losses
+from kseg.convert.plain_runs import plain_run
 from kseg.convert.recoding import Place, Refusal, Refused, recode, refused_at
 from kseg.convert.request import DamagedError, LossError, Request
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.native import FRAME_WIDTH
+from kseg.kernel.native import FRAME_MAGIC, FRAME_WIDTH
 from kseg.kernel.recoding import choose
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
@@ -26,6 +28,9 @@ from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, Wr
 RECODED_BYTES = 2 << 20
 """Of a run (`SegmentReader`), and of the batches in it that a thread is given at a time: handing them over, and taking
 Python's lock back from another thread, then costs little beside what is done in between."""
+
+Window = tuple[Any, memoryview, int, int]
+"""Of frames of a run, as `SegmentReader.window` gives it."""
 
 
 @dataclass(slots=True)
@@ -130,6 +135,7 @@ class _Conversion:
         self._file = ""
         self.is_after_damage = False
         self._state = int64s(2)
+        self._kept_window: tuple[Run, int, Window] | None = None
         self._transactions = transactions or transactions_of(files, request)
 
     @property
@@ -183,6 +189,8 @@ class _Conversion:
         while first < run.count:
             stop = self._recode(reader, run, first) if self._converter.only_recodes else first
             if stop == first:
+                stop = self._take_plain(reader, run, first)
+            if stop == first:
                 self._convert(reader.batch(run, first, keep=False))
                 stop += 1
             first = stop
@@ -190,11 +198,9 @@ class _Conversion:
     def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
         """How far the frames from ``first`` on go that were taken."""
         target = self._request.target
-        if self.next_offset > LAST_OFFSET:
+        if target is None or not self._goes_on:
             return first
-        if target is None or self._transactions is not None or self.is_after_damage or self._writer is None:
-            return first
-        buffer, rows, origin, stop = reader.window(run, first)
+        buffer, rows, origin, stop = self._window(reader, run, first)
         self._state[0] = self.next_offset
         kept = -1 if self._request.has_level and target.codec else target.codec
         end = choose(buffer, rows, first, stop, kept, RECODED_BYTES, self._state)
@@ -207,6 +213,32 @@ class _Conversion:
             for results in self._pipeline.submit(task, 4 * self._state[1]):
                 self._write(results)
         return end
+
+    def _window(self, reader: SegmentReader, run: Run, first: int) -> Window:
+        """As the reader's, which it does not ask for each frame of a run."""
+        kept = self._kept_window
+        if kept is None or kept[0] is not run or not kept[1] <= first < kept[2][3]:
+            kept = self._kept_window = (run, first, reader.window(run, first))
+        return kept[2]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether nothing is to be asked of a batch that is as it should be, and no offset below the next one."""
+        is_open = self._writer is not None and self.next_offset <= LAST_OFFSET
+        return is_open and self._transactions is None and not self.is_after_damage and not self._is_07
+
+    def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
+        """As `_recode`, of plain batches that are alike."""
+        if not self._goes_on or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
+            return first
+        buffer, frames, _, stop = self._window(reader, run, first)
+        found = plain_run(buffer, frames, first, stop, self.next_offset)
+        if found is None:
+            return first
+        self.found.batches += found.stop - first
+        self.next_offset = found.next_offset
+        self._submit(self._converter.take(found, self._scratch))
+        return found.stop
 
     def _convert(self, batch: Batch) -> None:
         self.found.batches += 1

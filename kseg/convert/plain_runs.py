@@ -1,0 +1,68 @@
+"""Plain batches that are alike, read many at a time: a message of its own is a batch in the formats before v2, and a
+call of Python for each would take a hundred times as long as its bytes."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kseg.convert.request import DamagedError
+from kseg.formats.rows import Rows, Scratch, int64s
+from kseg.kernel import columns
+from kseg.kernel.alike import APPEND_TIME, KIND, NEXT_OFFSET, STATE_WIDTH, TIME, TIMED, alike
+from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
+from kseg.limits import MAX_HEADERS
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+class PlainRun(NamedTuple):
+    """Frames first to stop (rows FRAME_* of ``buffer``) of one magic. ``append_time`` in ms, None for CreateTime;
+    ``timed``: batches that have a timestamp; ``next_offset``: the one behind all of them."""
+
+    buffer: Any
+    frames: memoryview
+    first: int
+    stop: int
+    magic: int
+    append_time: int | None
+    timed: int
+    next_offset: int
+
+    @property
+    def data(self) -> Any:
+        """All their bytes."""
+        frames, last = self.frames, (self.stop - 1) * FRAME_WIDTH
+        return self.buffer[
+            frames[self.first * FRAME_WIDTH + FRAME_POSITION] : frames[last + FRAME_POSITION]
+            + frames[last + FRAME_SIZE]
+        ]
+
+    def rows(self, scratch: Scratch) -> Iterator[Rows]:
+        """All their records. Raises DamagedError where the bytes are not what they were a moment ago."""
+        state, wanted = int64s(columns.STATE_SIZE), int64s(4)
+        wanted[columns.FIRST], wanted[columns.LAST] = _SMALLEST, _LARGEST
+        wanted[columns.EARLIEST], wanted[columns.LATEST] = _SMALLEST, _LARGEST
+        state[0], most_headers = self.first, MAX_HEADERS * HEADER_WIDTH
+        while True:
+            status = columns.collect(self.buffer, self.frames, self.stop, wanted, scratch.rows, scratch.headers, state)
+            if state[3]:
+                yield Rows(self.buffer, scratch.rows, scratch.headers, state[3])
+                state[3] = state[4] = 0
+            elif status == columns.DONE:
+                return
+            elif status == columns.MORE_HEADERS and len(scratch.headers) < most_headers:
+                scratch.headers = int64s(most_headers)
+            else:
+                raise DamagedError("a batch changed while it was read; nothing was written")
+
+
+def plain_run(buffer: Any, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
+    """Those from frame ``first`` on that are plain and alike, none below ``next_offset``; None where it is not two."""
+    state = int64s(STATE_WIDTH)
+    state[NEXT_OFFSET] = next_offset
+    end = alike(buffer, frames, first, stop, state)
+    if end - first < 2:
+        return None
+    return PlainRun(
+        buffer, frames, first, end, frames[first * FRAME_WIDTH + FRAME_MAGIC],
+        state[TIME] if state[KIND] == APPEND_TIME else None, state[TIMED], state[NEXT_OFFSET],
+    )  # fmt: skip

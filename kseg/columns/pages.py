@@ -10,10 +10,12 @@ _MOST_ROWS = 1024
 """Handed over at once: pyarrow looks only between them whether a page is full."""
 _DICTIONARY_BYTES = 1 << 20
 """As large as pyarrow lets the dictionary of a column of a row group become before it gives it up."""
-_FEW, _PAIRS, _END_BYTES = 4096, 128, 64
+_PAIRS, _END_BYTES = 128, 64
 """Of values that are compared, two neighbours each time, as the same often follow each other. Of 256, at least one
 comes twice with a likelihood of 99.9 % where 4,700 are different ones, a tenth of all in a large row group. Of long
 values it is looked at where they begin and end."""
+_FEW = 4096
+"""Different values of which so many of 256 come twice that it is told by them how many there are."""
 _RANDOM_BITS = 31
 
 

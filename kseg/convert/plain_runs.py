@@ -31,10 +31,8 @@ class PlainRun(NamedTuple):
     def data(self) -> Any:
         """All their bytes."""
         frames, last = self.frames, (self.stop - 1) * FRAME_WIDTH
-        return self.buffer[
-            frames[self.first * FRAME_WIDTH + FRAME_POSITION] : frames[last + FRAME_POSITION]
-            + frames[last + FRAME_SIZE]
-        ]
+        start, end = frames[self.first * FRAME_WIDTH + FRAME_POSITION], frames[last + FRAME_POSITION]
+        return self.buffer[start : end + frames[last + FRAME_SIZE]]
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
         """All their records. Raises DamagedError where the bytes are not what they were a moment ago."""

@@ -1,14 +1,16 @@
 """The fast way of a recompression: which batches go it, and what becomes of those whose records are wrong."""
 
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from segment.segments import entries
 
 from kseg.convert import recoding
 from kseg.convert.recoding import Refusal, recode
-from kseg.formats import libzstd
+from kseg.formats import liblz4, libzstd
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import int64s
@@ -159,6 +161,17 @@ def test_the_kernel_makes_what_the_packages_make(codec: str, source: str, monkey
     monkeypatch.setattr(recoding, "repack", lambda *_: kernel.LEFT)
     assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
     assert len(entries(bytes(by_kernel[0]))) == len(found)
+
+
+@pytest.mark.parametrize("library", [liblz4, libzstd])
+def test_where_a_library_is_not_found_python_makes_the_same(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = FIRST.read_bytes()
+    expected = {codec: recode(data, frames_of(data), 0, parse_target(codec), 1 << 20) for codec in ("lz4", "zstd")}
+    monkeypatch.setattr(library, "_addresses", lambda *_, **_kinds: None)
+    monkeypatch.setattr(recoding, "_of_thread", threading.local())
+    assert library.packer(1) is None
+    for codec, found in expected.items():
+        assert recode(data, frames_of(data), 0, parse_target(codec), 1 << 20) == found
 
 
 @pytest.mark.parametrize("piece_bytes", [0, 1, 300, 5000])

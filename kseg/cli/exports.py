@@ -138,7 +138,7 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
     sink.write(FIRST_LINE)
     with closing(reading.chunks(1)) as chunks:
         for file, chunk in chunks:
-            sink.write(csv_lines(chunk, file.topic, file.partition))
+            sink.write_view(csv_lines(chunk, file.topic, file.partition))
 
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:

@@ -8,31 +8,52 @@ from collections.abc import Iterator
 from typing import Any
 
 from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
+from kseg.formats.rows import int64s
+from kseg.kernel import csv_lines as kernel
+from kseg.kernel.fresh import lengthen
 from kseg.output.jsonl import bytes_value, encode
 
 COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
 FIRST_LINE = ",".join(COLUMNS).encode() + b"\r\n"
+_LINE_BYTES = 48
+"""Of a line beside its texts, about."""
 _TYPES = {-1: b"", 0: b'"CreateTime"', 1: b'"LogAppendTime"'}
 
 
-def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
+def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> memoryview:
     """The records of a chunk that has all columns; timestamps in ms."""
     place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape")) + b","
     place += b"" if partition is None else b"%d" % partition
-    lines = []
-    kinds = chunk.numbers[TIMESTAMP_TYPE][: chunk.count].tolist()
-    for i, (offset, time) in enumerate(
-        zip(chunk.numbers[OFFSET][: chunk.count], chunk.numbers[TIMESTAMP][: chunk.count], strict=True)
-    ):
-        is_timed = chunk.valid is not None and chunk.valid[i >> 3] >> (i & 7) & 1
-        lines.append(
-            b"%b,%d,%b,%b,%b,%b,%b\r\n"
-            % (
-                place, offset, b"%d" % time if is_timed else b"", _TYPES[kinds[i]], _text(_entry(chunk.bytes[KEY], i)),
-                _text(_entry(chunk.bytes[VALUE], i)), _quoted(encode(list(_headers(chunk, i)))),
-            )
+    headers, times = chunk.header_ends, chunk.valid
+    if headers is None or times is None:
+        raise KeyError(HEADERS if headers is None else TIMESTAMP)
+    numbers, keys, values = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
+    out, state, i = bytearray(), int64s(kernel.STATE_WIDTH), 0
+    lengthen(out, chunk.size + (len(place) + _LINE_BYTES) * chunk.count)
+    while i < chunk.count:
+        i = kernel.put_lines(
+            place, numbers[OFFSET], numbers[TIMESTAMP], times, numbers[TIMESTAMP_TYPE], keys.data, keys.ends,
+            keys.valid, values.data, values.ends, values.valid, headers, i, chunk.count, out, state,
         )  # fmt: skip
-    return b"".join(lines)
+        end = state[kernel.END]
+        if state[kernel.NEEDED]:
+            lengthen(out, max(end + state[kernel.NEEDED] - len(out), len(out) // 8))
+        elif i < chunk.count:
+            line = _line(chunk, place, i)
+            lengthen(out, max(end + len(line) - len(out), 0))
+            out[end : end + len(line)] = line
+            state[kernel.END] = end + len(line)
+            i += 1
+    return memoryview(out)[: state[kernel.END]]
+
+
+def _line(chunk: Chunk, place: bytes, i: int) -> bytes:
+    is_timed = chunk.valid is not None and chunk.valid[i >> 3] >> (i & 7) & 1
+    return b"%b,%d,%b,%b,%b,%b,%b\r\n" % (
+        place, chunk.numbers[OFFSET][i], b"%d" % chunk.numbers[TIMESTAMP][i] if is_timed else b"",
+        _TYPES[chunk.numbers[TIMESTAMP_TYPE][i]], _text(_entry(chunk.bytes[KEY], i)),
+        _text(_entry(chunk.bytes[VALUE], i)), _quoted(encode(list(_headers(chunk, i)))),
+    )  # fmt: skip
 
 
 def _entry(column: Bytes, i: int) -> bytes | None:

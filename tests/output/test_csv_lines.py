@@ -1,0 +1,153 @@
+"""Lines that the kernel writes many at a time are those that are written one by one, and what the csv module reads."""
+
+import csv
+import io
+import json
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.columns.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
+from kseg.kernel import COMPILED
+from kseg.kernel import csv_lines as kernel
+from kseg.output import csv_lines as csv_lines_module
+from kseg.output.csv_lines import COLUMNS, csv_lines
+
+Record = tuple[int, int | None, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
+VALUES = st.one_of(
+    st.none(),
+    st.binary(max_size=40),
+    st.text(alphabet='"a,\r\n\\{}é中😀\x00\x1f', max_size=40).map(str.encode),
+    st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.sampled_from([b'"' * 100, b"x" * 1000, b"12345678" * 3 + b"\xff", b"1234567\xc3\xa98", b"\xed\xa0\x80"]),
+)
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+KINDS = st.sampled_from([-1, 0, 1])
+PLAIN = st.tuples(NUMBERS, st.one_of(st.none(), NUMBERS), KINDS, VALUES, VALUES, st.just([]))
+WITH_HEADERS = st.tuples(
+    NUMBERS, st.none(), KINDS, VALUES, VALUES, st.lists(st.tuples(st.binary(max_size=9), VALUES), max_size=3)
+)
+
+
+def fill(column: Bytes, values: list[bytes | None]) -> None:
+    for i, value in enumerate(values):
+        column.ends[i + 1] = column.ends[i] + len(value or b"")
+        column.data[column.ends[i] : column.ends[i + 1]] = value or b""
+        column.valid[i >> 3] |= (value is not None) << (i & 7)
+
+
+def chunk_of(records: list[Record]) -> Chunk:
+    chunk: Chunk = Chunks(NAMES, rows=max(len(records), 1))._chunk
+    chunk.count = len(records)
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    assert chunk.valid is not None
+    assert chunk.header_ends is not None
+    for i, (offset, time, kind, _, _, headers) in enumerate(records):
+        chunk.numbers[OFFSET][i], chunk.numbers[TIMESTAMP][i] = offset, time or 0
+        chunk.numbers[TIMESTAMP_TYPE][i] = kind
+        chunk.valid[i >> 3] |= (time is not None) << (i & 7)
+        keys += [key for key, _ in headers]
+        values += [value for _, value in headers]
+        chunk.header_ends[i + 1] = len(keys)
+    for name, column in ((KEY, 3), (VALUE, 4)):
+        texts: list[Any] = [record[column] for record in records]
+        chunk.bytes[name] = Bytes(max(len(records), 1), sum(len(text or b"") for text in texts) + 1)
+        fill(chunk.bytes[name], texts)
+    for name, texts in (("header_keys", keys), ("header_values", values)):
+        made = Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
+        fill(made, texts)
+        setattr(chunk, name, made)
+    return chunk
+
+
+def one_by_one(records: list[Record], topic: str | None, partition: int | None) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_lines_module.kernel, "put_lines", lambda *some: _none(some[12], some[15]))
+        return bytes(csv_lines(chunk_of(records), topic, partition))
+
+
+def _none(first: int, state: memoryview) -> int:
+    state[kernel.NEEDED] = 0
+    return first
+
+
+def shown(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def text(data: bytes | None) -> str:
+    found = shown(data)
+    return "" if found is None else found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
+
+
+@given(st.lists(st.one_of(PLAIN, PLAIN, WITH_HEADERS), max_size=30), st.sampled_from([None, "t", 'a"b,\udcff']))
+def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], topic: str | None) -> None:
+    found = bytes(csv_lines(chunk_of(records), topic, 7))
+    assert found == one_by_one(records, topic, 7)
+    rows = list(csv.reader(io.StringIO(found.decode(), newline="")))
+    place = text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
+    assert len(rows) == len(records)
+    for row, (offset, time, kind, key, value, headers) in zip(rows, records, strict=True):
+        assert dict(zip(COLUMNS, row, strict=True)) == {
+            "topic": place, "partition": "7", OFFSET: str(offset), TIMESTAMP: "" if time is None else str(time),
+            TIMESTAMP_TYPE: {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], KEY: text(key), VALUE: text(value),
+            HEADERS: row[7],
+        }  # fmt: skip
+        assert json.loads(row[7]) == [{"key": shown(name), "value": shown(of)} for name, of in headers]
+
+
+@pytest.mark.parametrize("text", [b'"' * 5000, b"\xff" * 5000, "é".encode() * 5000, b""])
+def test_room_grows_to_what_a_line_needs(text: bytes) -> None:
+    records: list[Record] = [(i, i, 0, None, text, [(b"h", None)] if i == 5 else []) for i in range(20)]
+    assert bytes(csv_lines(chunk_of(records), "t", 0)) == one_by_one(records, "t", 0)
+
+
+def arguments(count: int, out: bytearray, state: memoryview) -> list[Any]:
+    chunk = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)])
+    numbers, key, value = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
+    return [
+        b"t,0", numbers[OFFSET], numbers[TIMESTAMP], chunk.valid, numbers[TIMESTAMP_TYPE], key.data, key.ends,
+        key.valid, value.data, value.ends, value.valid, chunk.header_ends, 0, count, out, state,
+    ]  # fmt: skip
+
+
+def test_buffers_are_held_against_what_is_asked() -> None:
+    def state(end: int = 0) -> memoryview:
+        made = memoryview(bytearray(16)).cast("q")
+        made[0] = end
+        return made
+
+    for count in (4, -1, 100):
+        with pytest.raises(ValueError):
+            kernel.put_lines(*arguments(count, bytearray(9), state()))
+    for wrong in (memoryview(bytearray(8)).cast("q"), state(10), state(-1)):
+        with pytest.raises(ValueError):
+            kernel.put_lines(*arguments(3, bytearray(9), wrong))
+    for at in (1, 2, 3, 4, 6, 7, 9, 10, 11):
+        some = arguments(3, bytearray(5000), state())
+        some[at] = some[at][:0]
+        with pytest.raises(ValueError):
+            kernel.put_lines(*some)
+    for at in (5, 8):
+        some = arguments(3, bytearray(5000), state())
+        some[at] = some[at][:8]
+        with pytest.raises(ValueError):
+            kernel.put_lines(*some)
+
+
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
+def test_the_kernel_tells_what_room_it_needs() -> None:
+    made = memoryview(bytearray(16)).cast("q")
+    assert kernel.put_lines(*arguments(3, bytearray(100), made)) == 0
+    assert made[kernel.NEEDED] > 100
+    assert kernel.put_lines(*arguments(3, bytearray(made[kernel.NEEDED]), made)) in (1, 2, 3)

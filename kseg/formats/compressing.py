@@ -139,6 +139,10 @@ def _lz4_level(level: int | None) -> int:
     return 0 if level in (None, _LZ4_FAST) else level
 
 
+def _zstd_level(level: int | None) -> int:
+    return LEVELS["zstd"][2] if level is None else level
+
+
 def _none_packer(_level: int | None) -> "Packer":
     from kseg.kernel import packing
 
@@ -154,13 +158,13 @@ def _lz4_packer(level: int | None) -> "Packer | None":
 def _zstd_packer(level: int | None) -> "Packer | None":
     from kseg.formats import libzstd
 
-    return libzstd.packer(LEVELS["zstd"][2] if level is None else level)
+    return libzstd.packer(_zstd_level(level))
 
 
 def _zstd(level: int | None) -> Callable[[Any], bytes]:
     import zstandard
 
-    made = zstandard.ZstdCompressor(level=3 if level is None else level, write_content_size=False)
+    made = zstandard.ZstdCompressor(level=_zstd_level(level), write_content_size=False)
     pack: Callable[[Any], bytes] = made.compress
     return pack
 

@@ -4,14 +4,15 @@ They are those that the package lz4 calls, so that the bytes are its own. To dec
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kseg.formats.libraries import addresses_in
 
 if TYPE_CHECKING:
     from kseg.kernel.packing import Packer
 
 _FRAME_VERSION = 100
 """Of liblz4's interface for frames, ever since 1.0."""
-_kept: list[Any] = []
 
 
 def packer(level: int) -> "Packer | None":
@@ -25,16 +26,10 @@ def packer(level: int) -> "Packer | None":
 
 @cache
 def _addresses() -> tuple[int, ...] | None:
-    import ctypes
-
     import lz4.frame._frame
 
-    try:
-        library = ctypes.CDLL(lz4.frame._frame.__file__)
-        if library.LZ4F_getVersion() != _FRAME_VERSION:
-            return None
-        functions = (library.LZ4F_compressFrame, library.LZ4F_isError)
-    except (OSError, AttributeError):  # a library that hides its functions
-        return None
-    _kept.append(library)
-    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+    return addresses_in(
+        lz4.frame._frame.__file__,
+        ("LZ4F_compressFrame", "LZ4F_isError"),
+        lambda library: bool(library.LZ4F_getVersion() == _FRAME_VERSION),
+    )

@@ -10,8 +10,9 @@ them is right, and a stream that is refused is judged by zstandard.
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kseg.formats.libraries import addresses_in
 from kseg.kernel.expand import Room
 from kseg.limits import LARGEST_ROOM_BYTES
 
@@ -30,7 +31,6 @@ _READING = (
     "ZSTD_getErrorCode",
 )
 _WRITING = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compress2", "ZSTD_isError")
-_kept: list[Any] = []
 
 
 def room(max_bytes: int) -> Room:
@@ -75,14 +75,4 @@ def _candidates() -> Iterator[str]:
 
 
 def _addresses_in(path: str, names: tuple[str, ...]) -> tuple[int, ...] | None:
-    import ctypes
-
-    try:
-        library = ctypes.CDLL(path)
-        if library.ZSTD_versionNumber() < LEAST_VERSION:
-            return None
-        found = tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
-    except (OSError, AttributeError):  # no such library, or one that hides its functions
-        return None
-    _kept.append(library)
-    return found if all(found) else None
+    return addresses_in(path, names, lambda library: bool(library.ZSTD_versionNumber() >= LEAST_VERSION))

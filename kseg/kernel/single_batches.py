@@ -7,26 +7,18 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.building import write_records
-    from cython.cimports.kseg.kernel.native import (
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        crc32c,
-        native_setup,
-        put_big,
-    )
+    from cython.cimports.kseg.kernel.native import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
+    from cython.cimports.kseg.kernel.rewriting import put_header
 else:
     from kseg.kernel.building import write_records
-    from kseg.kernel.native import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, crc32c, native_setup, put_big
+    from kseg.kernel.native import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
+    from kseg.kernel.rewriting import put_header
 
 COMPILED = cython.compiled
 
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 MOST_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
-
-native_setup()
 
 
 @cython.cfunc
@@ -46,8 +38,14 @@ def write_batches(
     k: cython.int
     at: cython.Py_ssize_t = 0
     state: cython.longlong[9]
+    model: cython.uchar[61]
     if not cython.compiled:
-        state = [0] * 9
+        state, model = [0] * 9, [0] * 61
+    for k in range(HEADER_BYTES):
+        model[k] = 255  # -1: what is told of a leader epoch and a producer
+    model[16] = 2
+    for k in range(23, 27):
+        model[k] = 0
     for i in range(count):
         if room - at < HEADER_BYTES:
             return -1
@@ -57,19 +55,8 @@ def write_batches(
         state[1] = rows[i * ROW_WIDTH + ROW_OFFSET]
         if write_records(p, rows, headers, i, i + 1, state, out, room) == i or state[0] - at - 12 > LARGEST_SIZE:
             return -1
+        put_header(out, at, state[0], model, 0, attributes, state[2], state[5], 1)
         put_big(out, at, state[1], 8)
-        put_big(out, at + 8, state[0] - at - 12, 4)
-        put_big(out, at + 12, -1, 4)
-        out[at + 16] = 2
-        put_big(out, at + 21, attributes, 2)
-        put_big(out, at + 23, 0, 4)
-        put_big(out, at + 27, state[2], 8)
-        put_big(out, at + 35, state[5], 8)
-        put_big(out, at + 43, -1, 8)
-        put_big(out, at + 51, -1, 2)
-        put_big(out, at + 53, -1, 4)
-        put_big(out, at + 57, 1, 4)
-        put_big(out, at + 17, crc32c(0, out, at + 21, state[0]), 4)
         at = state[0]
     return at
 

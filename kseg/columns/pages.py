@@ -1,6 +1,6 @@
 """How a table becomes pages of Parquet: pieces that a processor's cache holds, and dictionaries that may pay."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any
 
@@ -31,7 +31,7 @@ def _random_numbers(count: int) -> list[int]:
 _RANDOM = _random_numbers(_PAIRS)
 
 
-def page_options(table: Any, repeated: list[str]) -> dict[str, Any]:
+def page_options(table: Any, repeated: Sequence[str]) -> dict[str, Any]:
     """What pyarrow's ParquetWriter is told for one row group; ``repeated``: the columns that may have dictionaries."""
     row_bytes = table.nbytes // max(table.num_rows, 1)
     return {

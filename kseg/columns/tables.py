@@ -26,7 +26,7 @@ are in memory."""
 _SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
 """Of which readers ask for the least and the largest."""
 _HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
-_REPEATED = ["key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS]
+_REPEATED = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
 """Whose values may come more than once, so that a dictionary of them can pay; where it grows large, pyarrow gives it
 up. No offset does."""
 

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.convert.request import DamagedError
-from kseg.formats.rows import Rows, Scratch, int64s
+from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel import columns
 from kseg.kernel.alike import APPEND_TIME, KIND, NEXT_OFFSET, STATE_WIDTH, TIME, TIMED, alike
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.limits import MAX_HEADERS
-
-_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
 
 class PlainRun(NamedTuple):
@@ -36,12 +34,10 @@ class PlainRun(NamedTuple):
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
         """All their records. Raises DamagedError where the bytes are not what they were a moment ago."""
-        state, wanted = int64s(columns.STATE_SIZE), int64s(4)
-        wanted[columns.FIRST], wanted[columns.LAST] = _SMALLEST, _LARGEST
-        wanted[columns.EARLIEST], wanted[columns.LATEST] = _SMALLEST, _LARGEST
-        state[0], most_headers = self.first, MAX_HEADERS * HEADER_WIDTH
+        state, most_headers = int64s(columns.STATE_SIZE), MAX_HEADERS * HEADER_WIDTH
+        state[0] = self.first
         while True:
-            status = columns.collect(self.buffer, self.frames, self.stop, wanted, scratch.rows, scratch.headers, state)
+            status = columns.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers, state)
             if state[3]:
                 yield Rows(self.buffer, scratch.rows, scratch.headers, state[3])
                 state[3] = state[4] = 0

@@ -19,6 +19,11 @@ def int64s(count: int) -> memoryview:
     return memoryview(bytearray(8 * count)).cast("q")
 
 
+ALL = int64s(4)
+"""What `kseg.kernel.columns` calls wanted, for one who wants every record."""
+ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
+
+
 class Scratch:
     """Room for rows that decoders fill again and again, and the bounds they keep.
 

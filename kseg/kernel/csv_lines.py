@@ -8,7 +8,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.kseg.kernel import escape
     from cython.cimports.kseg.kernel.csv_text import put_csv
-    from cython.cimports.kseg.kernel.escape import put_base64, put_int
+    from cython.cimports.kseg.kernel.escape import put, put_base64, put_int
 
     escape.shuffle_setup()
 
@@ -44,9 +44,9 @@ def put_field(
     if cython.compiled:
         end = put_csv(out, o, data + start, size)
         if end < 0:
-            o = escape.put(out, o, b'"{""base64"":""', 15)
+            o = put(out, o, b'"{""base64"":""', 15)
             o = put_base64(out, o, limit, data + start, size)
-            end = escape.put(out, o, b'""}"', 4)
+            end = put(out, o, b'""}"', 4)
     return end
 
 
@@ -99,9 +99,9 @@ def put_lines(
                 if limit - o < room:
                     state[1] = room + MARGIN
                     break
-                o = escape.put(cython.address(out[0]), o, cython.address(place[0]), place.shape[0])
+                o = put(cython.address(out[0]), o, cython.address(place[0]), place.shape[0])
                 out[o] = 44
-                o = escape.put_int(cython.address(out[0]), o + 1, offsets[i])
+                o = put_int(cython.address(out[0]), o + 1, offsets[i])
                 out[o] = 44
                 o += 1
                 if is_set(cython.address(timed[0]), i):
@@ -109,9 +109,9 @@ def put_lines(
                 out[o] = 44
                 o += 1
                 if kinds[i] == 0:
-                    o = escape.put(cython.address(out[0]), o, b'"CreateTime"', 12)
+                    o = put(cython.address(out[0]), o, b'"CreateTime"', 12)
                 elif kinds[i] == 1:
-                    o = escape.put(cython.address(out[0]), o, b'"LogAppendTime"', 15)
+                    o = put(cython.address(out[0]), o, b'"LogAppendTime"', 15)
                 out[o] = 44
                 o += 1
                 if is_set(cython.address(key_valid[0]), i):
@@ -120,7 +120,7 @@ def put_lines(
                 o += 1
                 if is_set(cython.address(value_valid[0]), i):
                     o = put_field(cython.address(out[0]), o, cython.address(value_data[0]), value_ends[i], value, limit)
-                o = escape.put(cython.address(out[0]), o, b',"[]"\r\n', 7)
+                o = put(cython.address(out[0]), o, b',"[]"\r\n', 7)
                 i += 1
         state[0] = o
     return i

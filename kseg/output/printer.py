@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.libzstd import room
-from kseg.formats.rows import Rows, Scratch, int64s
+from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.expand import Room
 from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
@@ -21,9 +21,6 @@ STATE_ROW, STATE_CONTROL = 8, 9
 
 FRAMES_LAID = 64
 """Compressed batches whose records lie open at the same time, at most."""
-
-ALL = int64s(4)
-ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
 
 Span = tuple[int, int]
 

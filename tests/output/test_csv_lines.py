@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from kseg.kernel import COMPILED
 from kseg.kernel import csv_lines as kernel
 from kseg.output import csv_lines as csv_lines_module
 from kseg.output.csv_lines import COLUMNS, csv_lines
+from kseg.output.jsonl import bytes_value
 
 Record = tuple[int, int | None, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 
@@ -76,17 +76,8 @@ def _none(first: int, state: memoryview) -> int:
     return first
 
 
-def shown(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
-
-
 def text(data: bytes | None) -> str:
-    found = shown(data)
+    found = bytes_value(data)
     return "" if found is None else found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
 
 
@@ -103,7 +94,7 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
             TIMESTAMP_TYPE: {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], KEY: text(key), VALUE: text(value),
             HEADERS: row[7],
         }  # fmt: skip
-        assert json.loads(row[7]) == [{"key": shown(name), "value": shown(of)} for name, of in headers]
+        assert json.loads(row[7]) == [{"key": bytes_value(name), "value": bytes_value(of)} for name, of in headers]
 
 
 @pytest.mark.parametrize("text", [b'"' * 5000, b"\xff" * 5000, "é".encode() * 5000, b""])

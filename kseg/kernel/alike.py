@@ -18,11 +18,11 @@ if cython.compiled:
         be64,
     )
     from cython.cimports.kseg.kernel.plain import is_legacy_plain
-    from cython.cimports.kseg.kernel.recoding import check_records
+    from cython.cimports.kseg.kernel.recoding import check_frames, check_records
 else:
     from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
     from kseg.kernel.plain import is_legacy_plain
-    from kseg.kernel.recoding import check_records
+    from kseg.kernel.recoding import check_frames, check_records
 
 COMPILED = cython.compiled
 
@@ -121,12 +121,11 @@ def alike(
     ``state`` (int64[4]): 0 NEXT_OFFSET (in and out) that the next one must not be below; out: 1 KIND of their time,
     NO_TIME, CREATE_TIME or APPEND_TIME; 2 TIME in ms, where that is APPEND_TIME; 3 TIMED, how many have a timestamp.
     """
-    if first < 0 or len(frames) < stop * FRAME_WIDTH or len(state) < STATE_WIDTH:
+    if len(state) < STATE_WIDTH:
         raise ValueError("a buffer is too short")
+    check_frames(len(buffer), frames, first, stop)
     if first >= stop:
         return first
-    if frames[(stop - 1) * FRAME_WIDTH + FRAME_POSITION] + frames[(stop - 1) * FRAME_WIDTH + FRAME_SIZE] > len(buffer):
-        raise ValueError("frames lie outside the buffer")
     if cython.compiled:
         return count_alike(cython.address(buffer[0]), cython.address(frames[0]), first, stop, cython.address(state[0]))
     else:

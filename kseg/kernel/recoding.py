@@ -97,6 +97,21 @@ def count_choices(
     return stop
 
 
+@cython.cfunc
+def check_frames(
+    length: cython.Py_ssize_t,
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+):
+    """ValueError unless there are rows of frames first to stop, and these lie within so many bytes."""
+    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
+    if first < 0 or len(frames) < stop * FRAME_WIDTH:
+        raise ValueError("a buffer is too short")
+    if first < stop and frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length:
+        raise ValueError("frames lie outside the buffer")
+
+
 def choose(
     buffer: cython.const[cython.uchar][::1],
     frames: cython.const[cython.longlong][::1],
@@ -111,12 +126,11 @@ def choose(
     ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[2]): 0 NEXT_OFFSET (in and out) that the next one must
     not be below; 1 BYTES (out) of those found, at most ``most_bytes`` but for a single one.
     """
-    if first < 0 or len(frames) < stop * FRAME_WIDTH or len(state) < 2:
+    if len(state) < 2:
         raise ValueError("a buffer is too short")
+    check_frames(len(buffer), frames, first, stop)
     if first >= stop:
         return first
-    if frames[(stop - 1) * FRAME_WIDTH + FRAME_POSITION] + frames[(stop - 1) * FRAME_WIDTH + FRAME_SIZE] > len(buffer):
-        raise ValueError("frames lie outside the buffer")
     if cython.compiled:
         return count_choices(
             cython.address(buffer[0]), cython.address(frames[0]), first, stop, kept, most_bytes,

@@ -2,6 +2,7 @@
 
     KsegError                       3
     ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
+    │   └── UnreadableError         3   bytes of a file that its disk cannot give
     ├── UnsupportedError            3   known, but not done by this command or release
     ├── KernelError                 3   KSEG_KERNEL=compiled where the kernel is not compiled
     ├── BrokerRunningError          3   the lock of the log directory is held
@@ -10,6 +11,8 @@
 Readers never raise for bad bytes: what the bytes are is told by items and problems (see `kseg.segment`).
 """
 
+import os
+
 
 class KsegError(Exception):
     """Base of all errors that end a command with one line on standard error."""
@@ -17,8 +20,20 @@ class KsegError(Exception):
     exit_status = 3
 
 
+def text_of(error: BaseException) -> str:
+    """One line for people; of an error of the system the file, where it names one, and what the system says."""
+    if not isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+
+
 class PathError(KsegError):
     """A path that cannot be opened or is not what the command reads."""
+
+
+class UnreadableError(PathError):
+    """Bytes of a file that its disk cannot give."""
 
 
 class UnsupportedError(KsegError):

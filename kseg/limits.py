@@ -43,6 +43,9 @@ SEARCH_BYTES = 16 << 20
 MAX_ROOT_FILE_BYTES = 64 << 20
 """A checkpoint of a log directory: some 40 bytes a partition, so more than a million of them."""
 
+MAX_MANIFEST_BYTES = 256 << 20
+"""What kseg notes of a change (manifest, journal): some 300 bytes a file, and a copy of each checkpoint."""
+
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""
 

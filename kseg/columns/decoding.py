@@ -15,6 +15,7 @@ from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
+from kseg.segment.problems import HARMLESS_CODES
 from kseg.segment.reader import Run, SegmentReader
 
 _MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
@@ -115,6 +116,9 @@ class Decoder:
                 yield from self._chunks.add(rows)
         except UndecodableError as error:
             self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))
+        for problem in batch.passed():
+            if problem.code not in HARMLESS_CODES:
+                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
             self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))

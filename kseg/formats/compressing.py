@@ -123,12 +123,12 @@ def _snappy(_level: int | None) -> Callable[[Any], bytes]:
 
 
 def _lz4(level: int | None) -> Callable[[Any], bytes]:
-    import lz4.frame
+    from lz4 import frame
 
     return partial(
-        lz4.frame.compress,
+        frame.compress,
         compression_level=_lz4_level(level),
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_size=frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         store_size=False,
     )

@@ -15,19 +15,21 @@
 What is accepted is what Kafka 4.3.1's own reader accepts (`org.apache.kafka.common.compress`, and below it
 `java.util.zip.GZIPInputStream`, `SnappyInputStream` of snappy-java, `Lz4BlockInputStream`, zstd-jni), so that a batch
 called undecodable here is one that no Java consumer can read, and the other way round. Known exceptions, of bytes that
-no producer writes: zstd-jni is silent about a frame cut short behind a whole one, and reads frames older than zstd 0.8;
-`Lz4BlockInputStream` takes a stored block of no bytes for the end mark; `GZIPInputStream` may look for another member
-in less than 19 bytes where a member ends near the end of its buffer.
+no producer writes: zstd-jni reads frames older than zstd 0.8; versions of libzstd decode a broken Huffman stream
+differently where the frame has no checksum; `Lz4BlockInputStream` takes a stored block of no bytes for the end mark;
+`GZIPInputStream` may look for another member in less than 19 bytes where a member ends near the end of its buffer.
 
 A size that a stream claims is held against what that many bytes can expand to and against the ceiling before a byte is
 allocated for it. No codec's library is imported before its first use.
 """
 
 import struct
-import threading
 import zlib
 from functools import lru_cache
 from typing import Any
+
+from kseg.formats.decompressed import DecompressionError, Output, Remarks, over, reason, undecodable
+from kseg.formats.zstd_stream import unzstd
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -41,39 +43,49 @@ _UINT32_LE = struct.Struct("<I").unpack_from
 _TWO_UINT32_LE = struct.Struct("<II").unpack_from
 
 
-class DecompressionError(Exception):
-    """A compressed area that gives no records; `str()` is one line.
-
-    `problem` is ``"undecodable-records"`` where the stream is bad, ``"decompression-limit"`` where it holds more bytes
-    than the ceiling allows.
-    """
-
-    def __init__(self, problem: str, message: str):
-        super().__init__(message)
-        self.problem = problem
-
-
-def decompress(codec: int, payload: Any, magic: int, ceiling: int) -> Any:
+def decompress(codec: int, payload: Any, magic: int, ceiling: int, remarks: Remarks | None = None) -> Any:
     """All bytes that `payload` (bytes-like, one contiguous run) holds when decompressed.
 
     `codec` is the id in the attributes (attributes & 7; & 3 in Kafka 0.7). `magic` is that of the batch or of the
     wrapper message, `KAFKA_0_7` in a file of Kafka 0.7. Codec 0 gives `payload` itself, the others `bytes` or
     `bytearray` of at most `ceiling` bytes; memory stays below the ceiling and one block, whatever the stream claims.
 
+    With `remarks`, bytes behind the stream are noted there: ``"bytes-behind-records"`` where Kafka's readers pass over
+    them, ``"undecodable-records"`` where these fail once they have read all before. Without, the latter is an error.
+
     Raises DecompressionError.
     """
     if codec == 0:
         return payload
-    if not 0 < codec <= _HIGHEST_CODEC.get(magic, 4):
-        raise _undecodable(_refusal(codec, magic))
+    _check_codec(codec, magic)
     view = memoryview(payload)
     if codec == 1:
-        return _gunzip(view, ceiling)
+        return _gunzip(view, Output(ceiling, remarks))
     if codec == 2:
-        return _unsnappy(view, ceiling)
+        return _unsnappy(view, Output(ceiling, remarks))
     if codec == 3:
-        return _unlz4(view, ceiling, verify_header=magic != 0)
-    return _unzstd(view, ceiling)
+        return _unlz4(view, Output(ceiling, remarks), verify_header=magic != 0)
+    return unzstd(view, Output(ceiling, remarks))
+
+
+def check_beginning(codec: int, payload: Any, ceiling: int) -> None:
+    """What Kafka asks of the compressed area of a v2 batch without records, of which it reads no record.
+
+    Raises DecompressionError.
+    """
+    _check_codec(codec, 2)
+    view = memoryview(payload)
+    if codec == 1:
+        _gzip_body(view, 0)
+    elif codec == 2 and not _is_xerial(view):
+        _unsnappy_block(view, Output(ceiling))
+    elif codec == 3:
+        _lz4_descriptor(view, verify_header=True)
+
+
+def _check_codec(codec: int, magic: int) -> None:
+    if not 0 <= codec <= _HIGHEST_CODEC.get(magic, 4):
+        raise undecodable(_refusal(codec, magic))
 
 
 def _refusal(codec: int, magic: int) -> str:
@@ -81,49 +93,6 @@ def _refusal(codec: int, magic: int) -> str:
         return f"unknown compression codec {codec}"
     era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
     return f"{era} has no {CODEC_NAMES[codec]} compression"
-
-
-def _undecodable(message: str) -> DecompressionError:
-    return DecompressionError("undecodable-records", message)
-
-
-def _over(ceiling: int) -> DecompressionError:
-    return DecompressionError("decompression-limit", f"records decompress to more than {ceiling} bytes")
-
-
-class _Output:
-    """What is decompressed so far, held against the ceiling. `size` counts its bytes."""
-
-    def __init__(self, ceiling: int):
-        self.ceiling = ceiling
-        self.size = 0
-        self._pieces: list[bytes | bytearray] = []
-        self._before = bytearray()
-
-    @property
-    def room(self) -> int:
-        return self.ceiling - self.size
-
-    def add(self, piece: bytes | bytearray) -> None:
-        self.size += len(piece)
-        if self.size > self.ceiling:
-            raise _over(self.ceiling)
-        self._pieces.append(piece)
-        if len(self._pieces) == 256:
-            # A hostile stream may hold a piece of one byte for every few of its own; as objects they'd be huge.
-            self._before += b"".join(self._pieces)
-            self._pieces.clear()
-
-    def whole(self) -> bytes | bytearray:
-        if self._before:
-            self._before += b"".join(self._pieces)
-            return self._before
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-
-
-def _reason(error: BaseException) -> str:
-    """The words of a library on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 # gzip ----------------------------------------------------------------------------------------------------------------
@@ -134,11 +103,10 @@ _LEAST_MEMBER_AFTER_FIRST = 19
 """GZIPInputStream looks for another member only where header and trailer (18 bytes) and more are left."""
 
 
-def _gunzip(view: memoryview, ceiling: int) -> bytes | bytearray:
+def _gunzip(view: memoryview, out: Output) -> bytes | bytearray:
     position = _gzip_body(view, 0)
     # A window, since the inflater copies what it was given beyond the end of a member: many tiny members in one large
     # payload would be copied over and over.
-    out = _Output(ceiling)
     position = _inflate_member(view, position, out, window=1 << 20)
     while len(view) - position >= _LEAST_MEMBER_AFTER_FIRST:
         try:
@@ -146,15 +114,16 @@ def _gunzip(view: memoryview, ceiling: int) -> bytes | bytearray:
         except DecompressionError:
             break  # GZIPInputStream ignores what is no member header
         position = _inflate_member(view, body, out, window=1 << 10)
+    out.leave(len(view) - position)
     return out.whole()
 
 
 def _gzip_body(view: memoryview, start: int) -> int:
     """Position of the deflate stream of the member at `start`. The reserved flags are let pass, as Java does."""
     if len(view) - start < 10:
-        raise _undecodable("gzip: stream ends in a member header")
+        raise undecodable("gzip: stream ends in a member header")
     if bytes(view[start : start + 3]) != b"\x1f\x8b\x08":
-        raise _undecodable("gzip: no member header")
+        raise undecodable("gzip: no member header")
     flags = view[start + 3]
     position = start + 10
     if flags & _FEXTRA:
@@ -166,10 +135,10 @@ def _gzip_body(view: memoryview, start: int) -> int:
     if flags & _FHCRC:
         expected = zlib.crc32(view[start:position]) & 0xFFFF
         if int.from_bytes(view[position : position + 2], "little") != expected:
-            raise _undecodable("gzip: header checksum mismatch")
+            raise undecodable("gzip: header checksum mismatch")
         position += 2
     if position > len(view):
-        raise _undecodable("gzip: stream ends in a member header")
+        raise undecodable("gzip: stream ends in a member header")
     return position
 
 
@@ -179,30 +148,30 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
         if found >= 0:
             return position + found + 1
         position += 256
-    raise _undecodable("gzip: stream ends in a member header")
+    raise undecodable("gzip: stream ends in a member header")
 
 
-def _inflate_member(view: memoryview, position: int, out: _Output, window: int) -> int:
+def _inflate_member(view: memoryview, position: int, out: Output, window: int) -> int:
     """Add the member whose deflate stream starts at `position` to `out`; give the position after its trailer."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
     while not inflater.eof:
         chunk = view[position : position + window]
         if not chunk:
-            raise _undecodable("gzip: stream ends early")
+            raise undecodable("gzip: stream ends early")
         try:
             piece = inflater.decompress(chunk, out.room + 1)
         except zlib.error as error:
-            raise _undecodable(f"gzip: {_reason(error)}") from None
+            raise undecodable(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
         size += len(piece)
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
         window = min(window * 2, 1 << 20)
     if len(view) - position < _GZIP_TRAILER:
-        raise _undecodable("gzip: stream ends in a trailer")
+        raise undecodable("gzip: stream ends in a trailer")
     if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF):
-        raise _undecodable("gzip: checksum or size in the trailer is wrong")
+        raise undecodable("gzip: checksum or size in the trailer is wrong")
     return position + _GZIP_TRAILER
 
 
@@ -216,10 +185,13 @@ _SNAPPY_EXPANSION = 22
 """The densest element of a snappy block is a copy of 64 bytes in 3."""
 
 
-def _unsnappy(view: memoryview, ceiling: int) -> Any:
-    if len(view) < _XERIAL_HEADER or bytes(view[:8]) != _XERIAL_MAGIC:
-        return _unsnappy_block(view, ceiling, ceiling)
-    out = _Output(ceiling)
+def _is_xerial(view: memoryview) -> bool:
+    return len(view) >= _XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
+
+
+def _unsnappy(view: memoryview, out: Output) -> Any:
+    if not _is_xerial(view):
+        return _unsnappy_block(view, out)
     position = _XERIAL_HEADER
     # SnappyInputStream asks only later headers for their version, not the first; one with another magic is passed over,
     # or ends the stream where nothing came before it; fewer bytes than a length takes end it too. None is an error.
@@ -227,38 +199,39 @@ def _unsnappy(view: memoryview, ceiling: int) -> Any:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
             if len(view) - position < _XERIAL_HEADER:
-                raise _undecodable("snappy: stream ends in a header")
+                raise undecodable("snappy: stream ends in a header")
             (version,) = _INT32_BE(view, position + 8)
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 if version < 1:
-                    raise _undecodable(f"snappy: stream version {version}")
+                    raise undecodable(f"snappy: stream version {version}")
             elif not out.size:
                 break
             position += _XERIAL_HEADER
             continue
         position += 4
         if not 0 <= length <= _LARGEST_CHUNK:
-            raise _undecodable(f"snappy: chunk length {length}")
+            raise undecodable(f"snappy: chunk length {length}")
         if length > len(view) - position:
-            raise _undecodable("snappy: stream ends in a chunk")
-        piece = _unsnappy_block(view[position : position + length], out.room, ceiling)
+            raise undecodable("snappy: stream ends in a chunk")
+        piece = _unsnappy_block(view[position : position + length], out)
         out.add(piece)
         position += length
+    out.leave(len(view) - position)
     return out.whole()
 
 
-def _unsnappy_block(block: memoryview, room: int, ceiling: int) -> bytes:
+def _unsnappy_block(block: memoryview, out: Output) -> bytes:
     import snappy
 
     claimed = _snappy_size(block)
     if claimed > len(block) * _SNAPPY_EXPANSION:
-        raise _undecodable(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
-    if claimed > room:
-        raise _over(ceiling)
+        raise undecodable(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
+    if claimed > out.room:
+        raise over(out.ceiling)
     try:
         return bytes(snappy.uncompress(block))
     except snappy.UncompressError as error:
-        raise _undecodable(f"snappy: {_reason(error.__cause__ or error)}") from None
+        raise undecodable(f"snappy: {reason(error.__cause__ or error)}") from None
 
 
 def _snappy_size(block: memoryview) -> int:
@@ -267,7 +240,7 @@ def _snappy_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise _undecodable("snappy: a block without its size")
+    raise undecodable("snappy: a block without its size")
 
 
 # lz4 -----------------------------------------------------------------------------------------------------------------
@@ -279,54 +252,56 @@ _LZ4_STEP = 1 << 20
 _CONTENT_CHECKSUM, _CONTENT_SIZE = 0x04, 0x08
 
 
-def _unlz4(view: memoryview, ceiling: int, verify_header: bool) -> bytes | bytearray:
+def _unlz4(view: memoryview, out: Output, verify_header: bool) -> bytes | bytearray:
     """The frame, given to the library behind a header made for it.
 
     The header that is there may be wrong on purpose (KAFKA-3160), and two of its promises bind the library but not
     Kafka: the content size, and the checksum of the content, which Kafka reads and doesn't verify.
     """
-    import lz4.frame
+    from lz4 import frame
 
     flags, block_descriptor, position = _lz4_descriptor(view, verify_header)
-    out = _Output(ceiling)
-    context = lz4.frame.create_decompression_context()
+    context = frame.create_decompression_context()
     ended = False
     try:
-        lz4.frame.decompress_chunk(context, _lz4_header(flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block_descriptor))
+        frame.decompress_chunk(context, _lz4_header(flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block_descriptor))
         while not ended:
             data = view[position:]
             limit = min(out.room + 1, _LZ4_STEP, len(data) * _LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
-            piece, consumed, ended = lz4.frame.decompress_chunk(context, data, max_length=limit)
+            piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
-                raise _undecodable("lz4: stream ends early")
+                raise undecodable("lz4: stream ends early")
             out.add(piece)
             position += consumed
     except RuntimeError as error:
-        raise _undecodable(f"lz4: {_reason(error)}") from None
-    if flags & _CONTENT_CHECKSUM and len(view) - position < 4:
-        raise _undecodable("lz4: stream ends before its checksum")
+        raise undecodable(f"lz4: {reason(error)}") from None
+    if flags & _CONTENT_CHECKSUM:
+        position += 4
+    if position > len(view):
+        raise undecodable("lz4: stream ends before its checksum")
+    out.leave(len(view) - position)
     return out.whole()
 
 
 def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int]:
     """FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
-        raise _undecodable("lz4: stream ends in its header")
+        raise undecodable("lz4: stream ends in its header")
     if bytes(view[:4]) != _LZ4_MAGIC:
-        raise _undecodable("lz4: no frame header")
+        raise undecodable("lz4: no frame header")
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
-        raise _undecodable(f"lz4: frame flags 0x{flags:02x}")
+        raise undecodable(f"lz4: frame flags 0x{flags:02x}")
     if not flags & 0x20:
-        raise _undecodable("lz4: blocks that depend on each other")
+        raise undecodable("lz4: blocks that depend on each other")
     if block_descriptor & 0x8F or block_descriptor < 0x40:
-        raise _undecodable(f"lz4: block descriptor 0x{block_descriptor:02x}")
+        raise undecodable(f"lz4: block descriptor 0x{block_descriptor:02x}")
     checksum_position = 14 if flags & _CONTENT_SIZE else 6
     if len(view) <= checksum_position:
-        raise _undecodable("lz4: stream ends in its header")
+        raise undecodable("lz4: stream ends in its header")
     # KAFKA-3160: the header checksum in magic 0 covers the frame's magic too, and no reader since 0.10 looks at it.
     if verify_header and view[checksum_position] != _header_checksum(bytes(view[4:checksum_position])):
-        raise _undecodable("lz4: header checksum mismatch")
+        raise undecodable("lz4: header checksum mismatch")
     return flags, block_descriptor, checksum_position + 1
 
 
@@ -368,124 +343,3 @@ LZ4_HEADER = _lz4_header(0x60, 0x40)
 """Of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
 KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + bytes((_header_checksum(LZ4_HEADER[:6]),))
 """The same where the magic is 0: its checksum covers the frame's magic too, and readers up to 0.9 take no other."""
-
-
-# zstd ----------------------------------------------------------------------------------------------------------------
-
-_ZSTD_MAGIC = 0xFD2FB528
-_ZSTD_SKIPPABLE, _ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
-_ZSTD_BLOCK = 128 << 10
-_ZSTD_LARGEST_WINDOW = (1 << 27) + 1
-"""What a streaming decoder, such as Kafka's, takes unless told otherwise (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
-_RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
-_STREAM_STEP = 256 << 10
-
-_of_thread = threading.local()
-
-
-def _unzstd(view: memoryview, ceiling: int) -> Any:
-    out = _Output(ceiling)
-    position = 0
-    while position < len(view):
-        if len(view) - position < 8:
-            raise _undecodable("zstd: stream ends in a frame header")
-        (magic,) = _UINT32_LE(view, position)
-        if magic & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
-            position += 8 + _UINT32_LE(view, position + 4)[0]
-            if position > len(view):
-                raise _undecodable("zstd: stream ends in a skippable frame")
-            continue
-        if magic != _ZSTD_MAGIC:
-            raise _undecodable("zstd: no frame header")
-        end, claimed, bound = _zstd_frame(view, position)
-        piece = _unzstd_frame(view[position:end], claimed, bound, out.room, ceiling)
-        out.add(piece)
-        position = end
-    return out.whole()
-
-
-def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
-    """End of the frame at `start`, the size it claims if it does, and the most bytes that its blocks can hold.
-
-    Walking the block headers (one in 128 KiB of content) finds truncation, which the library's readers take for the
-    end of the stream, and gives it an output size to allocate that fits: a generous one halves its speed.
-    """
-    has_checksum, claimed, position = _zstd_frame_header(view, start)
-    bound = 0
-    last = False
-    while not last:
-        header = int.from_bytes(view[position : position + 3], "little")
-        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
-        position += 3
-        if kind == _RESERVED:
-            raise _undecodable("zstd: block of a reserved type")
-        bound += _ZSTD_BLOCK if kind == _COMPRESSED else size
-        position += 1 if kind == _RLE else size
-        if position > len(view):
-            raise _undecodable("zstd: stream ends in a frame")
-    if has_checksum:
-        position += 4
-        if position > len(view):
-            raise _undecodable("zstd: stream ends before the checksum of a frame")
-    return position, claimed, bound
-
-
-def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, int]:
-    """Whether a checksum ends the frame, the content size it claims or None, and the position of its first block."""
-    descriptor = view[start + 4]
-    single_segment = bool(descriptor & 0x20)
-    size_code = descriptor >> 6
-    position = start + 5
-    window = 0
-    if not single_segment:
-        exponent, mantissa = view[position] >> 3, view[position] & 7
-        window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
-        position += 1
-    position += (0, 1, 2, 4)[descriptor & 3]
-    size_width = 1 if single_segment and not size_code else (0, 2, 4, 8)[size_code]
-    claimed = None
-    if size_width:
-        claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
-        position += size_width
-    if position > len(view):
-        raise _undecodable("zstd: stream ends in a frame header")
-    if single_segment and claimed is not None:
-        window = claimed
-    if window > _ZSTD_LARGEST_WINDOW:
-        raise _undecodable(f"zstd: frame asks for a window of {window} bytes")
-    return bool(descriptor & 4), claimed, position
-
-
-def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int, ceiling: int) -> Any:
-    import zstandard
-
-    if claimed is not None:
-        if claimed > bound:
-            raise _undecodable(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
-        if claimed > room:
-            raise _over(ceiling)
-    size = bound if claimed is None else claimed
-    try:
-        # The library doesn't look into a frame that claims to be empty, and has no error of its own for "too small".
-        if not 0 < size <= max(room, _ZSTD_BLOCK):
-            return _stream_zstd_frame(frame, room, ceiling)
-        decompressor = getattr(_of_thread, "decompressor", None)
-        if decompressor is None:
-            decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
-        return decompressor.decompress(frame, max_output_size=size)
-    except zstandard.ZstdError as error:
-        raise _undecodable(f"zstd: {_reason(error)}") from None
-
-
-def _stream_zstd_frame(frame: memoryview, room: int, ceiling: int) -> bytearray:
-    """A frame whose blocks might hold more than the room left: read in steps, given up when they do."""
-    import zstandard
-
-    out = bytearray()
-    step = memoryview(bytearray(_STREAM_STEP))
-    with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
-        while count := reader.readinto(step):
-            if len(out) + count > room:
-                raise _over(ceiling)
-            out += step[:count]
-    return out

@@ -26,10 +26,10 @@ def packer(level: int) -> "Packer | None":
 
 @cache
 def _addresses() -> tuple[int, ...] | None:
-    import lz4.frame._frame
+    from lz4.frame import _frame
 
     return addresses_in(
-        lz4.frame._frame.__file__,
+        _frame.__file__,
         ("LZ4F_compressFrame", "LZ4F_isError"),
         lambda library: bool(library.LZ4F_getVersion() == _FRAME_VERSION),
     )

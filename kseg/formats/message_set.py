@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import messages as kernel
 from kseg.limits import MAX_NESTING
@@ -56,13 +57,29 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
     return MessageHeader._make((*fixed, timestamp))
 
 
+class _Reading:
+    """How the sets of one entry are read, and what they may still decompress to, all together."""
+
+    __slots__ = ("budget", "check_crc", "manner", "remarks", "scratch")
+
+    def __init__(self, scratch: Scratch, check_crc: bool, manner: int, remarks: Remarks | None) -> None:
+        self.scratch, self.check_crc, self.manner, self.remarks = scratch, check_crc, manner, remarks
+        self.budget = scratch.max_batch_bytes
+
+
 def read_rows(
-    data: Any, header: MessageHeader, scratch: Scratch, check_crc: bool = True, manner: int = kernel.STRICT
+    data: Any,
+    header: MessageHeader,
+    scratch: Scratch,
+    check_crc: bool = True,
+    manner: int = kernel.STRICT,
+    remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
     """Rows of an entry (``data``: its bytes from the offset on): one for a plain message, else those of the set inside.
 
     With ``check_crc`` each message's own CRC is told in the rows. Raises UndecodableError where messages stop making
-    sense; rows before that have been yielded. A message cut off by the end of the set is left out, as in Kafka.
+    sense; rows before that have been yielded. A message cut off by the end of the set is left out, as in Kafka, and
+    noted in ``remarks`` as ``"cut-message-set"``.
 
     ``manner`` is one of `kseg.kernel.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what kafka-dump-log prints.
     """
@@ -75,11 +92,7 @@ def read_rows(
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, cursor[1], cursor[4])
         return
-    budget = [scratch.max_batch_bytes]
-    how = (check_crc, manner)
-    yield from _open_set(
-        data, 0, len(data), header.offset, header.magic, _kind(header), header.timestamp, scratch, how, budget, 1
-    )
+    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, check_crc, manner, remarks), 1)
 
 
 def _kind(header: MessageHeader) -> int:
@@ -104,17 +117,7 @@ def value_of(data: Any, position: int, end: int) -> Any | None:
 
 
 def _open_set(
-    data: Any,
-    position: int,
-    end: int,
-    offset: int,
-    magic: int,
-    kind: int,
-    timestamp: int,
-    scratch: Scratch,
-    how: tuple[bool, int],
-    budget: list[int],
-    depth: int,
+    data: Any, position: int, end: int, header: MessageHeader, offset: int, reading: _Reading, depth: int
 ) -> Iterator[Rows]:
     """Rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
     if depth > MAX_NESTING:
@@ -123,40 +126,45 @@ def _open_set(
     if value is None:
         raise UndecodableError("undecodable-records", "a compressed message has no value")
     try:
-        payload = decompress(data[position + 17] & 7, value, magic, budget[0])
+        before_large = reading.scratch.before_large
+        payload = decompress_in_turn(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
-    budget[0] -= len(payload)
+    reading.budget -= len(payload)
     context = int64s(8)
-    context[0] = _base_of(payload, offset, how[1]) if magic else 0
-    context[1], context[2], context[3], context[4] = kind, timestamp, *how
-    cursor = int64s(8)
+    context[0] = _base_of(payload, offset, reading.manner) if header.magic else 0
+    context[1], context[2] = _kind(header), header.timestamp
+    context[3], context[4] = reading.check_crc, reading.manner
+    cursor, scratch, is_empty = int64s(8), reading.scratch, True
     while True:
         status = kernel.read(payload, len(payload), cursor, context, scratch.rows)
         if cursor[1]:
             yield Rows(payload, scratch.rows, scratch.headers, cursor[1], cursor[4])
-            cursor[4] = 0
+            cursor[4], is_empty = 0, False
         if status in (kernel.END, kernel.CUT):
+            if is_empty:
+                raise UndecodableError("undecodable-records", "a compressed message holds no message")
+            if status == kernel.CUT and reading.remarks is not None:
+                reading.remarks.append(("cut-message-set", cut_set_text(payload, cursor[0], 12)))
             return
         if status == kernel.COMPRESSED:
+            is_empty = False
             inner = parse_header(payload, cursor[0])
             after = cursor[0] + 12 + inner.size
-            yield from _open_set(
-                payload,
-                cursor[0],
-                after,
-                _wrapped(inner.offset + context[0]),
-                inner.magic,
-                _kind(inner),
-                inner.timestamp,
-                scratch,
-                how,
-                budget,
-                depth + 1,
-            )
+            offset_inside = _wrapped(inner.offset + context[0])
+            yield from _open_set(payload, cursor[0], after, inner, offset_inside, reading, depth + 1)
             cursor[0] = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", _reason(status))
+
+
+def cut_set_text(payload: Any, position: int, overhead: int) -> str:
+    """What is wrong with the entry at ``position``, the end of a set, which begins with ``overhead`` bytes."""
+    left = len(payload) - position
+    if left < overhead:
+        return f"the compressed set ends in {left} bytes that are no message"
+    (size,) = _INT32.unpack(payload[position + overhead - 4 : position + overhead])
+    return f"the last message of the compressed set claims {size} bytes, {left - overhead} are left"
 
 
 def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:

@@ -14,15 +14,18 @@ The CRC-32C covers byte 21 to the end: the first 21 bytes can change without bre
 3 LogAppendTime, 4 transactional, 5 control, 6 baseTimestamp holds the delete horizon.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import CODEC_NAMES, DecompressionError, decompress
+from kseg.formats.compression import CODEC_NAMES, check_beginning
+from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import records as kernel
 from kseg.kernel.expand import Room
 from kseg.kernel.native import HEADER_WIDTH
+from kseg.kernel.plain import sequence_after
 from kseg.limits import MAX_HEADERS
 
 HEADER_BYTES = 61
@@ -53,7 +56,7 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        return -1 if self.base_sequence == -1 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        return sequence_after(self.base_sequence, self.last_offset_delta)
 
     @property
     def codec(self) -> int:
@@ -90,13 +93,24 @@ def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
-def open_records(data: Any, header: RecordBatchHeader, max_bytes: int, room: Room | None = None) -> tuple[Any, int]:
+def open_records(
+    data: Any,
+    header: RecordBatchHeader,
+    max_bytes: int,
+    room: Room | None = None,
+    remarks: Remarks | None = None,
+    before_large: Callable[[], None] | None = None,
+) -> tuple[Any, int]:
     """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
 
-    With ``room`` they may lie there, and are gone when it is used again. Raises UndecodableError where the codec cannot
-    make sense of them. As in Kafka, a batch that counts no records is not looked into.
+    With ``room`` they may lie there, and are gone when it is used again. ``remarks`` are those of `decompress`,
+    ``before_large`` as in `decompress_in_turn`. As in Kafka, a batch that counts no records is not looked into. Raises
+    UndecodableError where the codec cannot make sense of them.
     """
-    if header.codec == 0 or header.record_count == 0:
+    if header.record_count == 0:
+        _pass_area(data[HEADER_BYTES:], header, max_bytes, remarks)
+        return data, HEADER_BYTES
+    if header.codec == 0:
         return data, HEADER_BYTES
     area = data[HEADER_BYTES:]
     if room is not None:
@@ -104,9 +118,19 @@ def open_records(data: Any, header: RecordBatchHeader, max_bytes: int, room: Roo
         if view is not None and len(view) <= max_bytes:
             return view, 0
     try:
-        return decompress(header.codec, area, 2, max_bytes), 0
+        return decompress_in_turn(header.codec, area, 2, max_bytes, before_large, remarks), 0
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
+
+
+def _pass_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
+    """The area behind a header that counts no records: there should be none."""
+    try:
+        check_beginning(header.codec, area, max_bytes)
+    except DecompressionError as error:
+        raise UndecodableError(error.problem, str(error)) from error
+    if len(area) and remarks is not None:
+        remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch that counts no records"))
 
 
 def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:

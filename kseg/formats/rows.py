@@ -1,5 +1,6 @@
 """What every era's decoder yields: rows of records over one payload (`kseg.kernel.native` tells the columns)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
@@ -27,13 +28,15 @@ ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63
 class Scratch:
     """Room for rows that decoders fill again and again, and the bounds they keep.
 
-    ``max_batch_bytes`` bounds what one batch may decompress to, all its nested sets together.
+    ``max_batch_bytes`` bounds what one batch may decompress to, all its nested sets together. ``before_large`` is
+    called before one becomes large (`decompress_in_turn`), None: nobody waits.
     """
 
-    __slots__ = ("headers", "max_batch_bytes", "rows")
+    __slots__ = ("before_large", "headers", "max_batch_bytes", "rows")
 
     def __init__(self, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self.max_batch_bytes = max_batch_bytes
+        self.before_large: Callable[[], None] | None = None
         self.rows = int64s(ROWS_PER_CALL * ROW_WIDTH)
         self.headers = int64s(HEADERS_PER_CALL * HEADER_WIDTH)
 

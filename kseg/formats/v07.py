@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import messages as kernel
 from kseg.limits import MAX_NESTING
@@ -51,17 +53,30 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
 
 
 def read_rows(
-    data: Any, header: MessageHeader, offset: int, scratch: Scratch, check_crc: bool = True
+    data: Any,
+    header: MessageHeader,
+    offset: int,
+    scratch: Scratch,
+    check_crc: bool = True,
+    remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
     """Rows of an entry that starts at ``offset`` (name of the file + position), all with that offset.
 
-    Raises UndecodableError as `kseg.formats.message_set.read_rows` does. A row's next offset is for the caller to say.
+    Raises UndecodableError and fills ``remarks`` as `kseg.formats.message_set.read_rows` does. A row's next offset is
+    for the caller to say.
     """
-    yield from _open_set(data, len(data), offset, scratch, check_crc, [scratch.max_batch_bytes], 0)
+    yield from _open_set(data, len(data), offset, scratch, check_crc, [scratch.max_batch_bytes], 0, remarks)
 
 
 def _open_set(
-    payload: Any, end: int, offset: int, scratch: Scratch, check_crc: bool, budget: list[int], depth: int
+    payload: Any,
+    end: int,
+    offset: int,
+    scratch: Scratch,
+    check_crc: bool,
+    budget: list[int],
+    depth: int,
+    remarks: Remarks | None,
 ) -> Iterator[Rows]:
     if depth > MAX_NESTING:
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
@@ -73,16 +88,18 @@ def _open_set(
         if cursor[1]:
             yield Rows(payload, scratch.rows, scratch.headers, cursor[1])
         if status in (kernel.END, kernel.CUT):
+            if status == kernel.CUT and remarks is not None:
+                remarks.append(("cut-message-set", cut_set_text(payload, cursor[0], 4)))
             return
         if status == kernel.COMPRESSED:
             header = parse_header(payload, cursor[0])
             after = cursor[0] + 4 + header.size
             try:
-                inner = decompress(header.codec, payload[cursor[0] + 10 : after], FORMAT, budget[0])
+                inner = decompress(header.codec, payload[cursor[0] + 10 : after], FORMAT, budget[0], remarks)
             except DecompressionError as error:
                 raise UndecodableError(error.problem, str(error)) from error
             budget[0] -= len(inner)
-            yield from _open_set(inner, len(inner), offset, scratch, check_crc, budget, depth + 1)
+            yield from _open_set(inner, len(inner), offset, scratch, check_crc, budget, depth + 1, remarks)
             cursor[0] = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", kernel.REASONS[status])

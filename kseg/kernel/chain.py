@@ -437,9 +437,9 @@ def follow_one(
         if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
             tell(state, events, capacity, 7, i, rows[at + BATCH_COUNT], room, 0)
         epoch = rows[at + BATCH_LEADER_EPOCH]
+        if epoch < state[1]:
+            tell(state, events, capacity, 8, i, state[1], epoch, 0)
         if epoch >= 0:
-            if epoch < state[1]:
-                tell(state, events, capacity, 8, i, state[1], epoch, 0)
             state[1] = epoch
     if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
         tell(state, events, capacity, 6, i, rows[at + BATCH_ATTRIBUTES], 0, 0)

@@ -77,7 +77,8 @@ def hash_key(
             v[0] ^= word
             i += 8
         word = 0
-        memcpy(cython.address(word), p + at + i, size - i)
+        if size > i:
+            memcpy(cython.address(word), p + at + i, size - i)
         word ^= cython.cast(cython.ulonglong, size) << 56
         v[3] ^= word
         mix_rounds(v, 2)

@@ -59,13 +59,15 @@ def lay_frames(
             return i
         if size <= HEADER_BYTES or not p[at + 22] & 7:
             return i
+        if cython.compiled and not be32(p, at + 57):
+            return i
         # Where the largest so far would not fit, the next may not either, and what is decoded of it would be lost.
         if capacity - filled < HEADER_BYTES + largest:
             return i if i else NO_ROOM
         if cython.compiled:
             held = 0
             codec = p[at + 22] & 7
-            if be32(p, at + 57) and not is_outside(p, frames + i * FRAME_WIDTH, wanted):
+            if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
                 held = expand_area(
                     codec, 2, p + at + HEADER_BYTES, size - HEADER_BYTES, out + filled + HEADER_BYTES,
                     capacity - filled - HEADER_BYTES, zstd,

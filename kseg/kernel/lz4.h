@@ -1,8 +1,8 @@
 /* LZ4 frames of independent blocks, as Kafka's producers and brokers write them (KIP-57).
  *
  * What is taken here is a subset of what the reference decoder takes, and gives the same bytes: no offset of 0, no
- * match that begins in the last 8 bytes of a block. No encoder writes those, and whoever calls us asks a library about
- * a stream that is refused here, so that one place decides what is wrong with it.
+ * match that begins in the last 8 bytes of a block, nothing behind the frame. No encoder writes those, and whoever
+ * calls us asks a library about a stream that is refused here, so that one place decides what is wrong with it.
  */
 #ifndef KSEG_LZ4_H
 #define KSEG_LZ4_H
@@ -296,8 +296,7 @@ static ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, uint8_t
         at += size + checksum_bytes;
     }
     /* Kafka reads the checksum of the content and does not verify it. */
-    if (p[4] & 0x04 && n - at < 4) return KSEG_EXPAND_REFUSED;
-    return (ptrdiff_t)made;
+    return n - at == (p[4] & 0x04 ? 4 : 0) ? (ptrdiff_t)made : KSEG_EXPAND_REFUSED;
 }
 
 #endif

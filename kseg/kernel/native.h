@@ -82,7 +82,7 @@ static inline uint32_t kseg_unsigned_be32(const unsigned char *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static inline int32_t kseg_be32(const unsigned char *p, ptrdiff_t i) {
+static inline int64_t kseg_be32(const unsigned char *p, ptrdiff_t i) {
     return (int32_t)kseg_unsigned_be32(p + i);
 }
 

@@ -4,7 +4,7 @@ cdef int is_legacy_plain(const unsigned char* p, Py_ssize_t position, Py_ssize_t
 cdef void legacy_row(const unsigned char* p, Py_ssize_t position, int magic, long long* row) noexcept nogil
 cdef void read_header(const unsigned char* p, Py_ssize_t at, long long* batch) noexcept nogil
 cdef long long offset_after(long long base, long long delta) noexcept nogil
-cdef long long sequence_after(long long base, long long delta) noexcept nogil
+cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef int enter(const unsigned char* p, const long long* frame, const long long* state, long long* batch,
                long long* cursor, long long* rows, Py_ssize_t row_capacity,
                long long* headers, Py_ssize_t header_capacity, Py_ssize_t room) noexcept nogil

@@ -95,7 +95,7 @@ def wrapped_int(value: cython.longlong) -> cython.longlong:
     return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
 
 
-@cython.cfunc
+@cython.ccall
 @cython.nogil
 @cython.exceptval(check=False)
 def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.longlong:
@@ -262,7 +262,7 @@ def open_frame(
         if size < 61 or p[position + 22] & refused:
             return 2
         read_header(p, position, batch)
-        if batch[0] > batch[6] + 1 and batch[0] > 0:
+        if (batch[0] > batch[6] + 1 and batch[0] > 0) or (batch[0] == 0 and size != 61):
             return 2
         cursor[1] = position + 61
     elif frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:

@@ -106,6 +106,32 @@ def close_transaction(
     state[4] -= 1
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_of(
+    producer_id: cython.longlong,
+    entries: cython.pointer[cython.longlong],
+    room: cython.longlong,
+    slots: cython.pointer[cython.longlong],
+    mask: cython.longlong,
+    state: cython.pointer[cython.longlong],
+) -> cython.longlong:
+    """Index of the entry of a producer, a new one where it was not seen before; -1 where there is no room for one."""
+    k: cython.Py_ssize_t
+    slot: cython.longlong = find(producer_id, entries, slots, mask, state[1])
+    if not slots[slot]:
+        if state[0] >= room:
+            return -1
+        for k in range(17):
+            entries[state[0] * 17 + k] = -1
+        entries[state[0] * 17] = producer_id
+        entries[state[0] * 17 + 4] = 0
+        state[0] += 1
+        slots[slot] = state[0]
+    return slots[slot] - 1
+
+
 def index_entries(
     entries: cython.const[cython.longlong][::1], slots: cython.longlong[::1], state: cython.const[cython.longlong][::1]
 ) -> None:

@@ -22,8 +22,12 @@ file can choose its producer ids to collide. ``state`` (int64[STATE_WIDTH]):
     12 IS_FULL           producers were met that there was no room for  13 IDLE_MS  after which a broker forgets one
     14 NOW ms            timestamps beyond it do not count              15 LIMIT of events of one kind
     16 NEWEST_DATA ms    17 NEWEST_MARKER ms                            18 BATCHES with a producer  19 COMMITTED
-    20 ABORTED           transactions with data
+    20 ABORTED           transactions with data                        21 AS_BROKER  rows are taken as they are
+    22 FIRST_ENDED       smallest first offset of those with data that ended, -1 none
     32.. counts of each kind of event, exact where LIMIT cuts the rows off
+
+With AS_BROKER neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and SHARED
+events are told, STOP does not count, and a marker that is not plain (`is_plain_marker`) is left to the caller.
 
 ``events``: KIND, ROW, A, B, C each. ``aborts``, for each ABORT marker: producer id, first offset (-1 if no transaction
 was open), the marker's offset, last stable offset as LogSegment.recover computes it, the marker's position, TXN_FILLED,
@@ -38,7 +42,6 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
-        BATCH_BASE_SEQUENCE,
         BATCH_COORDINATOR_EPOCH,
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,
@@ -46,18 +49,16 @@ if cython.compiled:
         BATCH_MAGIC,
         BATCH_MARKER,
         BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_PRODUCER_EPOCH,
         BATCH_PRODUCER_ID,
+        BATCH_SIZE,
         BATCH_STATE,
         BATCH_WIDTH,
     )
-    from cython.cimports.kseg.kernel.plain import sequence_after
-    from cython.cimports.kseg.kernel.producer_table import close_transaction, find, open_transaction
+    from cython.cimports.kseg.kernel.producer_table import index_of
+    from cython.cimports.kseg.kernel.producer_updates import replay_data, replay_marker, tell
 else:
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
-        BATCH_BASE_SEQUENCE,
         BATCH_COORDINATOR_EPOCH,
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,
@@ -65,14 +66,13 @@ else:
         BATCH_MAGIC,
         BATCH_MARKER,
         BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_PRODUCER_EPOCH,
         BATCH_PRODUCER_ID,
+        BATCH_SIZE,
         BATCH_STATE,
         BATCH_WIDTH,
     )
-    from kseg.kernel.plain import sequence_after
-    from kseg.kernel.producer_table import close_transaction, find, open_transaction
+    from kseg.kernel.producer_table import index_of
+    from kseg.kernel.producer_updates import replay_data, replay_marker, tell
 
 COMPILED = cython.compiled
 
@@ -82,7 +82,7 @@ TXN_BEFORE, TXN_BEHIND, TXN_TIMESTAMP, TXN_BATCHES, TXN_FILLED, TXN_POSITION = 8
 SEEN, TXN_MARKER, DATA_TIMESTAMP = 14, 15, 16
 PRODUCERS, SEED, OLDEST, YOUNGEST, OPEN, STOP, EVENTS, ABORTS, LARGEST_OFFSET, AFTER_HOLE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 AFTER_DAMAGE, IS_AFTER_DAMAGE, IS_FULL, IDLE_MS, NOW, LIMIT, NEWEST_DATA, NEWEST_MARKER = 10, 11, 12, 13, 14, 15, 16, 17
-BATCHES, COMMITTED, ABORTED, COUNTS = 18, 19, 20, 32
+BATCHES, COMMITTED, ABORTED, AS_BROKER, FIRST_ENDED, COUNTS = 18, 19, 20, 21, 22, 32
 
 SEQUENCE = 1
 """A: the sequence expected, B: the one found, C: 1 where offsets are missing since the producer's batch before."""
@@ -96,37 +96,15 @@ LOST_MARKER = 5
 """Data of a later epoch in an open transaction. A: its first offset, B: epoch of the transaction, C: of the batch."""
 BAD_MARKER = 6
 """A: type of the marker, -1 where it cannot be read."""
-KINDS = 7
+SHARED = 7
+"""A transaction ends while another producer's, that began at the same offset, is open. A: that offset."""
+KINDS = 8
+
+PLAIN_MARKER_BYTES = 78
+"""A batch of one transaction marker, as brokers write it: its timestamp is the base timestamp."""
 
 ABORT, COMMIT = 0, 1
 _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def tell(
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    kind: cython.longlong,
-    i: cython.Py_ssize_t,
-    a: cython.longlong,
-    b: cython.longlong,
-    c: cython.longlong,
-) -> cython.void:
-    at: cython.Py_ssize_t
-    state[32 + kind] += 1
-    if state[32 + kind] > state[15] or state[6] >= capacity:
-        return
-    at = state[6] * 5
-    events[at] = kind
-    events[at + 1] = i
-    events[at + 2] = a
-    events[at + 3] = b
-    events[at + 4] = c
-    state[6] += 1
 
 
 @cython.cfunc
@@ -149,128 +127,6 @@ def follow_offsets(
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_remembered(
-    entries: cython.pointer[cython.const[cython.longlong]],
-    e: cython.longlong,
-    timestamp: cython.longlong,
-    state: cython.pointer[cython.const[cython.longlong]],
-) -> cython.bint:
-    """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
-    if entries[e + 1] < 0 or entries[e + 14] < state[10]:
-        return False
-    return timestamp < 0 or entries[e + 5] < 0 or timestamp - entries[e + 5] < state[13]
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_data(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
-    index: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.void:
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * 17
-    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
-    sequence: cython.longlong = rows[at + BATCH_BASE_SEQUENCE]
-    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    delta: cython.longlong = rows[at + BATCH_LAST_OFFSET] - first
-    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] >> 4) & 1
-    expected: cython.longlong = 0
-    is_known: cython.bint = is_remembered(entries, e, timestamp, state)
-    if is_known and epoch < entries[e + 1]:
-        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 0)
-    elif is_known and sequence > 0 and epoch != entries[e + 1]:
-        tell(state, events, capacity, 1, i, 0, sequence, entries[e + 14] < state[9])
-    elif is_known and sequence > 0 and entries[e + 2] >= 0 and entries[e + 3] >= state[10]:
-        expected = sequence_after(entries[e + 2], 1)
-        if sequence != expected:
-            tell(state, events, capacity, 1, i, expected, sequence, entries[e + 3] < state[9])
-    if entries[e + 7] >= state[10] and entries[e + 7] >= 0:
-        if epoch > entries[e + 1]:
-            tell(state, events, capacity, 5, i, entries[e + 7], entries[e + 1], epoch)
-        if not is_transactional:
-            tell(state, events, capacity, 4, i, entries[e + 7], 0, 0)
-    entries[e + 1] = epoch
-    entries[e + 2] = sequence_after(sequence, delta)
-    entries[e + 3] = rows[at + BATCH_LAST_OFFSET]
-    entries[e + 4] = delta
-    entries[e + 5] = entries[e + 16] = timestamp
-    if is_transactional:
-        if entries[e + 7] < 0:
-            open_transaction(entries, index, first, state)
-            entries[e + 10] = timestamp
-            entries[e + 11] = entries[e + 12] = 0
-            entries[e + 13] = rows[at + BATCH_POSITION]
-            entries[e + 15] = -1
-        entries[e + 11] += 1
-        if rows[at + BATCH_COUNT] > 0:
-            entries[e + 12] += 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_marker(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
-    index: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    aborts: cython.pointer[cython.longlong],
-) -> cython.void:
-    at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * 17
-    offset: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
-    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
-    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    other: cython.longlong = state[2]
-    young: cython.longlong = state[3]
-    row: cython.Py_ssize_t
-    is_known: cython.bint = is_remembered(entries, e, timestamp, state)
-    if is_known and epoch < entries[e + 1]:
-        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 1)
-    if is_known and rows[at + BATCH_COORDINATOR_EPOCH] < entries[e + 6]:
-        tell(state, events, capacity, 3, i, entries[e + 6], rows[at + BATCH_COORDINATOR_EPOCH], 0)
-    if state[17] < timestamp <= state[14]:
-        state[17] = timestamp
-    while young >= 0 and entries[young * 17 + 15] < 0:
-        entries[young * 17 + 15] = timestamp
-        young = entries[young * 17 + 8]
-    if rows[at + BATCH_MARKER] == 0:
-        if other == index:
-            other = entries[e + 9]
-        row = state[7] * 7
-        aborts[row] = entries[e]
-        aborts[row + 1] = entries[e + 7]
-        aborts[row + 2] = offset
-        aborts[row + 3] = entries[other * 17 + 7] if other >= 0 else offset + 1
-        aborts[row + 4] = rows[at + BATCH_POSITION]
-        aborts[row + 5] = entries[e + 12] if entries[e + 7] >= 0 else 0
-        aborts[row + 6] = entries[e + 7] >= state[9] and entries[e + 7] >= state[10]
-        state[7] += 1
-    if entries[e + 7] >= 0:
-        state[20 if rows[at + BATCH_MARKER] == 0 else 19] += 1
-        close_transaction(entries, index, state)
-    if epoch != entries[e + 1]:
-        entries[e + 1] = epoch
-        entries[e + 2] = entries[e + 3] = entries[e + 16] = -1
-        entries[e + 4] = 0
-    entries[e + 5] = timestamp
-    entries[e + 6] = rows[at + BATCH_COORDINATOR_EPOCH]
-
-
-@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def pass_over(
@@ -284,6 +140,10 @@ def pass_over(
     last: cython.longlong = state[8]
     newest: cython.longlong = state[16]
     stop: cython.longlong = _MAX_OFFSET if state[5] < 0 or state[5] > _MAX_OFFSET else state[5]
+    if state[21]:
+        while i < count and rows[i * BATCH_WIDTH + BATCH_PRODUCER_ID] < 0:
+            i += 1
+        return i
     if state[11] or last < 0 or last >= _MAX_OFFSET:
         return i
     while i < count:
@@ -295,15 +155,68 @@ def pass_over(
             or rows[at + BATCH_MAGIC] < 2
             or rows[at + BATCH_LAST_OFFSET] <= last
             or rows[at + BATCH_LAST_OFFSET] >= stop
+            or rows[at + BATCH_ATTRIBUTES] & 32
         ):
             break
         last = rows[at + BATCH_LAST_OFFSET]
-        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= state[14] and not rows[at + BATCH_ATTRIBUTES] & 32:
+        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
             newest = rows[at + BATCH_MAX_TIMESTAMP]
         i += 1
     state[8] = last
     state[16] = newest
     return i
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t) -> cython.bint:
+    """Whether the control batch is intact, and holds what a broker writes when a transaction ends."""
+    return (
+        rows[at + BATCH_STATE] & 1
+        and rows[at + BATCH_SIZE] == 78
+        and rows[at + BATCH_COUNT] == 1
+        and 0 <= rows[at + BATCH_MARKER] <= 1
+        and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_as_broker(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    entries: cython.pointer[cython.longlong],
+    room: cython.longlong,
+    slots: cython.pointer[cython.longlong],
+    mask: cython.longlong,
+    state: cython.pointer[cython.longlong],
+    events: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+    aborts: cython.pointer[cython.longlong],
+    abort_room: cython.Py_ssize_t,
+) -> cython.bint:
+    """Replays row i as it is, unless it is to stop before it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    index: cython.longlong
+    is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
+    if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_PRODUCER_ID] < 0:
+        return True
+    if state[7] >= abort_room:
+        return False
+    if is_control and rows[at + BATCH_COUNT] != 0 and not is_plain_marker(rows, at):
+        return False
+    index = index_of(rows[at + BATCH_PRODUCER_ID], entries, room, slots, mask, state)
+    if index < 0:
+        return state[12]
+    if not is_control:
+        replay_data(rows, i, entries, index, state, events, capacity)
+    elif rows[at + BATCH_COUNT] != 0:
+        replay_marker(rows, i, entries, index, state, events, capacity, aborts)
+    entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+    return True
 
 
 @cython.cfunc
@@ -324,9 +237,7 @@ def replay_one(
 ) -> cython.bint:
     """Replays row i, unless it is to stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    k: cython.Py_ssize_t
-    slot: cython.longlong
-    index: cython.longlong
+    index: cython.longlong = -1
     is_control: cython.bint
     if (
         not rows[at + BATCH_STATE] & 1
@@ -344,33 +255,24 @@ def replay_one(
     if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
         state[16] = rows[at + BATCH_MAX_TIMESTAMP]
     if rows[at + BATCH_PRODUCER_ID] < 0:
+        # Only the log of KRaft has control batches of no producer, of types from LEADER_CHANGE on.
+        if is_control and rows[at + BATCH_COUNT] != 0 and not 2 <= rows[at + BATCH_MARKER] <= 6:
+            tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
         follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
         return True
     if state[7] >= abort_room:
         return False
-    slot = -1
     # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
     if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
-        slot = find(rows[at + BATCH_PRODUCER_ID], entries, slots, mask, state[1])
-        if not slots[slot]:
-            if state[0] >= room:
-                if not state[12]:
-                    return False
-                slot = -1
-            else:
-                for k in range(17):
-                    entries[state[0] * 17 + k] = -1
-                entries[state[0] * 17] = rows[at + BATCH_PRODUCER_ID]
-                entries[state[0] * 17 + 4] = 0
-                state[0] += 1
-                slots[slot] = state[0]
-    elif rows[at + BATCH_COUNT] > 0 and not rows[at + BATCH_ATTRIBUTES] & 7:
+        index = index_of(rows[at + BATCH_PRODUCER_ID], entries, room, slots, mask, state)
+        if index < 0 and not state[12]:
+            return False
+    elif rows[at + BATCH_COUNT] != 0:
         tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
     state[18] += 1
     follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
-    if slot < 0:
+    if index < 0:
         return True
-    index = slots[slot] - 1
     if is_control:
         replay_marker(rows, i, entries, index, state, events, capacity, aborts)
     else:
@@ -397,10 +299,17 @@ def replay_rows(
     abort_room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t = start
+    is_done: cython.bint
     while i < count:
         i = pass_over(rows, i, count, state)
         if i < count:
-            if not replay_one(rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room):
+            if state[21]:
+                is_done = replay_as_broker(
+                    rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room
+                )
+            else:
+                is_done = replay_one(rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room)
+            if not is_done:
                 return i
             i += 1
     return count
@@ -419,7 +328,8 @@ def replay(
     """Replays rows ``start`` to ``count``; the row before which it stopped.
 
     That is ``count``, or the first at or above STOP, or the one where there is no room left: in ``aborts``, or for one
-    more producer (unless IS_FULL says that there will be none). Events beyond their room are counted only.
+    more producer (unless IS_FULL says that there will be none), or AS_BROKER a marker that is not plain. Events beyond
+    their room are counted only.
     """
     done: cython.Py_ssize_t
     state[6] = 0

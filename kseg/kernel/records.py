@@ -27,6 +27,8 @@ try:
 except ImportError:
     import cython
 
+from kseg.limits import MAX_HEADERS
+
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import (
         FIELD_AFTER,
@@ -107,8 +109,9 @@ REASONS = {
     11: "a record is longer than its fields",
     12: "bytes are left after the last record",
     13: "the record count is negative",
-    14: "a record has more headers than there is room for",
+    14: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
 }
+_MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 FLAG_NOT_RISING, FLAG_OUT_OF_RANGE, FLAG_ATTRIBUTES, FLAG_NULL_KEY = 1, 2, 4, 8
 
 
@@ -349,6 +352,9 @@ def read_records(
             used = fields[FIELD_HEADERS]
             after = fields[FIELD_AFTER]
             if header_count:
+                if header_count > _MOST_HEADERS and header_capacity >= 0:
+                    status = 1 if n else 14
+                    break
                 if store and header_rows + header_count > header_capacity >= 0:
                     status = 1 if n else 14
                     break

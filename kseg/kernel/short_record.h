@@ -14,9 +14,9 @@ enum { KSEG_BEFORE_KEY = 13 };
 static inline const unsigned char *kseg_short_varint(const unsigned char *p, int64_t *value) {
     int64_t raw = p[0];
     if (raw > 127) {
-        raw += ((int64_t)p[1] - 1) << 7; /* less what the highest bit of the byte before has added */
+        raw += ((int64_t)p[1] - 1) * 128; /* less what the highest bit of the byte before has added */
         if (p[1] > 127) {
-            raw += ((int64_t)p[2] - 1) << 14;
+            raw += ((int64_t)p[2] - 1) * 16384;
             if (p[2] > 127) return NULL;
             p++;
         }

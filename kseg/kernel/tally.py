@@ -347,7 +347,7 @@ def note_frame(
         return 0
     if magic < 2:
         return note_message(p, at, size, magic, tally, producers, keys)
-    if magic > 2 or p[at + 22] & 7 or be32(p, at + 57) > row_capacity:
+    if magic > 2 or p[at + 22] & 7 or be32(p, at + 57) > row_capacity or (size != 61 and be32(p, at + 57) == 0):
         return 1
     if not cython.compiled:
         batch, cursor = [0] * 8, [0] * 8
@@ -389,7 +389,7 @@ def add_frames(
     """Counts frames [first, stop) and the records in them; the number of the first that is not plain, or ``stop``.
 
     Not plain, and not counted: compressed, a wrong CRC, records that do not decode or are more than ``rows`` has room
-    for.
+    for, bytes behind a header that counts no records.
     """
     i: cython.Py_ssize_t = first
     if cython.compiled:

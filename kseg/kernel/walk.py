@@ -61,7 +61,7 @@ def walk_frame(
     if batch[0] > batch[6] + 1:  # more records than its offsets have room for
         return 0
     if batch[0] == 0:
-        return 2
+        return 2 if size == 61 and not p[i + 22] & 7 else 0
     cursor[0] = 0
     cursor[4] = 0
     cursor[5] = -1

@@ -7,7 +7,8 @@ import lz4.frame
 import snappy
 import zstandard
 
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MIB = 1 << 20

@@ -2,8 +2,10 @@
 
 import random
 
+import lz4
 import pytest
 
+from kseg.formats import liblz4
 from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import decompress
 
@@ -36,3 +38,12 @@ def test_defaults_are_kafkas() -> None:
 def test_what_is_no_codec_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no codec|is no level|has no levels"):
         parse_target(text)
+
+
+def test_lz4_is_found_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is in sys.modules, and initialised, a moment before its package has it as an attribute."""
+    expected = compress(parse_target("lz4:2"), b"records" * 100)
+    monkeypatch.delattr(lz4, "frame")
+    assert liblz4._addresses.__wrapped__()
+    assert compress(parse_target("lz4:3"), b"records" * 100)
+    assert decompress(3, expected, 2, 1 << 20) == b"records" * 100

@@ -56,7 +56,8 @@ BOMBS = bombs()
 DECOMPRESS_IN_CHILD = """
 import sys
 import cramjam, lz4.frame, snappy, zstandard
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
 
 def highest_rss_mib():
     with open("/proc/self/status") as status:

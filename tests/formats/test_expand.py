@@ -13,7 +13,8 @@ from streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4
 
 from kseg import kernel
 from kseg.formats import libzstd
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
 from kseg.kernel.expand import Room
 
 compiled = pytest.mark.skipif(not kernel.COMPILED, reason="the interpreted kernel leaves all to the libraries")
@@ -235,12 +236,22 @@ def test_random_bytes(codec, lead, rest, magic):
         (ZSTD, ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 27 | 2) + b"\x01\0\0"),
         (ZSTD, ZSTD_MAGIC + b"\x20\x00" + struct.pack("<I", 1 << 3 | 3)[:3] + b"x"),
         (ZSTD, zstd_frame(TEXT) + b"\0"),
-        (ZSTD, zstd_frame(TEXT) + SKIPPABLE[:-1]),
     ],
-    ids="linked large claim header skippable old window segment claims-0 zero cut-skippable".split(),
+    ids="linked large claim header skippable old window segment claims-0 zero".split(),
 )
 def test_streams_that_are_refused(codec, stream):
     assert told(codec, stream) is None
+    assert expanded(codec, stream) is None
+
+
+@compiled
+@pytest.mark.parametrize(
+    "codec, stream",
+    [(LZ4, lz4_frame(TEXT) + b"\0"), (ZSTD, zstd_frame(TEXT) + SKIPPABLE[:-1])],
+    ids=["lz4", "zstd"],
+)
+def test_streams_with_bytes_behind_them_are_left_to_who_tells_of_them(codec, stream):
+    assert told(codec, stream) == TEXT
     assert expanded(codec, stream) is None
 
 

@@ -86,6 +86,7 @@ def test_a_sound_chain_has_no_event():
         ([row(0, 1, count=3)], 0, (chain.COUNT, 0, 3, 2, 0)),
         ([row(0, 1, count=-1)], 0, (chain.COUNT, 0, -1, 2, 0)),
         ([row(0, 0, epoch=5), row(1, 1, epoch=4)], 0, (chain.EPOCH_FALLS, 1, 5, 4, 0)),
+        ([row(0, 0, epoch=5), row(1, 1, epoch=-1), row(2, 2, epoch=5)], 0, (chain.EPOCH_FALLS, 1, 5, -1, 0)),
         ([row(0, 0, max_timestamp=LATEST_MS + 1)], 0, (chain.LATE, 0, LATEST_MS + 1, 0, 0)),
         ([row(0, 4), row(5, 6, state=INVALID), row(7, 9)], 0, (chain.INVALID, 1, 4, 0, 0)),
     ],
@@ -100,10 +101,10 @@ def test_events(rows, base, expected):
         [row(0, 0, attributes=0x7F, base_timestamp=5)],
         [row(0, 0, max_timestamp=LATEST_MS)],
         [row(0, 9, count=2), row(10, 10, count=0)],
-        [row(0, 0, epoch=3), row(1, 1, epoch=-1), row(2, 2, epoch=3)],
+        [row(0, 0, epoch=3), row(1, 1, epoch=-1, magic=1), row(2, 2, epoch=3)],
         [row(0, (1 << 31) - 1)],
     ],
-    ids=["all known attributes", "now", "compacted", "no epoch", "as far as an index reaches"],
+    ids=["all known attributes", "now", "compacted", "a format without epochs", "as far as an index reaches"],
 )
 def test_what_is_no_event(rows):
     assert events_of(rows) == []

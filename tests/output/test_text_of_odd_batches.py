@@ -6,8 +6,10 @@ import zlib
 from pathlib import Path
 
 import crc32c
+import pytest
 
 from kseg.cli.main import main
+from kseg.formats.record_batch import parse_header
 
 
 def dumped(tmp_path: Path, data: bytes, *flags: str) -> tuple[list[str], int]:
@@ -87,6 +89,25 @@ def test_the_sequence_of_a_record_before_its_batch(tmp_path: Path) -> None:
     head = struct.pack(">qiib", 313, 9 + len(body), 0, 2) + struct.pack(">I", crc32c.crc32c(body))
     lines, _ = dumped(tmp_path, head + body, "--deep-iteration")
     assert lines[1] == ("| offset: 270 CreateTime: 1000 keySize: -1 valueSize: -1 sequence: -2147483405 headerKeys: []")
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "last"),
+    [
+        (0, 1, 1),
+        (2147483647, 1, 0),
+        (-1, 1, -1),
+        (-(1 << 31), 1, -2147483647),
+        (-(1 << 31), -1, 2147483647),
+        (5, -6, 2147483647),
+    ],
+)
+def test_the_last_sequence_is_kafkas_in_header_and_text(tmp_path: Path, base: int, delta: int, last: int) -> None:
+    body = struct.pack(">Hiqqqhii", 0, delta, 1000, 1000, 7, 0, base, 1) + bytes((12, 0, 0, 0, 1, 1, 0))
+    head = struct.pack(">qiib", 313, 9 + len(body), 0, 2) + struct.pack(">I", crc32c.crc32c(body))
+    lines, _ = dumped(tmp_path, head + body)
+    assert f" baseSequence: {base} lastSequence: {last} " in lines[0]
+    assert parse_header(head + body).last_sequence == last
 
 
 def test_what_max_bytes_leaves_over_is_not_told(tmp_path: Path) -> None:

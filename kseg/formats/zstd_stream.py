@@ -1,0 +1,165 @@
+"""zstd frames, skippable ones too (RFC 8878), as Kafka's reader takes them: ZstdInputStream of zstd-jni.
+
+    frame        28 b5 2f fd | descriptor | [window] | [dictionary] | [content size] | block... | [xxh64, 4 bytes]
+    block        3 bytes, little endian: bit 0 last, bits 1-2 type, size | bytes
+    skippable    5? 2a 4d 18 | uint32 size, little endian | bytes
+
+Behind a whole frame zstd-jni is silent about one that is cut short, as long as both were read at once.
+"""
+
+import threading
+from struct import Struct
+from typing import Any
+
+from kseg.formats.decompressed import DecompressionError, Output, over, reason, undecodable
+
+_UINT32_LE = Struct("<I").unpack_from
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE, _ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
+_ZSTD_BLOCK = 128 << 10
+_ZSTD_LARGEST_WINDOW = (1 << 27) + 1
+"""What a streaming decoder, such as Kafka's, takes unless told otherwise (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
+_RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
+_STREAM_STEP = 256 << 10
+_JNI_READ_BYTES = (128 << 10) + 3
+"""What ZstdInputStream takes from its source at a time (ZSTD_DStreamInSize); a frame that is cut short is an error to
+it once it has read again."""
+
+_of_thread = threading.local()
+
+
+def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
+    """What the frames of a stream hold, one after another, added to ``out``. Raises DecompressionError."""
+    position = 0
+    while position < len(view):
+        try:
+            end, claimed, bound = _frame_at(view, position)
+        except DecompressionError as error:
+            if position == 0:
+                raise
+            _pass_rest(view, position, out, str(error))
+            break
+        if bound is not None:
+            out.add(_unzstd_frame(view[position:end], claimed, bound, out.room, out.ceiling))
+        position = end
+    return out.whole()
+
+
+def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | None]:
+    """As `_zstd_frame`; of a skippable frame its end alone."""
+    if len(view) - position < 8:
+        raise undecodable("zstd: stream ends in a frame header")
+    (magic,) = _UINT32_LE(view, position)
+    if magic & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
+        end = position + 8 + _UINT32_LE(view, position + 4)[0]
+        if end > len(view):
+            raise undecodable("zstd: stream ends in a skippable frame")
+        return end, None, None
+    if magic != _ZSTD_MAGIC:
+        raise undecodable("zstd: no frame header")
+    return _zstd_frame(view, position)
+
+
+def _pass_rest(view: memoryview, position: int, out: Output, refusal: str) -> None:
+    """What Kafka's reader makes of bytes behind a whole frame that are none: nothing of a frame that is cut short, and
+    it fails at all others."""
+    import zstandard
+
+    if (position - 1) // _JNI_READ_BYTES != (len(view) - 1) // _JNI_READ_BYTES:
+        out.refuse_rest(refusal)
+        return
+    try:
+        piece = _stream_zstd_frame(view[position:], out.room, out.ceiling)
+    except zstandard.ZstdError:
+        out.refuse_rest(f"zstd: {len(view) - position} bytes behind the last frame are no frame")
+        return
+    out.add(piece)
+    out.leave(len(view) - position)
+
+
+def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
+    """End of the frame at `start`, the size it claims if it does, and the most bytes that its blocks can hold.
+
+    Walking the block headers (one in 128 KiB of content) finds truncation, which the library's readers take for the
+    end of the stream, and gives it an output size to allocate that fits: a generous one halves its speed.
+    """
+    has_checksum, claimed, position = _zstd_frame_header(view, start)
+    bound = 0
+    last = False
+    while not last:
+        header = int.from_bytes(view[position : position + 3], "little")
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        position += 3
+        if kind == _RESERVED:
+            raise undecodable("zstd: block of a reserved type")
+        bound += _ZSTD_BLOCK if kind == _COMPRESSED else size
+        position += 1 if kind == _RLE else size
+        if position > len(view):
+            raise undecodable("zstd: stream ends in a frame")
+    if has_checksum:
+        position += 4
+        if position > len(view):
+            raise undecodable("zstd: stream ends before the checksum of a frame")
+    return position, claimed, bound
+
+
+def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, int]:
+    """Whether a checksum ends the frame, the content size it claims or None, and the position of its first block."""
+    descriptor = view[start + 4]
+    single_segment = bool(descriptor & 0x20)
+    size_code = descriptor >> 6
+    position = start + 5
+    window = 0
+    if not single_segment:
+        exponent, mantissa = view[position] >> 3, view[position] & 7
+        window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
+        position += 1
+    position += (0, 1, 2, 4)[descriptor & 3]
+    size_width = 1 if single_segment and not size_code else (0, 2, 4, 8)[size_code]
+    claimed = None
+    if size_width:
+        claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
+        position += size_width
+    if position > len(view):
+        raise undecodable("zstd: stream ends in a frame header")
+    if single_segment and claimed is not None:
+        window = claimed
+    if window > _ZSTD_LARGEST_WINDOW:
+        raise undecodable(f"zstd: frame asks for a window of {window} bytes")
+    return bool(descriptor & 4), claimed, position
+
+
+def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int, ceiling: int) -> Any:
+    import zstandard
+
+    if claimed is not None:
+        if claimed > bound:
+            raise undecodable(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
+        if claimed > room:
+            raise over(ceiling)
+    size = bound if claimed is None else claimed
+    try:
+        # The library doesn't look into a frame that claims to be empty, and has no error of its own for "too small".
+        if not 0 < size <= max(room, _ZSTD_BLOCK):
+            return _stream_zstd_frame(frame, room, ceiling)
+        decompressor = getattr(_of_thread, "decompressor", None)
+        if decompressor is None:
+            decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
+        return decompressor.decompress(frame, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise undecodable(f"zstd: {reason(error)}") from None
+
+
+def _stream_zstd_frame(frame: memoryview, room: int, ceiling: int) -> bytearray:
+    """A frame whose blocks might hold more than the room left: read in steps, given up when they do."""
+    import zstandard
+
+    out = bytearray()
+    step = memoryview(bytearray(_STREAM_STEP))
+    with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
+        while count := reader.readinto(step):
+            if len(out) + count > room:
+                raise over(ceiling)
+            out += step[:count]
+    return out

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
+from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel import messages
 from kseg.kernel.expand import Room
@@ -21,7 +22,8 @@ class Batch:
 
     ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is
     wrong, `check` looks at every record as well. Iterating yields the records that decode. With a ``room`` they may lie
-    there: done with the batch, before another one is opened that has the same room.
+    there: done with the batch, before another one is opened that has the same room. ``remarks`` are problems that
+    reading the rows met and went past.
     """
 
     data: Any
@@ -31,6 +33,7 @@ class Batch:
     is_valid: bool
     scratch: Scratch = field(default_factory=Scratch, repr=False)
     room: Room | None = field(default=None, repr=False)
+    remarks: Remarks = field(default_factory=list, repr=False)
 
     is_control = False
     is_transactional = False
@@ -94,6 +97,10 @@ class Batch:
     def _check_records(self) -> list[Problem]:
         raise NotImplementedError
 
+    def passed(self) -> list[Problem]:
+        """What reading the rows, to their end, met and went past."""
+        return [Problem(*remark) for remark in self.remarks]
+
     def rows(self) -> Iterator[Rows]:
         """The records as the kernel's rows; raises UndecodableError where they stop making sense."""
         raise NotImplementedError
@@ -149,14 +156,18 @@ class RecordBatch(Batch):
             payload, start = self._open()
         except UndecodableError as error:
             return [Problem(error.problem, str(error))]
-        return [Problem(*problem) for problem in record_batch.check_records(payload, start, self.header)]
+        found = [*self.remarks, *record_batch.check_records(payload, start, self.header)]
+        return [Problem(*problem) for problem in found]
 
     def rows(self) -> Iterator[Rows]:
         return record_batch.read_rows(*self._open(), self.header, self.scratch)
 
     def _open(self) -> tuple[Any, int]:
         if not hasattr(self, "_opened"):
-            self._opened = record_batch.open_records(self.data, self.header, self.scratch.max_batch_bytes, self.room)
+            scratch = self.scratch
+            self._opened = record_batch.open_records(
+                self.data, self.header, scratch.max_batch_bytes, self.room, self.remarks, scratch.before_large
+            )
         return self._opened
 
     def __iter__(self) -> Iterator[Record]:
@@ -213,10 +224,11 @@ class Message(Batch):
         except UndecodableError as error:
             found.append(Problem(error.problem, str(error)))
         self._first_offset, self._count = survey.first_offset, survey.count
-        return found + survey.problems(bool(self.header.codec))
+        return found + self.passed() + survey.problems(bool(self.header.codec))
 
     def rows(self) -> Iterator[Rows]:
-        return message_set.read_rows(self.data, self.header, self.scratch)
+        self.remarks.clear()
+        return message_set.read_rows(self.data, self.header, self.scratch, remarks=self.remarks)
 
     def rows_as_dumped(self, sizes_only: bool) -> Iterator[Rows]:
         """Rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not followed, they may be cut."""
@@ -258,10 +270,14 @@ class Message07(Batch):
                 survey.add(rows)
         except UndecodableError as error:
             return [Problem(error.problem, str(error))]
-        return [problem for problem in survey.problems(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"]
+        found = [
+            problem for problem in survey.problems(bool(self.header.codec)) if problem.code == "inner-crc-mismatch"
+        ]
+        return self.passed() + found
 
     def rows(self) -> Iterator[Rows]:
-        return v07.read_rows(self.data, self.header, self.base_offset, self.scratch)
+        self.remarks.clear()
+        return v07.read_rows(self.data, self.header, self.base_offset, self.scratch, remarks=self.remarks)
 
     def __iter__(self) -> Iterator[Record]:
         held: Record | None = None

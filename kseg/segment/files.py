@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.segment.regular_files import expect_pipe
 
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
@@ -18,8 +20,15 @@ SIDE_NAMES = (
     "leader-epoch-checkpoint", "partition.metadata", "quorum-state", "meta.properties", "cleaner-offset-checkpoint",
     "log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOG_DIRECTORY_FILES = frozenset(
+    {*(name for name in SIDE_NAMES if name.endswith("-offset-checkpoint")), "meta.properties", CLEAN_SHUTDOWN}
+)
+"""Any of these makes a directory a log directory; all of them together are not there in any era."""
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
 _MOVED_SUFFIXES = ("-delete", "-future", "-stray")
+OWN_PREFIX = ".kseg-"
+"""Begins the names of what kseg itself keeps in partitions and log directories."""
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 LAST_OFFSET = (1 << 63) - 1
@@ -74,6 +83,14 @@ def parse_partition_name(name: str) -> tuple[str, int] | None:
     return (found["topic"], int(found["partition"])) if found else None
 
 
+def own_name(directory: str) -> str:
+    """The name that a partition directory has where nothing has moved it: orders-3 for its -delete, -future and -stray
+    forms; that of the directory where it is no partition's."""
+    name = os.path.basename(os.path.abspath(directory))
+    moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
+    return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
+
+
 def segment_file(path: str) -> SegmentFile:
     """Reads what the name of ``path`` says. Touches nothing on disk."""
     directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
@@ -123,10 +140,36 @@ def names_in(directory: str) -> tuple[list[str], list[str]]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                (files if entry.is_file() else others).append(entry.name)
+                (files if is_regular_file(entry) else others).append(entry.name)
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     return files, others
+
+
+def is_regular_file(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a file, or a link to one; not what cannot be looked at, as a link to itself."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def is_directory(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a directory, or a link to one; not what cannot be looked at."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def is_part_of_log(name: str) -> bool:
+    """Whether brokers give such a name to a file of a partition or log directory, so that their rules hold for it."""
+    stem = name
+    for suffix in LEFTOVER_SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    if stem in SIDE_NAMES or re.fullmatch(_NUMBERED, name):
+        return True
+    return stem.endswith(SIDE_SUFFIXES) and stem.partition(".")[0].isdigit()
 
 
 def segments_among(
@@ -165,11 +208,16 @@ def holds_segments(directory: str) -> bool:
 def list_partitions(directory: str) -> list[str]:
     """Paths of the partition directories inside a log directory, by topic and number."""
     try:
-        names = [entry.name for entry in os.scandir(directory) if entry.is_dir()]
+        names = [entry.name for entry in os.scandir(directory) if is_directory(entry)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     parsed = [(parse_partition_name(name), name) for name in names]
     return [os.path.join(directory, name) for place, name in sorted((p, n) for p, n in parsed if p)]
+
+
+def own_partitions(directory: str) -> list[str]:
+    """As `list_partitions`, without links: they lead out of the log directory, whose lock says nothing of them."""
+    return [path for path in list_partitions(directory) if not os.path.islink(path)]
 
 
 def expand_path(path: str) -> list[str]:
@@ -179,15 +227,20 @@ def expand_path(path: str) -> list[str]:
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
+        expect_pipe(path)
         return [path]
     if holds_segments(path):
         return [path]
-    if partitions := list_partitions(path):
+    from kseg.segment.passed_over import hint, is_log_directory
+
+    if (partitions := list_partitions(path)) and is_log_directory(path):
         return partitions
     # Only now: a log directory may well be called data-1.
-    if parse_partition_name(os.path.basename(os.path.realpath(path))):
+    inside = hint(path)
+    if parse_partition_name(os.path.basename(os.path.realpath(path))) and not inside:
         return [path]
-    raise PathError(f"{path}: neither a partition nor a log directory (no .log, .kafka or .checkpoint file in it)")
+    text = inside or " (no .log, .kafka or .checkpoint file in it)"
+    raise PathError(f"{path}: neither a partition nor a log directory{text}")
 
 
 def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
@@ -201,10 +254,10 @@ def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile
     All that have no place in that order (leftovers, snapshots, 0.7) are kept.
     """
     logs = [file for file in files if file.kind == ".log" and not file.leftover and file.base_offset is not None]
-    ends = [file.base_offset for file in logs[1:]] + [None]
+    ends = [file.base_offset for file in logs[1:]]
     left_out = {
         file.path
-        for file, end in zip(logs, ends, strict=True)
+        for file, end in zip_longest(logs, ends)
         if (file.base_offset or 0) > last or (end is not None and end <= first)
     }
     return [file for file in files if file.path not in left_out]

@@ -36,6 +36,7 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
             has_null_key = has_null_key or min(rows.rows[ROW_KEY_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH]) < 0
     except UndecodableError as error:
         problems.append(Problem(error.problem, str(error)))
+    problems += batch.passed()
     found = survey.problems(bool(batch.header.codec))
     # The offsets inside a set of 0.7 are all that of the set.
     problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
@@ -51,7 +52,8 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
 def _inspect_v2(batch: RecordBatch) -> Inspection:
     header = batch.header
     try:
-        payload, start = record_batch.open_records(batch.data, header, batch.scratch.max_batch_bytes)
+        most = batch.scratch.max_batch_bytes
+        payload, start = record_batch.open_records(batch.data, header, most, remarks=batch.remarks)
     except UndecodableError as error:
         return Inspection([Problem(error.problem, str(error))], None, 0, False)
     found, cursor = record_batch.survey_records(payload, start, header)
@@ -61,4 +63,5 @@ def _inspect_v2(batch: RecordBatch) -> Inspection:
     if not problems and header.record_count and cursor[6] != header.max_timestamp:
         text = f"the largest timestamp of the records is {cursor[6]}, the header says {header.max_timestamp}"
         problems.append(Problem("max-timestamp-mismatch", text))
+    problems += batch.passed()
     return Inspection(problems, header.base_offset, cursor[0], bool(cursor[4] & kernel.FLAG_NULL_KEY))

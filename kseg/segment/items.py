@@ -60,7 +60,7 @@ class Problem(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes ``[position, position + length)`` of a file that no batch claims; ``code`` is a key of DAMAGE_CODES."""
+    """Bytes ``[position, position + length)`` of a file that no batch claims; ``code`` is one of DAMAGE_CODES."""
 
     code: str
     position: int

@@ -2,7 +2,8 @@
 
 Frames are followed in the kernel (`kseg.kernel.frames`), thousands a call: those that are intact, and those whose CRC
 or magic is wrong but whose length leads somewhere sound. Where the length itself is suspect, the next intact frame is
-searched for, by structure and CRC, and what lies before it is damage; without one, the rest of the file is.
+searched for, by structure and CRC, and what lies before it is damage; without one, the rest of the file is. Frames and
+damage that hold bytes which the disk cannot give are damage of a kind of their own, "unreadable-bytes".
 
 The kernel keeps both steps linear in the size of the file.
 """
@@ -22,6 +23,7 @@ from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
 from kseg.segment.items import Damage
 from kseg.segment.source import Source
+from kseg.segment.unreadable import Range, named, overlapping
 
 _FRAMES_AHEAD = 64
 
@@ -35,6 +37,8 @@ _BUDGET, _MANNER, _LAST_OFFSET, _LARGEST = 5, 6, 8, 9
 
 SHORT_TAIL_BYTES = 17
 """So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
+
+UNREADABLE = "unreadable-bytes"
 
 LEAST_SIZE = 14
 """Below this a size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
@@ -64,6 +68,34 @@ class Run:
     def part(self, first: int, stop: int) -> "Run":
         """The frames first to stop of it."""
         return Run(self.rows[first * FRAME_WIDTH :], stop - first)
+
+
+def unreadable(ranges: list[Range], position: int, end: int) -> Damage:
+    """The damage that covers ``[position, end)``, parts of which lie in the unreadable ``ranges``."""
+    return Damage(UNREADABLE, position, end - position, named(overlapping(ranges, position, end)))
+
+
+def around(item: "Run | Damage", ranges: list[Range]) -> Iterator["Run | Damage"]:
+    """The item, what of it holds bytes of the unreadable ``ranges`` as damage."""
+    if not overlapping(ranges, item.position, item.end):
+        yield item
+    elif isinstance(item, Damage):
+        yield unreadable(ranges, item.position, item.end)
+    else:
+        yield from _around_frames(item, ranges)
+
+
+def _around_frames(run: Run, ranges: list[Range]) -> Iterator[Run | Damage]:
+    first = 0
+    for i in range(run.count):
+        frame = run.part(i, i + 1)
+        if overlapping(ranges, frame.position, frame.end):
+            if i > first:
+                yield run.part(first, i)
+            yield unreadable(ranges, frame.position, frame.end)
+            first = i + 1
+    if first < run.count:
+        yield run.part(first, run.count)
 
 
 class SegmentReader:
@@ -191,6 +223,21 @@ class SegmentReader:
 
     def runs(self) -> Iterator[Run | Damage]:
         """The same items with batches as runs of frames."""
+        lost: Damage | None = None
+        for item in self._followed():
+            for part in around(item, self.source.unreadable) if self.source.unreadable else (item,):
+                if isinstance(part, Damage) and part.code == UNREADABLE:
+                    lost = part if lost is None else unreadable(self.source.unreadable, lost.position, part.end)
+                    continue
+                if lost is not None:
+                    yield lost
+                    lost = None
+                yield part
+        if lost is not None:
+            yield lost
+
+    def _followed(self) -> Iterator[Run | Damage]:
+        """As `runs`, whatever of it is unreadable."""
         position, frames = self.start, self._frames_first
         while position < self.end:
             last_offset = self._state[_LAST_OFFSET]
@@ -204,6 +251,8 @@ class SegmentReader:
             if self._has_shrunk() and reached > self.end:
                 self._state[_LAST_OFFSET] = last_offset
                 continue
+            if self._meets_unreadable(last_offset):
+                continue
             if count:
                 yield Run(self._rows, count)
                 position = reached
@@ -212,7 +261,7 @@ class SegmentReader:
                     self._use_tables(position)
                     continue
                 damage = self._damage(position)
-                if damage is None:
+                if damage is None or self._meets_unreadable(last_offset if not count else self._state[_LAST_OFFSET]):
                     continue
                 if self._is_awaited(damage):
                     self.end = damage.position
@@ -229,7 +278,22 @@ class SegmentReader:
         self._state[_NEXT], self._state[_LARGEST] = position, 0
         row = self._rows[:FRAME_WIDTH]
         kernel.scan(self.buffer, self.end, row, self.era_07, *self._tables, self._state)
-        return Run(self._rows, 1) if self._state[_FRAMES] and not self._has_shrunk() else None
+        run = Run(self._rows, 1)
+        if not self._state[_FRAMES] or self._has_shrunk() or self._meets_unreadable(self._state[_LAST_OFFSET]):
+            return None
+        return None if overlapping(self.source.unreadable, run.position, run.end) else run
+
+    def _meets_unreadable(self, last_offset: int) -> bool:
+        """Whether bytes could not be read for the first time: what was read last is to be read again, behind a batch
+        with that offset."""
+        if not self.source.look_for_unreadable():
+            return False
+        self.__dict__.pop("buffer", None)
+        self._tables = _table(1), _table(1)
+        self._state[_ANCHOR] = -1
+        self._state[_FILLED_C] = self._state[_FILLED_IEEE] = 0
+        self._state[_LAST_OFFSET] = last_offset
+        return True
 
     def _has_shrunk(self) -> bool:
         size = self.source.current_size()

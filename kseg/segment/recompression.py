@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from kseg.formats import message_set, record_batch
 from kseg.formats.compressing import Target, compress
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import UndecodableError
 from kseg.segment.batches import Batch, Message, RecordBatch

@@ -15,6 +15,9 @@ from typing import BinaryIO
 from kseg.errors import PathError
 from kseg.kernel import guard
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
+from kseg.segment.holes import end_of_data
+from kseg.segment.regular_files import is_expected_pipe, open_descriptor
+from kseg.segment.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
 
 STANDARD_INPUT = "-"
 
@@ -26,9 +29,12 @@ _lock = Lock()
 
 
 class FileBytes:
-    """A file as a sequence of bytes, sliced by pread; what a shrinking file no longer has reads as zeros."""
+    """A file as a sequence of bytes, sliced by pread; what a shrinking file no longer has, or a disk cannot give, reads
+    as zeros. ``has_failed``: the disk could not give something.
+    """
 
     def __init__(self, descriptor: int, size: int) -> None:
+        self.has_failed = False
         self._descriptor = descriptor
         self._size = size
         self._window = b""
@@ -51,20 +57,26 @@ class FileBytes:
             leads_on = 0 <= at <= len(self._window)
             self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
             wanted = min(max(stop - start, self._ahead), self._size - start)
-            window = bytearray()
-            while len(window) < wanted and (
-                piece := os.pread(self._descriptor, wanted - len(window), start + len(window))
-            ):
-                window += piece
-            self._window = bytes(window).ljust(wanted, b"\0")
+            self._window = self._pread(start, wanted).ljust(wanted, b"\0")
             self._window_start, at = start, 0
         return self._window[at : at + stop - start]
 
+    def _pread(self, start: int, wanted: int) -> bytes:
+        try:
+            return read_all(self._descriptor, start, start + wanted)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+            self.has_failed = True
+        return read_around(self._descriptor, start, start + wanted)
+
 
 class Source:
-    """The bytes of one segment, as ``buffer``: sliceable, of a fixed length, safe against a file that shrinks.
+    """The bytes of one segment, as ``buffer``: sliceable, of a fixed length, safe against files that shrink and disks
+    that fail.
 
-    ``size`` is that of the file when it was opened; what is appended later is not seen.
+    ``size`` is that of the file when it was opened; what is appended later is not seen. ``unreadable`` are the ranges
+    that the disk cannot give, once `look_for_unreadable` has met one of them; they read as zeros.
     """
 
     def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
@@ -73,6 +85,8 @@ class Source:
         self.size = os.fstat(descriptor).st_size if size is None else size
         self._mapping: mmap.mmap | None = None
         self._buffer: memoryview | FileBytes | bytes | None = None
+        self.unreadable: list[Range] = []
+        self._was_looked_through = False
 
     @property
     def buffer(self) -> memoryview | FileBytes | bytes:
@@ -88,16 +102,56 @@ class Source:
             return FileBytes(self._descriptor, self.size)
         try:
             if self.size <= SMALL_BYTES:
-                return memoryview(os.pread(self._descriptor, self.size, 0).ljust(self.size, b"\0"))
+                return memoryview(self._small().ljust(self.size, b"\0"))
             self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error
         return memoryview(self._mapping)
 
+    def _small(self) -> bytes:
+        try:
+            return read_all(self._descriptor, 0, self.size)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+        self._look_through()
+        return read_around(self._descriptor, 0, self.size)
+
+    def look_for_unreadable(self) -> bool:
+        """Whether zeros may have been seen, since the last call, for bytes that the disk did not give: what was read of
+        ``buffer`` is then to be read again, from a new ``buffer``.
+
+        ``unreadable`` has the ranges from then on. The file is read through for them, once. Raises PathError where
+        that fails for another reason.
+        """
+        has_failed = self._buffer.has_failed if isinstance(self._buffer, FileBytes) else self.has_lost_pages
+        if self._was_looked_through or not has_failed or self.current_size() < self.size:
+            return False
+        self._look_through()
+        mapping, self._mapping = self._mapping, None
+        if mapping is not None:
+            # The zeros of a page that is readable by now would stay. Views of the old mapping may be held.
+            self._buffer = None
+            _unmap(mapping)
+        return True
+
+    def _look_through(self) -> None:
+        self._was_looked_through = True
+        try:
+            self.unreadable = unreadable_ranges(self._descriptor, self.size)
+        except OSError as error:
+            raise PathError(f"{self.path}: {error.strerror or error}") from error
+
     @property
     def descriptor(self) -> int:
         """The open file, to be read with pread; the source closes it."""
         return self._descriptor
+
+    def end_of_data(self) -> int:
+        """The size without a hole at the end, or up to a MiB more: what lies behind was never written."""
+        if self.size <= SMALL_BYTES or self._descriptor < 0:
+            return self.size
+        return end_of_data(self._descriptor, 0, self.size)
 
     def current_size(self) -> int:
         """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
@@ -148,12 +202,12 @@ def _map(descriptor: int, size: int) -> mmap.mmap | None:
 
 def _map_copy(descriptor: int, size: int) -> mmap.mmap:
     """A mapping of an unnamed temporary copy, which nobody can cut, so that it needs no guard."""
-    import shutil
     import tempfile
 
-    with os.fdopen(os.dup(descriptor), "rb") as stream, tempfile.TemporaryFile() as spool:
-        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
-        spool.truncate(size)
+    with tempfile.TemporaryFile() as spool:
+        for start in range(0, size, WINDOW_BYTES):
+            spool.write(read_around(descriptor, start, min(start + WINDOW_BYTES, size)))
+        spool.flush()
         return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
 
 
@@ -177,23 +231,34 @@ def _unmap(mapping: mmap.mmap) -> None:
 
 
 def open_source(path: str) -> Source:
-    """Opens a file, or standard input for ``-``, to be read. Raises PathError where that cannot be done."""
+    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_pipe`. Raises PathError where it cannot."""
     try:
         if path == STANDARD_INPUT:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
             return Source(_seekable(sys.stdin.buffer), path)
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-        status = os.fstat(descriptor)
-        if stat.S_ISFIFO(status.st_mode):
-            with os.fdopen(descriptor, "rb") as pipe:
+        if is_expected_pipe(path):
+            with open(path, "rb") as pipe:
                 return Source(_seekable(pipe), path)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            raise PathError(f"{path}: not a regular file")
-        return Source(descriptor, path, status.st_size)
+        descriptor = open_descriptor(path)
+        return Source(descriptor, path, os.fstat(descriptor).st_size)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
+
+
+def check_readable(path: str) -> None:
+    """Reads a whole file. Raises UnreadableError where its disk cannot give all bytes, PathError where it cannot be
+    opened.
+
+    For callers that would take what they cannot read for damage.
+    """
+    with open_source(path) as source:
+        try:
+            found = unreadable_ranges(source.descriptor, source.size)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror or error}") from error
+    if found:
+        raise unreadable_error(path, found)
 
 
 def _seekable(stream: BinaryIO) -> int:

@@ -141,6 +141,7 @@ class Summary:
                 records += rows.count
         except UndecodableError as error:
             self.problems[error.problem] += 1
+        self.problems.update(problem.code for problem in batch.passed())
         tally.add_size(self._tally, tally.DISTRIBUTIONS.index("record_counts"), records)
         form = 3 if era_07 else batch.magic
         at = _FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS

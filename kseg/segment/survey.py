@@ -7,7 +7,7 @@ place on where something is not intact, `SegmentReader` follows the rest.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames, headers
@@ -31,7 +31,10 @@ from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
 from kseg.segment.source import Source
+from kseg.segment.unreadable import is_disk_error
 from kseg.segment.windows import WINDOW_BYTES, Unproven, Windows
+
+T = TypeVar("T")
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers alone; checksums; every record, decompressed."""
@@ -110,7 +113,8 @@ class SegmentSurvey:
 
             return whole
 
-        for reached, items in in_parts(descriptor, 0, self.source.size, self.jobs, reading):
+        parts = in_parts(descriptor, 0, self.source.size, self.jobs, reading)
+        for reached, items in _up_to_disk_error(parts):
             self.position = reached
             for item in self._noted(items):
                 yield item
@@ -215,7 +219,7 @@ class _Part:
         return self._windows.position
 
     def __iter__(self) -> Iterator[list[Item]]:
-        for rows, count, unproven in self._windows.headers(self._rows):
+        for rows, count, unproven in _up_to_disk_error(self._windows.headers(self._rows)):
             yield [Headers(rows, count), *(self._open(rows, unproven) if unproven is not None else ())]
 
     def _open(self, rows: memoryview, unproven: Unproven) -> list[BatchProblem]:
@@ -227,6 +231,15 @@ class _Part:
         """Where the part ended, and its items."""
         items = [item for some in self for item in some]
         return self.position, items
+
+
+def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
+    """Ends where the disk does not give more; `SegmentReader` reads around that. Raises OSError for other failures."""
+    try:
+        yield from found
+    except OSError as error:
+        if not is_disk_error(error):
+            raise
 
 
 def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Points of time as people write them: ms since the epoch, or RFC 3339."""
+"""Points and lengths of time as people write and read them: ms since the epoch, RFC 3339, ``3 d 4 h``."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -45,3 +45,14 @@ def show_time(timestamp: int) -> str:
     except OverflowError:
         return str(timestamp)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def show_span(ms: int) -> str:
+    """A length of time in its two largest units."""
+    seconds, rest = divmod(abs(ms), 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest:03d} s"
+    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // per} {smaller}"
+    return f"{seconds} s"

@@ -55,7 +55,8 @@ class Windows:
     snappy, compressed messages of magic 0 and 1, what expands to more than ``max_batch_bytes`` or LARGEST_ROOM_BYTES,
     and what is wrong. ``buffers`` are used where they are given, else fresh memory. ``position`` is where the pass
     stands, at the end the first byte it says nothing about. A file may have several passes on threads of their own: a
-    stretch of it takes one call of the kernel, which works without the GIL. Raises OSError.
+    stretch of it takes one call of the kernel, which works without the GIL. Raises OSError, behind all that was read
+    before.
     """
 
     def __init__(
@@ -120,20 +121,30 @@ class Windows:
             if take:
                 rows = take(most)[:most]
             self._place[_COUNT] = 0
-            status = self._follow(rows)
+            failure = None
+            try:
+                status = self._follow(rows)
+            except OSError as error:
+                status, failure = kernel.STUCK, error
             if count := self._place[_COUNT]:
                 found = rows[: count * BATCH_WIDTH]
                 if not take:
                     found = memoryview(bytearray(found)).cast("q")
                 yield found, count, self._seen() if status == kernel.LOOK else None
+            if failure is not None:
+                raise failure
             if status == kernel.STUCK and not self._widen():
                 return
 
     def _follow(self, rows: memoryview) -> int:
-        return kernel.follow(
-            self._descriptor, self._end, self.position + STRETCH_BYTES, self._buffer, self._rows, *self._tables,
-            self._state, self._place, rows, self._room,
-        )  # fmt: skip
+        try:
+            return kernel.follow(
+                self._descriptor, self._end, self.position + STRETCH_BYTES, self._buffer, self._rows, *self._tables,
+                self._state, self._place, rows, self._room,
+            )  # fmt: skip
+        except OSError:
+            self._state[_NEXT] = 0  # the window was moved, and not filled
+            raise
 
     def _seen(self) -> Unproven:
         return memoryview(self._buffer), self._rows, self._place[_FRAMES], self._place[_ORIGIN]

@@ -23,6 +23,7 @@ from kseg.kernel.native import (
 )
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
+from kseg.segment.no_follow import create_file
 from kseg.segment.reader import BELIEVE_CHECKSUMS
 from kseg.segment.write_behind import WriteBehind
 
@@ -137,13 +138,12 @@ class SegmentWriter:
         return os.path.join(self._folder or "", f"{self.base_offset:020d}{suffix}")
 
     def _create(self, suffix: str) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        return os.open(self._path(suffix), flags, 0o600)
+        return create_file(self._path(suffix))
 
     def _close(self, suffix: str, mtime_ns: int | None) -> None:
         try:
             if mtime_ns is not None:
-                os.utime(self._path(suffix), ns=(mtime_ns, mtime_ns))
+                os.utime(self._descriptor, ns=(mtime_ns, mtime_ns))
             os.fsync(self._descriptor)
         finally:
             self.discard()

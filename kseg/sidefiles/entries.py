@@ -19,19 +19,21 @@ class EntryFile(ABC, Generic[E]):
     """Entries of ``buffer`` (bytes, or a source's buffer), parsed as they are asked for.
 
     ``base_offset`` is the number in the file's name. ``room`` counts the entries that the size has room for,
-    `len` those in use: without the zeros at the end.
+    `len` those in use: without the zeros at the end. Behind ``written`` bytes there are zeros alone, which are not
+    looked at.
     """
 
     LAYOUT: struct.Struct
     HAS_ROOM_AHEAD = True
     """Whether brokers set room aside."""
 
-    def __init__(self, buffer: Any, base_offset: int = 0) -> None:
+    def __init__(self, buffer: Any, base_offset: int = 0, written: int | None = None) -> None:
         self.buffer = buffer
         self.base_offset = base_offset
         self.size = len(buffer)
         self.room = self.size // self.LAYOUT.size
-        self._used = self._count_used() if self.HAS_ROOM_AHEAD else self.room
+        end = self.size if written is None else written
+        self._used = self._count_used(end) if self.HAS_ROOM_AHEAD or end < self.size else self.room
 
     @abstractmethod
     def _entry(self, fields: tuple[int, ...]) -> E:
@@ -94,8 +96,7 @@ class EntryFile(ABC, Generic[E]):
             window = bytes(self.buffer[start : min(start + step, stop * size)])
             yield from map(self._entry, self.LAYOUT.iter_unpack(window))
 
-    def _count_used(self) -> int:
-        end = self.size
+    def _count_used(self, end: int) -> int:
         while end:
             start = max(0, end - WINDOW_BYTES)
             window = bytes(self.buffer[start:end]).rstrip(b"\0")

@@ -5,6 +5,7 @@ import os
 import stat
 from typing import Final
 
+from kseg.segment.holes import end_of_data
 from kseg.sidefiles.first_bytes import READ_FLAGS
 
 WINDOW_BYTES: Final = 1 << 20
@@ -48,8 +49,9 @@ class EntryWindows:
 
     def window(self, entry: int) -> bytes:
         """Entries from number ``entry`` on, and what may be behind; less than one if the file has become shorter."""
-        if not entry and self.used_bytes <= len(self._first):
-            return self._first
+        start = entry * self.width
+        if self.used_bytes <= len(self._first) and start + self.width <= len(self._first):
+            return self._first[start:]
         wanted = min(WINDOW_BYTES // self.width, self.used - entry) * self.width
         return os.pread(self._descriptor, wanted, entry * self.width)
 
@@ -60,7 +62,7 @@ class EntryWindows:
 
     def _end_of_use(self) -> int:
         first = len(self._first)
-        end = self._end_of_data(first) if self.size > first else first
+        end = end_of_data(self._descriptor, first, self.size) if self.size > first else first
         while end > first:
             start = max(first, end - WINDOW_BYTES)
             block = os.pread(self._descriptor, end - start, start)
@@ -68,23 +70,3 @@ class EntryWindows:
                 return start + len(block.rstrip(b"\0"))
             end = start
         return len(self._first.rstrip(b"\0"))
-
-    def _end_of_data(self, low: int) -> int:
-        """Where the hole at the end begins, or somewhat behind it; not below ``low``."""
-        high = self.size
-        if self._is_hole(low):
-            return low
-        while high - low > WINDOW_BYTES:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._is_hole(middle) else (middle, high)
-        return high
-
-    def _is_hole(self, start: int) -> bool:
-        """Whether nothing was ever written from ``start`` to the end of the file; False where that cannot be told."""
-        if not hasattr(os, "SEEK_DATA"):
-            return False
-        try:
-            os.lseek(self._descriptor, start, os.SEEK_DATA)
-        except OSError as error:
-            return error.errno == errno.ENXIO
-        return False

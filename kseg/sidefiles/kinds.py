@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.segment.files import LAST_OFFSET
+from kseg.segment.files import LAST_OFFSET, is_regular_file
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
 from kseg.sidefiles.leader_epochs import read_leader_epochs
@@ -96,7 +96,7 @@ def list_side_files(directory: str) -> list[SideFile]:
     Raises PathError where a directory cannot be read.
     """
     try:
-        names = [entry.name for entry in os.scandir(directory) if entry.is_file()]
+        names = [entry.name for entry in os.scandir(directory) if is_regular_file(entry)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     files = [file for name in names if (file := side_file(os.path.join(directory, name)))]

@@ -13,6 +13,8 @@ from kseg.sidefiles.lines import integer, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
 VERSIONS = (0, 1)
+MAX_PROPERTIES_BYTES = 1 << 20
+"""What is read of such a file, which has some 200 bytes."""
 _REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
 
 
@@ -33,7 +35,7 @@ class MetaProperties(NamedTuple):
 
 def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProblem]:
     """The one entry, then problems."""
-    data = text_bytes(buffer)
+    data = text_bytes(buffer[: min(len(buffer), MAX_PROPERTIES_BYTES)])
     found = {item.key: item for item in properties(data)}
     problems: list[SideFileProblem] = []
     version = _number(found, "version", problems)
@@ -47,6 +49,9 @@ def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProbl
         directory.value if directory else None,
     )
     yield from problems
+    if len(buffer) > MAX_PROPERTIES_BYTES:
+        rest = len(buffer) - MAX_PROPERTIES_BYTES
+        yield SideFileProblem("bad-value", MAX_PROPERTIES_BYTES, rest, f"has {rest} bytes more than are read")
     if number not in VERSIONS:
         line = found["version"]
         yield SideFileProblem("unknown-version", line.position, line.length, f"version {number} is neither 0 nor 1")

@@ -5,6 +5,7 @@ import os
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.reader import SegmentReader
+from kseg.segment.regular_files import open_regular
 from kseg.segment.seek import offset_extent
 from kseg.segment.source import open_source
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
@@ -59,7 +60,7 @@ class Partitions:
 
 def _topic_id(path: str) -> str | None:
     try:
-        with open(os.path.join(path, "partition.metadata"), "rb") as file:
+        with open_regular(os.path.join(path, "partition.metadata")) as file:
             items = list(read_partition_metadata(file.read(_METADATA_BYTES)))
     except OSError:
         return None

@@ -30,7 +30,7 @@ _ABORT_ROOM = 512
 _FAR_FUTURE_MS = (1 << 63) - 1
 _UNSEEN = (
     kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
-    kernel.NEWEST_DATA, kernel.NEWEST_MARKER,
+    kernel.NEWEST_DATA, kernel.NEWEST_MARKER, kernel.FIRST_ENDED,
 )  # fmt: skip
 _NO_ENTRIES, _NO_SLOTS = int64s(0), int64s(1)
 _BLANK = b"".join(b"\xff" * 8 if column in _UNSEEN else bytes(8) for column in range(kernel.STATE_WIDTH))
@@ -92,14 +92,16 @@ class ProducerStates:
     ``entries`` is what an earlier snapshot holds, in its order. Timestamps beyond ``now_ms`` do not count as newest;
     of each kind of event at most ``limit`` are listed in a segment (see `begin`), all are counted.
     ``room(name, count)`` gives int64 columns for what is passed on at once; those who take turns may share them.
+    ``as_broker``: batches are taken as they are, as in a broker's replay (AS_BROKER of `kseg.kernel.producers`).
     """
 
     def __init__(
         self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM,
-        room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count),
+        room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count), as_broker: bool = False,
     ) -> None:  # fmt: skip
         self.state = memoryview(bytearray(_BLANK)).cast("q")
         self.state[kernel.IDLE_MS], self.state[kernel.NOW], self.state[kernel.LIMIT] = IDLE_MS, now_ms, limit
+        self.state[kernel.AS_BROKER] = as_broker
         # Most partitions have no producers with an id: a table is made for the first one that comes.
         self._entries, self._slots = _NO_ENTRIES, _NO_SLOTS
         self._columns = room
@@ -244,6 +246,15 @@ class ProducerStates:
     @property
     def open_count(self) -> int:
         return int(self.state[kernel.OPEN])
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open, or has ended since the state was loaded."""
+        ended, oldest = int(self.state[kernel.FIRST_ENDED]), self.state[kernel.OLDEST]
+        if oldest < 0:
+            return ended if ended >= 0 else None
+        first = int(self._entries[oldest * kernel.ENTRY_WIDTH + kernel.TXN_FIRST])
+        return min(first, ended) if ended >= 0 else first
 
     def ongoing(self) -> Iterator[OngoingTransaction]:
         """The open transactions, oldest first."""

@@ -14,6 +14,10 @@ DIRECTORY = "remote-log-index-cache"
 _NAME = re.compile(r"([0-9]{1,19})_([A-Za-z0-9_-]{22})(\.index|\.timeindex|\.txnindex)(\.tmp|\.deleted)?")
 
 
+# LocalTieredStorage: the files of a remote segment beside each other, in a folder for each partition.
+_SEGMENT = re.compile(r"[0-9]{20}-([A-Za-z0-9_-]{22})\.(log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)")
+
+
 class RemoteIndexName(NamedTuple):
     """``segment_id`` is the remote segment's id as text; ``leftover`` ".tmp", ".deleted" or ""."""
 
@@ -29,3 +33,9 @@ def parse_remote_index_name(name: str) -> RemoteIndexName | None:
     if not found or not is_uuid(found[2]):
         return None
     return RemoteIndexName(int(found[1]), found[2], found[3], found[4] or "")
+
+
+def is_remote_segment_name(name: str) -> bool:
+    """Whether it is the name of a file of a remote segment, as LocalTieredStorage gives it."""
+    found = _SEGMENT.fullmatch(name)
+    return found is not None and is_uuid(found[1])

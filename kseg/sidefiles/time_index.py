@@ -37,9 +37,9 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
             return "unsorted", f"{message} {before.offset}"
         return None
 
-    def _count_used(self) -> int:
+    def _count_used(self, end: int) -> int:
         # The only entry of a closed file may be timestamp 0 at the base offset; with more room it is room.
-        return super()._count_used() or int(self.room == 1)
+        return super()._count_used(end) or int(self.room == 1)
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
         """The last entry in use whose timestamp is not above ``timestamp``; without one (-1, base offset)."""

@@ -45,7 +45,7 @@ def test_attributes_have_the_types_of_the_documentation(path: Path) -> None:
         assert item.timestamp_type in ("NoTimestampType", "CreateTime", "LogAppendTime")
         assert type(item.max_timestamp) is int
         assert all(isinstance(problem, Problem) for problem in item.check())
-        assert {problem.code for problem in item.check()} <= set(PROBLEM_CODES)
+        assert {problem.code for problem in item.check()} <= PROBLEM_CODES
         assert type(item.data) is bytes
         assert len(item.data) == item.size
         for record in item:

@@ -30,7 +30,7 @@ def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **
             assert item.length > 0
             assert item.code in DAMAGE_CODES
         else:
-            assert {problem.code for problem in item.check()} <= PROBLEM_CODES.keys()
+            assert {problem.code for problem in item.check()} <= PROBLEM_CODES
             assert bytes(item.data) == data[item.position : item.end]
             list(item)
     assert at == len(data), "the items end before the file"

@@ -106,7 +106,9 @@ def compare(path: Path) -> None:
     assert sum(form.batches for form in found.forms()) == len(valid)
     assert sum(form.records for form in found.forms()) == len(every)
     assert sum(form.bytes for form in found.forms()) == sum(batch.size for batch in valid)
-    assert sum(found.problems.values()) == len(batches) - len(valid) + sum(not whole for *_, whole in opened)
+    assert sum(found.problems.values()) == (
+        len(batches) - len(valid) + sum(not whole for *_, whole in opened) + sum(len(batch.passed()) for batch in valid)
+    )
     sizes = [len(record.value) for record in records if record.value is not None]
     values = found.distribution("value_sizes")
     if not sizes:

@@ -12,7 +12,7 @@ from kseg.formats.rows import Scratch
 from kseg.sidefiles.index_checks import IndexedLog, check_offset_index, check_time_index
 from kseg.sidefiles.kinds import ENTRY_NAMES, read_items
 from kseg.sidefiles.offset_index import OffsetIndex
-from kseg.sidefiles.problems import SIDE_FILE_PROBLEMS, SideFileProblem, entries_of, problems_of
+from kseg.sidefiles.problems import SIDE_FILE_CODES, SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import build_producer_snapshot, read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
 
@@ -26,7 +26,7 @@ TEXTS = st.binary(max_size=200) | st.text('0123456789-. \n\t:=\\{}[]"vertopic_id
 def test_any_bytes_are_read(kind: str, data: bytes, base_offset: int) -> None:
     for item in read_items(kind, data, base_offset):
         if isinstance(item, SideFileProblem):
-            assert item.code in SIDE_FILE_PROBLEMS
+            assert item.code in SIDE_FILE_CODES
             assert 0 <= item.position <= item.position + item.length <= len(data)
 
 

@@ -14,6 +14,7 @@ from kseg.kernel import producers as kernel
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
+    BATCH_BASE_TIMESTAMP,
     BATCH_COORDINATOR_EPOCH,
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -180,7 +181,8 @@ def data(
     return {
         BATCH_FIRST_OFFSET: first, BATCH_LAST_OFFSET: first + count - 1, BATCH_ATTRIBUTES: 16 * transactional,
         BATCH_PRODUCER_ID: producer_id, BATCH_PRODUCER_EPOCH: epoch, BATCH_BASE_SEQUENCE: sequence,
-        BATCH_COUNT: count, BATCH_MAX_TIMESTAMP: timestamp, BATCH_MARKER: -1, BATCH_COORDINATOR_EPOCH: -1,
+        BATCH_COUNT: count, BATCH_BASE_TIMESTAMP: timestamp, BATCH_MAX_TIMESTAMP: timestamp, BATCH_MARKER: -1,
+        BATCH_COORDINATOR_EPOCH: -1,
     }  # fmt: skip
 
 

@@ -1,0 +1,122 @@
+"""What a file holds by its first bytes, whatever its name: batches, something packed, text, or something else."""
+
+import re
+
+from kseg.errors import PathError
+from kseg.kernel.plausibility import continues
+from kseg.segment.source import Source, open_source
+from kseg.segment.unreadable import read_around
+from kseg.segment.windows import FIRST_LOOK_BYTES, next_frame
+
+HEAD_BYTES = 1 << 16
+"""So much of a file is looked at; bzip2 may need it for the first bytes that were packed."""
+_HEADER_BYTES = 61
+_TEXT_BYTES = 512
+
+_PACKED = (
+    (b"\x1f\x8b", "gzip", "zcat"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4cat"),
+    (b"\xfd7zXZ\0", "xz", "xzcat"),
+    (b"BZh", "bzip2", "bzcat"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+)
+_TAR_AT, _TAR = 257, b"ustar"
+# Compiled where they are used first.
+_SEGMENT_NAME = (
+    r"(.*\.(log|kafka)|[0-9]{20}(-[^.]*)?)"
+    r"(\.(gz|bz2|xz|zst|zstd|lz4|zip|tar|bak|old|orig|copy|deleted|cleaned|swap|[0-9]+))*~?"
+)
+_TEXT = rb"[\t\n\r\x1b -~\x80-\xff]+"
+
+
+class Packing:
+    """How a file is packed: ``name`` of the format, and ``unpack``, the program that writes what is in it."""
+
+    __slots__ = ("name", "unpack")
+
+    def __init__(self, name: str, unpack: str) -> None:
+        self.name, self.unpack = name, unpack
+
+
+def packing_of(head: bytes) -> Packing | None:
+    """The packing of a file that begins with these bytes; None where it is not packed."""
+    for magic, name, unpack in _PACKED:
+        if head.startswith(magic):
+            return Packing(name, unpack)
+    return Packing("tar", "tar xOf") if head[_TAR_AT:].startswith(_TAR) else None
+
+
+def is_packed_segment(name: str, head: bytes) -> bool:
+    """Whether a packed file holds a segment: by the first bytes of what is in it (gzip, bzip2, xz), or by its name."""
+    unpacked = _unpacked(head)
+    if unpacked and (_is_text(unpacked) or continues(unpacked, -1)):
+        return not _is_text(unpacked)
+    return named_like_segment(name)
+
+
+def _unpacked(head: bytes) -> bytes:
+    """The first bytes of what is in a packed file; none where kseg cannot tell."""
+    import bz2
+    import lzma
+    import zlib
+
+    try:
+        if head.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(31).decompress(head, _HEADER_BYTES)
+        if head.startswith(b"BZh"):
+            return bz2.BZ2Decompressor().decompress(head, _HEADER_BYTES)
+        if head.startswith(b"\xfd7zXZ\0"):
+            return lzma.LZMADecompressor().decompress(head, _HEADER_BYTES)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+        pass
+    return b""
+
+
+def named_like_segment(name: str) -> bool:
+    """Whether a name hints at a segment: .log, .kafka or 20 digits, and behind that at most what copies and packed
+    files are named by."""
+    return re.fullmatch(_SEGMENT_NAME, name) is not None
+
+
+def read_head(source: Source) -> bytes:
+    """The first bytes of a file. Raises PathError where they cannot be read."""
+    try:
+        return read_around(source.descriptor, 0, min(source.size, HEAD_BYTES)) if source.size else b""
+    except OSError as error:
+        raise PathError(f"{source.path}: {error.strerror or error}") from error
+
+
+def holds_batches(source: Source, name: str) -> bool:
+    """Whether the file seems to be a segment: its bytes begin as a batch does, an intact batch follows soon, or its
+    name says so and its bytes are neither text nor packed. Raises PathError."""
+    head = read_head(source)
+    if not head or packing_of(head) is not None:
+        return False
+    if _is_text(head):
+        return False
+    if named_like_segment(name) or continues(head[:_HEADER_BYTES], -1):
+        return True
+    try:
+        return next_frame(source.descriptor, 0, source.size, FIRST_LOOK_BYTES) >= 0
+    except OSError as error:
+        raise PathError(f"{source.path}: {error.strerror or error}") from error
+
+
+def first_base_offset(source: Source) -> int | None:
+    """The base offset of the batch that the file begins with; None where it begins with none. Raises PathError."""
+    head = read_head(source)
+    return int.from_bytes(head[:8], "big") if continues(head[:_HEADER_BYTES], -1) else None
+
+
+def packing_at(path: str) -> Packing | None:
+    """As `packing_of`, for a file. Raises PathError."""
+    with open_source(path) as source:
+        return packing_of(read_head(source))
+
+
+def _is_text(head: bytes) -> bool:
+    if re.fullmatch(_TEXT, head[:_TEXT_BYTES]) is None:
+        return False
+    # A character may be cut at the end.
+    return "\ufffd" not in head[:_TEXT_BYTES].decode("utf-8", "replace")[:-3]

@@ -1,0 +1,29 @@
+"""Holes of sparse files: ranges that were never written, and read as zeros."""
+
+import errno
+import os
+from typing import Final
+
+NEAR_BYTES: Final = 1 << 20
+
+
+def end_of_data(descriptor: int, low: int, size: int) -> int:
+    """Where the hole at the end of a file begins, or up to NEAR_BYTES behind it; not below ``low``."""
+    high = size
+    if _is_hole(descriptor, low):
+        return low
+    while high - low > NEAR_BYTES:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_hole(descriptor, middle) else (middle, high)
+    return high
+
+
+def _is_hole(descriptor: int, start: int) -> bool:
+    """Whether nothing was ever written from ``start`` to the end of the file; False where that cannot be told."""
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    try:
+        os.lseek(descriptor, start, os.SEEK_DATA)
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    return False

@@ -1,0 +1,103 @@
+"""What lies where commands look, and that they pass over: log directories further down, segments under other names."""
+
+import os
+from collections.abc import Callable, Iterator
+from shlex import quote
+
+from kseg.errors import PathError
+from kseg.segment.file_types import holds_batches, is_packed_segment, named_like_segment, packing_of, read_head
+from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, is_part_of_log, names_in, parse_partition_name
+from kseg.segment.source import open_source
+
+DEPTH = 4
+"""Levels of directories that are looked into."""
+MOST_DIRECTORIES = 10_000
+NAMED_AT_MOST = 5
+
+
+def log_directories_in(path: str) -> list[str]:
+    """Log directories in a directory, links left out. At most `DEPTH` levels and `MOST_DIRECTORIES` are looked at."""
+    found: list[str] = []
+    for looked_at, (directory, files, others) in enumerate(_walk(path, DEPTH)):
+        if looked_at >= MOST_DIRECTORIES:
+            break
+        if directory != path and _is_log_directory(directory, files, others):
+            found.append(directory)
+    return [directory for directory in found if os.path.dirname(directory) not in found]
+
+
+def is_log_directory(path: str) -> bool:
+    """Whether a directory has files of a log directory, or holds partitions rather than other log directories. Raises
+    PathError where it cannot be read."""
+    return _is_log_directory(path, *names_in(path))
+
+
+def hint(path: str) -> str:
+    """Behind an error about a directory that is none of Kafka's: the log directories in it, "" where there is none."""
+    inside = log_directories_in(path)
+    return f"; log directories in it: {some(inside)}" if inside else ""
+
+
+def passed_over(directory: str) -> list[str]:
+    """Names in a partition directory that look like segments and are read by no command but `kseg verify`, in order.
+
+    Raises PathError where it cannot be read.
+    """
+    files, others = names_in(directory)
+    odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
+    found = [name for name in odd if _seems_segment(os.path.join(directory, name), name)]
+    return sorted(found + [name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)])
+
+
+def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None]) -> None:
+    """Tells what of a partition directory is passed over. ``is_empty``: no other segment is there.
+
+    Raises PathError where nothing else is there, so that nobody takes the result for all that there is.
+    """
+    if not os.path.isdir(path) or not (names := passed_over(path)):
+        return
+    text = f"passed over: {some(names)} (kseg verify {quote(path)} judges them)"
+    if is_empty:
+        raise PathError(f"{path}: no segment under a name that brokers give; {text}")
+    tell(f"{path}: {text}")
+
+
+def some(names: list[str]) -> str:
+    """A few of the names, and how many more there are."""
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return ", ".join(names[:NAMED_AT_MOST]) + more
+
+
+def _seems_segment(path: str, name: str) -> bool:
+    try:
+        with open_source(path) as source:
+            head = read_head(source)
+            return is_packed_segment(name, head) if packing_of(head) is not None else holds_batches(source, name)
+    except PathError:
+        return named_like_segment(name)
+
+
+def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each directory with its files and the directories in it, from above."""
+    try:
+        files, others = names_in(path)
+    except PathError:
+        return
+    places = {name: os.path.join(path, name) for name in sorted(others) if not name.startswith(OWN_PREFIX)}
+    directories = [name for name, place in places.items() if os.path.isdir(place) and not os.path.islink(place)]
+    yield path, files, directories
+    for name in directories if depth else ():
+        yield from _walk(places[name], depth - 1)
+
+
+def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
+    if not LOG_DIRECTORY_FILES.isdisjoint(files):
+        return True
+    for name in others:
+        if parse_partition_name(name) is not None and os.path.isdir(os.path.join(path, name)):
+            inside, below = names_in(os.path.join(path, name))
+            if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
+                return True
+            if not inside and not below:
+                return True  # a partition whose files are all gone
+    return False

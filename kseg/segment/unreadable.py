@@ -1,0 +1,135 @@
+"""Reads around the bytes of a file that its disk cannot give, and says which they are.
+
+A disk fails by sectors, Linux by pages of its cache: a read that fails is repeated page by page. A page counts as
+unreadable once two reads of it have failed.
+"""
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+
+from kseg.errors import UnreadableError
+
+PAGE_BYTES = 4096
+_PIECE_BYTES = 1 << 20
+_RANGES_NAMED = 4
+
+_DISK_ERRORS = {
+    getattr(errno, name)
+    for name in ("EIO", "EBADMSG", "EUCLEAN", "ENODATA", "EREMOTEIO", "EILSEQ", "ENOLINK", "ETIMEDOUT")
+    if hasattr(errno, name)
+}
+"""What file systems and block devices answer for bytes that are lost (Linux: blk_errors; EBADMSG and EUCLEAN for a
+wrong checksum of their own)."""
+
+Range = tuple[int, int]
+"""First byte, and the one behind the last."""
+
+
+def is_disk_error(error: OSError) -> bool:
+    """Whether it means that bytes are lost, rather than that a file may not be read."""
+    return error.errno in _DISK_ERRORS
+
+
+def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
+    """All ranges of the first ``size`` bytes that cannot be read, in order. Reads them all.
+
+    Raises OSError for any other failure than that of the disk.
+    """
+    found: list[Range] = []
+    for start in range(0, size, _PIECE_BYTES):
+        _note(found, _read_piece(descriptor, start, min(start + _PIECE_BYTES, size))[1])
+    return found
+
+
+def unreadable_error(path: str, ranges: list[Range]) -> UnreadableError:
+    """What was not readable, and what to do."""
+    return UnreadableError(
+        f"{path}: {named(ranges)}; kseg recover --mode salvage keeps what can be read, --from-replica fills the rest"
+    )
+
+
+def read_around(descriptor: int, start: int, stop: int) -> bytes:
+    """The bytes of a range, zeros in the place of those that cannot be read or are no longer there. Raises OSError as
+    `unreadable_ranges`."""
+    pieces = []
+    for at in range(start, stop, _PIECE_BYTES):
+        end = min(at + _PIECE_BYTES, stop)
+        pieces.append(_read_piece(descriptor, at, end)[0].ljust(end - at, b"\0"))
+    return b"".join(pieces)
+
+
+def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
+    """The parts of the ranges, which are in order, that lie in ``[start, stop)``."""
+    found = []
+    for i in range(bisect_right(ranges, start, key=itemgetter(1)), len(ranges)):
+        first, behind = ranges[i]
+        if first >= stop:
+            break
+        found.append((max(first, start), min(behind, stop)))
+    return found
+
+
+def read_all(descriptor: int, start: int, stop: int) -> bytes:
+    """The bytes of a range, fewer only where the file ends. A read that stops short is gone on with, so that it meets
+    what stopped it. Raises OSError."""
+    pieces = bytearray()
+    while start < stop and (piece := os.pread(descriptor, stop - start, start)):
+        pieces += piece
+        start += len(piece)
+    return bytes(pieces)
+
+
+def named(ranges: list[Range]) -> str:
+    """A sentence on ranges that could not be read."""
+    count = sum(behind - first for first, behind in ranges)
+    places = ", ".join(f"{first} to {behind - 1}" for first, behind in ranges[:_RANGES_NAMED])
+    more = f" and {len(ranges) - _RANGES_NAMED} more ranges" if len(ranges) > _RANGES_NAMED else ""
+    return f"{count} bytes could not be read (bytes {places}{more})"
+
+
+def _read_piece(descriptor: int, start: int, stop: int) -> tuple[bytes, list[Range]]:
+    """The bytes up to the end of the file, and the ranges of it that are zeros as they cannot be read."""
+    try:
+        return read_all(descriptor, start, stop), []
+    except OSError as error:
+        if not is_disk_error(error):
+            raise
+    data, lost = bytearray(), list[Range]()
+    for first, behind in _pages(start, stop):
+        page = _read_twice(descriptor, first, behind)
+        if page is None:
+            _note(lost, [(first, behind)])
+            page = bytes(behind - first)
+        data += page
+        if len(page) < behind - first:
+            break
+    return bytes(data), lost
+
+
+def _pages(start: int, stop: int) -> Iterator[Range]:
+    while start < stop:
+        behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
+        yield start, behind
+        start = behind
+
+
+def _read_twice(descriptor: int, start: int, stop: int) -> bytes | None:
+    for _ in range(2):
+        try:
+            return read_all(descriptor, start, stop)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+    return None
+
+
+def _note(found: list[Range], more: list[Range]) -> None:
+    """Adds ranges behind those that were found, joined where they touch."""
+    for first, behind in more:
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], behind)
+        else:
+            found.append((first, behind))

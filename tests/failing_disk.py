@@ -1,0 +1,95 @@
+"""A disk that fails: given ranges of files cannot be read any more, by no way that kseg has of reading them."""
+
+import errno
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.segment import source, windows
+
+PAGE = 4096
+Ranges = list[tuple[int, int]]
+
+
+class FailingDisk:
+    """``fail(path, start, stop)`` makes bytes unreadable; ``times`` how often a read of them fails (None: for ever)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ranges: dict[tuple[int, int], Ranges] = {}
+        self._times: int | None = None
+        self._zeroed: list[mmap.mmap] = []
+        self._pread, self._preadv = os.pread, os.preadv
+        self._follow, self._map, self._was_cut = windows.kernel.follow, source._map, source.guard.was_cut
+        monkeypatch.setattr(os, "pread", self._failing_pread)
+        monkeypatch.setattr(os, "preadv", self._failing_preadv)
+        monkeypatch.setattr(windows.kernel, "follow", self._failing_follow)
+        monkeypatch.setattr(source, "_map", self._failing_map)
+        monkeypatch.setattr(source.guard, "was_cut", self._failing_was_cut)
+
+    def fail(self, path: Path | str, start: int, stop: int, times: int | None = None) -> None:
+        status = os.stat(path)
+        self._ranges.setdefault((status.st_dev, status.st_ino), []).append((start, stop))
+        self._times = times
+
+    def _of(self, descriptor: int) -> Ranges:
+        if self._times == 0:
+            return []
+        status = os.fstat(descriptor)
+        return self._ranges.get((status.st_dev, status.st_ino), [])
+
+    def _readable(self, descriptor: int, size: int, position: int) -> int:
+        """How much of a read comes before what fails. Raises OSError where nothing does."""
+        for start, stop in self._of(descriptor):
+            if position < stop and position + size > start:
+                if position >= start:
+                    if self._times is not None:
+                        self._times -= 1
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                size = start - position
+        return size
+
+    def _failing_pread(self, descriptor: int, size: int, position: int) -> bytes:
+        return self._pread(descriptor, self._readable(descriptor, size, position), position)
+
+    def _failing_preadv(self, descriptor: int, buffers: Any, position: int) -> int:
+        size = self._readable(descriptor, len(buffers[0]), position)
+        return self._preadv(descriptor, [memoryview(buffers[0])[:size]], position)
+
+    def _failing_follow(self, descriptor: int, end: int, *rest: Any) -> int:
+        first = min((start for start, _ in self._of(descriptor)), default=end)
+        status = self._follow(descriptor, min(first, end), *rest)
+        if status == windows.kernel.ENDED and first < end:
+            if self._times is not None:
+                self._times -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return int(status)
+
+    def _failing_map(self, descriptor: int, size: int) -> mmap.mmap | None:
+        ranges = self._of(descriptor)
+        if not ranges:
+            return self._map(descriptor, size)
+        mapping = mmap.mmap(-1, size)
+        mapping[:] = self._pread(descriptor, size, 0)
+        for start, stop in ranges:
+            stop = min(stop, size)
+            mapping[start:stop] = bytes(stop - start)
+        self._zeroed.append(mapping)
+        if self._times is not None:
+            self._times -= 1
+        return mapping
+
+    def _failing_was_cut(self, buffer: Any) -> bool:
+        return any(buffer is mapping for mapping in self._zeroed) or self._was_cut(buffer)
+
+
+FailDisk = Callable[..., None]
+
+
+@pytest.fixture
+def fail_disk(monkeypatch: pytest.MonkeyPatch) -> FailDisk:
+    """``fail_disk(path, start, stop)``: these bytes of a file cannot be read from now on."""
+    return FailingDisk(monkeypatch).fail

@@ -1,0 +1,65 @@
+"""Paths in which no part is a link, whatever way the system offers to find that out."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kseg.segment import no_follow
+from kseg.segment.no_follow import create_file, is_directory, names_in, open_file, read_file, resolved, status_of
+
+
+@pytest.fixture(params=["at once", "part by part"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    if request.param == "part by part":
+        monkeypatch.setattr(no_follow, "_OPEN_FILES", str(tmp_path / "none"))
+    directory = tmp_path.resolve() / "a" / "b"
+    directory.mkdir(parents=True)
+    (directory / "file").write_bytes(b"bytes")
+    (tmp_path / "link").symlink_to(directory.parent)
+    opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    yield tmp_path.resolve()
+    if opened:
+        assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_a_link_in_any_part_is_refused(root: Path) -> None:
+    assert read_file(str(root / "a/b/file"), 5)[0] == b"bytes"
+    assert names_in(str(root / "a/b")) == ["file"]
+    assert is_directory(str(root / "a/b"))
+    (root / "a/b/alias").symlink_to("file")
+    for path in (root / "link/b/file", root / "a/b/alias"):
+        with pytest.raises(OSError, match="is a symbolic link, which kseg does not follow here") as found:
+            open_file(str(path))
+        assert found.value.errno == errno.ELOOP
+    for path in (root / "link", root / "link/b"):
+        with pytest.raises(OSError, match="is a symbolic link"):
+            names_in(str(path))
+        assert not is_directory(str(path))
+    with pytest.raises(OSError, match="is a symbolic link"):
+        create_file(str(root / "link/new"))
+    assert sorted(path.name for path in (root / "a").iterdir()) == ["b"]
+
+
+def test_what_is_missing_or_no_file(root: Path) -> None:
+    os.mkfifo(root / "fifo")
+    for name in ("fifo", "a"):
+        with pytest.raises(OSError, match="is no regular file"):
+            open_file(str(root / name))
+    for name in ("none", "a/none/file", "a/b/file/more"):
+        with pytest.raises((FileNotFoundError, NotADirectoryError)) as found:
+            status_of(str(root / name))
+        assert str(root) in str(found.value)
+    with pytest.raises(FileExistsError):
+        create_file(str(root / "a/b/file"))
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_file(str(root / "a/b/file"), 4)
+
+
+def test_only_links_change_a_path(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "a")
+    assert [resolved(path) for path in ("b", "./b/", "../a/b")] == ["b", "./b/", "../a/b"]
+    assert resolved(str(root / "link/b")) == str(root / "a/b")
+    assert resolved("../link/b") == str(root / "a/b")

@@ -1,0 +1,110 @@
+"""Bytes that the disk cannot give: read around, told as damage of a kind of their own, everything else as it is."""
+
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from failing_disk import PAGE, FailDisk
+
+import kseg
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.survey import DEEP, FULL, QUICK, Headers, SegmentSurvey
+from kseg.segment.unreadable import overlapping, read_around, unreadable_ranges
+
+from .segments import TESTDATA, entries
+
+SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
+
+
+def segment_of(path: Path, size: int) -> list[tuple[int, int]]:
+    """Writes intact batches of about so many bytes; where each begins and ends."""
+    taken, at, extents = [], 0, []
+    for batch in cycle(entries(SEGMENT.read_bytes())):
+        taken.append(batch)
+        extents.append((at, at + len(batch)))
+        at += len(batch)
+        if at >= size:
+            break
+    path.write_bytes(b"".join(taken))
+    return extents
+
+
+def lost_extent(extents: list[tuple[int, int]], start: int, stop: int) -> tuple[int, int]:
+    """From the beginning of the first batch with bytes in the range to the end of the last."""
+    hit = [(first, behind) for first, behind in extents if first < stop and behind > start]
+    return hit[0][0], hit[-1][1]
+
+
+@pytest.mark.parametrize("size", [12_000, 300_000, 20 << 20])
+@pytest.mark.parametrize("pages", [(1, 2), (2, 4)])
+def test_items_tile_the_file_around_what_is_lost(
+    size: int, pages: tuple[int, int], tmp_path: Path, fail_disk: FailDisk
+) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    if size > 1 << 20 and not kseg.kernel.COMPILED:
+        pytest.skip("as many bytes take the interpreted kernel minutes")
+    extents = segment_of(path, size)
+    start, stop = pages[0] * PAGE, pages[1] * PAGE
+    fail_disk(path, start, stop)
+    items = list(kseg.open(path))
+    assert [item.position for item in items] == [0, *[item.end for item in items][:-1]]
+    assert items[-1].end == path.stat().st_size
+    damage = [item for item in items if isinstance(item, kseg.Damage)]
+    lost = lost_extent(extents, start, stop)
+    assert [(item.code, item.position, item.end) for item in damage] == [("unreadable-bytes", *lost)]
+    assert f"{stop - start} bytes could not be read (bytes {start} to {stop - 1})" in damage[0].message
+    kept = [(item.position, item.end) for item in items if not isinstance(item, kseg.Damage)]
+    assert kept == [extent for extent in extents if extent[1] <= lost[0] or extent[0] >= lost[1]]
+
+
+@pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_survey_reads_around_what_is_lost(level: int, jobs: int, tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    extents = segment_of(path, 20 << 20 if kseg.kernel.COMPILED else 40_000)
+    fail_disk(path, 3 * PAGE, 4 * PAGE)
+    with open_source(str(path)) as source:
+        survey = SegmentSurvey(SegmentReader(source, manner=SegmentSurvey.manner(level)), level, jobs)
+        items = list(survey)
+        assert source.unreadable == [(3 * PAGE, 4 * PAGE)]
+    lost = lost_extent(extents, 3 * PAGE, 4 * PAGE)
+    damage = [item for item in items if isinstance(item, kseg.Damage)]
+    assert [(item.code, item.position, item.end) for item in damage] == [("unreadable-bytes", *lost)]
+    kept = [extent for extent in extents if extent[1] <= lost[0] or extent[0] >= lost[1]]
+    assert sum(item.count for item in items if isinstance(item, Headers)) == len(kept)
+
+
+@pytest.mark.parametrize("size", [12_000, 300_000])
+def test_what_a_second_read_gives_is_no_damage(size: int, tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    extents = segment_of(path, size)
+    fail_disk(path, PAGE, 2 * PAGE, times=1)
+    items = list(kseg.open(path))
+    assert [(item.position, item.end) for item in items] == extents
+    assert all(not isinstance(item, kseg.Damage) and item.is_valid for item in items)
+
+
+def test_a_file_of_which_nothing_can_be_read(tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    segment_of(path, 300_000)
+    size = path.stat().st_size
+    fail_disk(path, 0, size)
+    assert [(item.code, item.position, item.length) for item in kseg.open(path)] == [("unreadable-bytes", 0, size)]
+
+
+def test_ranges_are_whole_pages_joined(tmp_path: Path, fail_disk: FailDisk) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(range(256)) * 16 * 300 + b"end")
+    for start, stop in ((PAGE, 3 * PAGE), (5 * PAGE + 512, 5 * PAGE + 1024), (299 * PAGE, 300 * PAGE + 3)):
+        fail_disk(path, start, stop)
+    expected = [(PAGE, 3 * PAGE), (5 * PAGE, 6 * PAGE), (299 * PAGE, 300 * PAGE + 3)]
+    with path.open("rb") as file:
+        assert unreadable_ranges(file.fileno(), path.stat().st_size) == expected
+        found = read_around(file.fileno(), 10, 7 * PAGE)
+    whole = bytearray(path.read_bytes())
+    for start, stop in expected:
+        whole[start:stop] = bytes(stop - start)
+    assert found == whole[10 : 7 * PAGE]
+    assert overlapping(expected, 2 * PAGE, 5 * PAGE + 1) == [(2 * PAGE, 3 * PAGE), (5 * PAGE, 5 * PAGE + 1)]
+    assert overlapping(expected, 3 * PAGE, 5 * PAGE) == []

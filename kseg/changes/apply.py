@@ -20,17 +20,21 @@ from dataclasses import dataclass
 from threading import current_thread, main_thread
 
 from kseg.changes import quarantine, remaking
+from kseg.changes.clean_stop import CleanStop
 from kseg.changes.content import made_file, make_file, take_after, write_pieces
 from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
-from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, seen
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, seen
 from kseg.changes.recipes import remaking_of
+from kseg.changes.recognition import is_staged, recognize, take_inodes
 from kseg.changes.room import kept_bytes, room_of
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.segment.unreadable import is_disk_error
+from kseg.signals import ENDING_SIGNALS
 
+_MIB = 1 << 20
 MARGIN_BYTES = 64 << 10
-_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,19 @@ def apply(
     disk: Disk | None = None,
     group: str = "",
     undoes: int = 0,
+    clean_stop: CleanStop | None = None,
 ) -> Change | None:
     """Carries a plan out; None where there is nothing to do. The caller holds the lock and has called `settle`.
 
     ``group``: the change of a log directory that this is part of; then its folder stays, even if nothing is kept.
+    ``clean_stop``: the marker that has to go before the first file changes, where the caller has not removed it.
     Raises KsegError where nothing was changed, StoppedHalfwayError where `settle` has to go on.
     """
     if not plan:
         return None
     disk = disk or Disk()
-    change = _begin(plan, command, keeping or Keeping(), disk, group, undoes)
+    change = _new_change(plan, command, keeping or Keeping(), group, undoes)
+    _begin(change, plan, keeping or Keeping(), disk, clean_stop)
     try:
         roll_forward(change, disk)
     except ChangedSinceError as error:
@@ -65,8 +72,8 @@ def apply(
     return change
 
 
-def _begin(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, undoes: int) -> Change:
-    """A change that is committed; no step is taken. Raises KsegError."""
+def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int) -> Change:
+    """A change that is to be prepared. Raises KsegError."""
     directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
     quarantine.check_folder(directory)
     number = quarantine.next_number(directory)
@@ -78,22 +85,30 @@ def _begin(plan: Plan, command: str, keeping: Keeping, disk: Disk, group: str, u
             kept = kept_elsewhere(keeping.elsewhere, directory, number, time_ms)
     change = new_change(plan, command, time_ms, number, folder, kept)
     change.group, change.undoes = group, undoes
+    return change
+
+
+def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, clean_stop: CleanStop | None) -> None:
+    """Prepares and commits a change; no step is taken. Raises KsegError."""
     check_room(plan, keeping)
     try:
         _make_own_folder(change, disk)
     except OSError as error:
-        raise KsegError(f"{plan.directory}: nothing was changed: {_said(error)}") from error
+        raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}") from error
     try:
         _prepare(change, plan, disk)
+        if clean_stop is not None:
+            _remove_marker(clean_stop, change)
         _commit(change, disk)
     except BaseException as error:
         told = _drop(change, disk)
+        if clean_stop is not None:
+            _restore(clean_stop, change, error)
         if isinstance(error, OSError):
-            raise KsegError(f"{plan.directory}: nothing was changed: {_said(error)}{told}") from error
+            raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}{told}") from error
         if isinstance(error, KsegError):
             raise type(error)(f"{error}; nothing was changed{told}") from error
         raise
-    return change
 
 
 def check_room(plan: Plan, keeping: Keeping) -> None:
@@ -113,9 +128,8 @@ def check_free(place: str, needed: int) -> None:
     """Raises KsegError where a file system has not that room."""
     free = free_bytes(place)
     if free < needed + MARGIN_BYTES:
-        raise KsegError(
-            f"{place}: {needed + MARGIN_BYTES} bytes of room are needed, {free} are free; nothing was changed"
-        )
+        lack = f"{(needed + MARGIN_BYTES) / _MIB:.1f} MiB of room are needed, {free / _MIB:.1f} MiB are free"
+        raise KsegError(f"{place}: {lack}; nothing was changed")
 
 
 def free_bytes(place: str) -> int:
@@ -162,7 +176,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     Course(change).check_initial()
     for k, step in enumerate(change.steps):
         if step.origin:
-            _check_may_go(change.path(step.origin), step.action == TRUNCATE)
+            _check_may_go(change, step)
         if k in remaking_of(plan).offcuts:
             remaking.prepare(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
@@ -180,12 +194,19 @@ def _make_folder(path: str, model: str, disk: Disk) -> None:
     take_after(path, model, disk, as_directory=True)
 
 
-def _check_may_go(path: str, is_cut: bool) -> None:
-    """Raises OSError now where a step would fail later: a file that must not be written, or not even removed."""
+def _check_may_go(change: Change, step: Step) -> None:
+    """Raises OSError now where a step would fail later: a file that must not be written, or not even removed.
+
+    Also for a file of somebody else that has another name: it may have been linked here for its bytes to be copied.
+    """
+    path = change.path(step.origin)
+    status = os.stat(path, follow_symlinks=False)
+    if status.st_nlink > 1 and status.st_uid != os.stat(change.directory).st_uid:
+        raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
     try:
         os.close(open_to_write(path))
     except OSError as error:
-        if is_cut or error.errno == errno.EPERM:  # read-only files may be removed, immutable ones may not
+        if step.action == TRUNCATE or error.errno == errno.EPERM:  # read-only files may be removed, immutable not
             raise
 
 
@@ -217,20 +238,63 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
     """Keeps what step k takes away, and notes the digests of what it removes."""
     step = change.steps[k]
     path, kept = change.path(step.origin), change.old(k)
-    change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
-    if k in change.remade:
-        return
-    if step.action != TRUNCATE:
-        disk.link_or_copy(path, kept)
-        return
+    if k not in change.remade:
+        if step.action != TRUNCATE:
+            disk.link_or_copy(path, kept)
+        elif step.before is not None:
+            _keep_tail(path, kept, step, disk)
+    try:
+        change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
+        if step.before is not None and k not in change.remade:
+            change.stored[k] = _stored(change, k, kept)
+    except OSError as error:
+        if not is_disk_error(error):
+            raise
+        change.digests[k] = []  # the file is kept; of bytes that the disk cannot give there is no digest
+
+
+def _stored(change: Change, k: int, kept: str) -> quarantine.Stored:
+    """What is kept; a digest of the whole that is known already is not made again."""
+    step, digests = change.steps[k], change.digests[k]
+    start = step.size if step.action == TRUNCATE else 0
+    if step.before is not None and len(digests) == 1:
+        size, removed = step.before.size - start, step.removed[0]
+        if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
+            return quarantine.Stored(size, size, digests[0])
+    return quarantine.stored(kept)
+
+
+def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
     if step.before is None:
         return
     target = disk.create(kept)
     try:
         write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
+        try:
+            disk.take_after(kept, path, descriptor=target)
+        except PermissionError:
+            disk.take_after(kept, os.path.dirname(kept), descriptor=target)
         disk.sync(target)
     finally:
         os.close(target)
+
+
+def _remove_marker(clean_stop: CleanStop, change: Change) -> None:
+    """Raises OSError."""
+    clean_stop.remove()
+    if clean_stop.marker is not None:
+        change.marker = clean_stop.marker
+        change.root_ns = os.stat(os.path.dirname(change.directory)).st_mtime_ns
+
+
+def _restore(clean_stop: CleanStop, change: Change, cause: BaseException) -> None:
+    try:
+        clean_stop.restore()
+    except OSError as error:
+        raise StoppedHalfwayError(
+            f"{change.directory}: {text_of(cause)}; no log was changed, but the marker of a clean stop is gone and "
+            f"cannot be put back: {text_of(error)}"
+        ) from cause
 
 
 def _drop(change: Change, disk: Disk) -> str:
@@ -245,7 +309,7 @@ def _drop(change: Change, disk: Disk) -> str:
             disk.remove_tree(change.folder)
         quarantine.remove_if_empty(quarantine.folder_of(change.directory), disk)
     except OSError as error:
-        return f" (and {change.folder} could not be removed, the next command tries again: {_said(error)})"
+        return f" (and {change.folder} could not be removed, the next command tries again: {text_of(error)})"
     return ""
 
 
@@ -261,7 +325,7 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     held: list[int] = []
-    before = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     heard = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}
     try:
         for number in heard:
@@ -281,8 +345,7 @@ def roll_forward(change: Change, disk: Disk) -> None:
     """
     try:
         with _undisturbed():
-            course = Course(change)
-            course.check_on_the_way()
+            check_on_the_way(change)
             left: set[str] = set()
             for k, step in enumerate(change.steps):
                 if (step.target or step.file) in left:
@@ -290,13 +353,26 @@ def roll_forward(change: Change, disk: Disk) -> None:
                 _take(change, k, disk)
                 left |= {step.file} if step.action == RENAME else set()
             disk.sync_directory(change.directory)
-            disk.sync_directory(os.path.join(change.folder, "new"))
-            change.after = course.check_final()
+            if os.path.isdir(new := os.path.join(change.folder, "new")):  # copies leave out directories that are empty
+                disk.sync_directory(new)
+            change.after = Course(change).check_final()
             _finish(change, disk)
     except OSError as error:
         raise StoppedHalfwayError(
-            f"{change.directory}: stopped half-way: {_said(error)}; repeat the command to go on, or kseg undo"
+            f"{change.directory}: stopped half-way: {text_of(error)}; repeat the command to go on, or kseg undo"
         ) from error
+
+
+def check_on_the_way(change: Change) -> None:
+    """As `Course.check_on_the_way`; the change is told the inodes of a directory that was copied meanwhile."""
+    if not is_staged(change) and not recognize(change):
+        raise ChangedSinceError(f"{change.folder}: was changed by someone else in the middle of {change.command!r}")
+    try:
+        Course(change).check_on_the_way()
+    except ChangedSinceError:
+        if not recognize(change):
+            raise
+        Course(change).check_on_the_way()
 
 
 def _finish(change: Change, disk: Disk) -> None:
@@ -327,7 +403,7 @@ def _take(change: Change, k: int, disk: Disk) -> None:
     elif now is None or now.inode != change.subject(k):
         return
     elif step.action == TRUNCATE:
-        _cut(path, step.size, disk)
+        _cut(change, k, disk)
     elif step.action == EXTEND:
         _extend(change, k, disk)
     elif step.action == DELETE:
@@ -336,12 +412,17 @@ def _take(change: Change, k: int, disk: Disk) -> None:
         disk.rename(path, change.path(step.target))
 
 
-def _cut(path: str, size: int, disk: Disk) -> None:
+def _cut(change: Change, k: int, disk: Disk) -> None:
+    step, path = change.steps[k], change.path(change.steps[k].file)
     descriptor = open_to_write(path)
     try:
-        if os.fstat(descriptor).st_size > size:
-            disk.truncate(descriptor, size)
-        disk.sync(descriptor)
+        if os.fstat(descriptor).st_size <= step.size:
+            disk.sync(descriptor)
+        elif disk.has_other_name(descriptor):
+            _write_anew(change, k, [Range(path, 0, step.size)], None, disk)
+        else:
+            disk.truncate(descriptor, step.size)
+            disk.sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -351,21 +432,31 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
     step, path = change.steps[k], change.path(change.steps[k].file)
     if step.before is None or not os.path.lexists(change.new(k)):
         return
+    staged = Range(change.new(k), 0, step.size - step.before.size)
     target = open_to_write(path)
     try:
+        if disk.has_other_name(target):
+            _write_anew(change, k, [Range(path, 0, step.before.size), staged], step.mtime_ns, disk)
+            return
         if os.fstat(target).st_size > step.before.size:
             disk.truncate(target, step.before.size)
-        write_pieces([Range(change.new(k), 0, step.size - step.before.size)], "", target, disk)
+        write_pieces([staged], "", target, disk)
         if step.mtime_ns is not None:
-            disk.set_time(path, step.mtime_ns)
+            disk.set_time(target, step.mtime_ns)
         disk.sync(target)
     finally:
         os.close(target)
 
 
-def _said(error: OSError) -> str:
-    place = error.filename if isinstance(error.filename, str) else ""
-    return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | None, disk: Disk) -> None:
+    """Puts a new file in the place of one that has another name: what lies under that name is not to change."""
+    path, new = change.path(change.steps[k].file), f"{change.new(k)}.whole"
+    if os.path.lexists(new):
+        disk.unlink(new)
+    make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
+    old, made = made_file(path), made_file(new)
+    disk.rename(new, path)
+    take_inodes(change, {old.inode: made.inode})
 
 
-__all__ = ["ChangedSinceError", "Keeping", "apply", "check_room", "free_bytes", "roll_forward"]
+__all__ = ["ChangedSinceError", "Keeping", "apply", "check_on_the_way", "check_room", "free_bytes", "roll_forward"]

@@ -88,11 +88,11 @@ def make_file(
     target = disk.create(path)
     try:
         write_pieces(pieces, directory, target, disk)
-        take_after(path, model, disk)
+        take_after(path, model, disk, descriptor=target)
         if takes_attributes:
-            disk.copy_attributes(model, path)
+            disk.copy_attributes(model, path, target)
         if mtime_ns is not None:
-            disk.set_time(path, mtime_ns)
+            disk.set_time(target, mtime_ns)
         disk.sync(target)
     finally:
         os.close(target)
@@ -106,9 +106,9 @@ def made_file(path: str) -> Seen:
     return made
 
 
-def take_after(path: str, model: str, disk: Disk, as_directory: bool = False) -> None:
+def take_after(path: str, model: str, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
     """As `Disk.take_after`. Raises KsegError where the owner cannot be given, else OSError."""
     try:
-        disk.take_after(path, model, as_directory)
+        disk.take_after(path, model, as_directory, descriptor)
     except PermissionError as error:
         raise KsegError(f"{model}: its owner cannot be given to new files: run kseg as the broker's user") from error

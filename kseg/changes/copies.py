@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
-from kseg.changes.disk import Disk
-from kseg.changes.journal import replace_file
+from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Pieces, Plan, Range, Seen, seen
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
@@ -26,14 +25,14 @@ class _File:
     source: str = ""
 
 
-def write_copy(plan: Plan, output: str, disk: Disk | None = None) -> str:
-    """Writes the partition as the plan would leave it to a directory of its name in ``output``; the path of that.
+def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "") -> str:
+    """Writes the partition as the plan would leave it to a directory of its name, or another, in ``output``; its path.
 
     What is unchanged shares its bytes with the input where the file system can do that. Else a .log that is not the
     last is a second name of the same file: a broker writes to such a segment only where it cuts the log. The caller
     holds the lock of ``output``. Raises KsegError where nothing was written.
     """
-    disk, name = disk or Disk(), os.path.basename(os.path.abspath(plan.directory))
+    disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
     target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
     if os.path.lexists(target):
         raise PathError(f"{target}: is there already; nothing was written")
@@ -72,13 +71,29 @@ def write_root_copy(directory: str, contents: dict[str, bytes], output: str, dis
         for name in sorted({*_seen_files(directory), *contents}):
             if name in _NOT_COPIED or name.startswith(".kseg-"):
                 continue
-            content = contents.get(name)
-            if content is None:
-                with open(os.path.join(directory, name), "rb") as file:
-                    content = file.read()
-            replace_file(os.path.join(output, name), content, disk)
+            _write_root_file(os.path.join(directory, name), contents.get(name), os.path.join(output, name), disk)
     except OSError as error:
         raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
+
+
+def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) -> None:
+    """A copy of a file, or new content with the owner and mode of it, or of the output where there is none."""
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".kseg-new-{name.lstrip('.')}")
+    if os.path.lexists(temporary):
+        disk.unlink(temporary)
+    if content is None:
+        disk.copy_file(path, temporary, folder, mask=umask())
+    else:
+        descriptor = disk.create(temporary)
+        try:
+            disk.write(descriptor, content)
+            _take_after(temporary, path if os.path.lexists(path) else folder, disk, descriptor)
+            disk.sync(descriptor)
+        finally:
+            os.close(descriptor)
+    disk.rename(temporary, target)
+    disk.sync_directory(folder)
 
 
 def _drop(staged: str, disk: Disk) -> None:
@@ -141,7 +156,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
     descriptor = disk.create(target)
     try:
         write_pieces(pieces, directory, descriptor, disk)
-        _take_after(target, os.path.join(directory, file.origin or file.model), disk)
+        _take_after(target, os.path.join(directory, file.origin or file.model), disk, descriptor)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
@@ -151,12 +166,12 @@ def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
     """A clone, a second name if that may be, or a copy."""
     place = os.path.dirname(target)
     if not may_link:
-        disk.copy_file(path, target, place)
-    elif not disk.copy_file(path, target, place, only_clone=True):
+        disk.copy_file(path, target, place, mask=umask())
+    elif not disk.copy_file(path, target, place, only_clone=True, mask=umask()):
         disk.link_or_copy(path, target)
 
 
-def _take_after(path: str, model: str, disk: Disk) -> None:
+def _take_after(path: str, model: str, disk: Disk, descriptor: int = -1) -> None:
     """Owner and mode as far as this user may give them."""
     with suppress(PermissionError):
-        disk.take_after(path, model, as_directory=os.path.isdir(path))
+        disk.take_after(path, model, as_directory=descriptor < 0, descriptor=descriptor, mask=umask())

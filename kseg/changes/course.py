@@ -67,6 +67,28 @@ class Course:
         self.final[name] = held
         self._inodes.setdefault(name, set()).add(held[0] if held else None)
 
+    @property
+    def names(self) -> list[str]:
+        """All names that the change uses."""
+        return list(self._inodes)
+
+    def inodes(self, name: str) -> set[int]:
+        """Of the files that lie under a name at some time."""
+        return {inode for inode in self._inodes[name] if inode is not None}
+
+    @property
+    def all_inodes(self) -> set[int]:
+        return set(self._sizes)
+
+    def may_have_size(self, inode: int, size: int) -> bool:
+        """Whether a file has that size at some time."""
+        return any(low <= size <= high for low, high in self._sizes[inode])
+
+    def may_have_time(self, inode: int, now: Seen) -> bool:
+        """Whether a file that is seen now with a size of its was last written when it should have been."""
+        size, mtime_ns = self._times.get(inode, (-1, 0))
+        return now.size != size or now.mtime_ns == mtime_ns
+
     def check_initial(self) -> None:
         """Raises ChangedSinceError unless all files are as the plan saw them, OSError where one cannot be looked at."""
         for name, found in self.initial.items():
@@ -83,10 +105,7 @@ class Course:
                 )
 
     def _is_known(self, now: Seen) -> bool:
-        if not any(low <= now.size <= high for low, high in self._sizes[now.inode]):
-            return False
-        size, mtime_ns = self._times.get(now.inode, (-1, 0))
-        return now.size != size or now.mtime_ns == mtime_ns
+        return self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
 
     def check_final(self) -> dict[str, Seen | None]:
         """What lies under each name now; raises ChangedSinceError unless that is what the last step leaves."""

@@ -1,13 +1,18 @@
 """Every system call that changes a directory, in one class, so that tests can let any of them fail or be the last.
 
-No method syncs unless its name says so: what has to be lasting, and when, is decided by those who call.
+No method follows a symbolic link in any part of a path (`kseg.segment.no_follow`), gives a right that the model of a
+file has not, or sets a set-user-id, set-group-id or sticky bit. No method syncs unless its name says so: what has to
+be lasting, and when, is decided by those who call.
 """
 
 import errno
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kseg.segment.no_follow import create_file, names_in, open_directory, open_file, parent_of, status_of
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -15,8 +20,10 @@ _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSU
 _NO_ATTRIBUTE = {errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.ENOSYS, errno.EOPNOTSUPP}
 _NO_CLONE = _NO_COPY_RANGE | {errno.ENOTTY, errno.EISDIR, errno.EBADF}
 _FICLONE = 0x40049409
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
+"""Extended attributes that new files get from old ones; others, such as capabilities, give rights."""
+_DEPTH = 4
+"""Directories within each other: kseg makes no more."""
 
 
 class Disk:
@@ -24,11 +31,12 @@ class Disk:
 
     def make_directory(self, path: str) -> None:
         """One new directory. Raises FileExistsError where something is there."""
-        os.mkdir(path, 0o755)
+        with parent_of(path) as (at, name):
+            os.mkdir(name, 0o755, dir_fd=at)
 
     def create(self, path: str) -> int:
         """The descriptor of a new, empty file. Raises FileExistsError where something is there."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
+        return create_file(path)
 
     def write(self, descriptor: int, data: bytes | memoryview) -> None:
         view = memoryview(data)
@@ -83,7 +91,8 @@ class Disk:
     def link(self, path: str, name: str) -> bool:
         """Gives a file a second name; False where the file system, or its rules, have no such link."""
         try:
-            os.link(path, name, follow_symlinks=False)
+            with parent_of(path) as (old_at, old), parent_of(name) as (new_at, new):
+                os.link(old, new, src_dir_fd=old_at, dst_dir_fd=new_at, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _NO_LINK:
                 raise
@@ -92,68 +101,83 @@ class Disk:
 
     def rename(self, path: str, target: str) -> None:
         """What is at the target is replaced."""
-        os.replace(path, target)
+        with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
+            os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
 
     def unlink(self, path: str) -> None:
-        os.unlink(path)
+        with parent_of(path) as (at, name):
+            os.unlink(name, dir_fd=at)
 
     def truncate(self, descriptor: int, size: int) -> None:
         os.ftruncate(descriptor, size)
 
-    def set_time(self, path: str, mtime_ns: int) -> None:
-        """Sets when the file was last written."""
-        os.utime(path, ns=(mtime_ns, mtime_ns), follow_symlinks=False)
+    def set_time(self, target: str | int, mtime_ns: int) -> None:
+        """Sets when a file, or an open one, was last written."""
+        if isinstance(target, int):
+            os.utime(target, ns=(mtime_ns, mtime_ns))
+            return
+        with parent_of(target) as (at, name):
+            os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=at, follow_symlinks=False)
 
-    def take_after(self, path: str, model: str, as_directory: bool = False) -> None:
-        """Gives a file of ours the owner and mode of a model: a file, or the directory in which ours will lie.
+    def take_after(
+        self, path: str, model: str, as_directory: bool = False, descriptor: int = -1, mask: int = 0
+    ) -> None:
+        """Gives a file of ours, the open one where it is open, owner and mode of a model: a file, or the directory in
+        which ours will lie. ``mask``: rights that it does not get.
 
-        A broker has to be able to open, and with its topic to remove, what kseg makes as another user. Raises
-        PermissionError where that user may not give files away; a group that is not the user's own is let be.
+        A broker has to be able to open, and with its topic to remove, what kseg makes as another user: a file that
+        all may read goes to the owner of its directory, whoever owns the model. Raises PermissionError where this user
+        may not give files away, it has the mode then; a group that is not the user's own is let be.
         """
-        status, own = os.stat(model), os.stat(path)
-        if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-            try:
-                os.chown(path, status.st_uid, status.st_gid, follow_symlinks=False)
-            except PermissionError:
-                if own.st_uid != status.st_uid:
-                    raise
-        mode = stat.S_IMODE(status.st_mode)
+        status, directory = status_of(model), status_of(os.path.dirname(os.path.abspath(path)))
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
+        owner, mode = status, status.st_mode & 0o777
+        if stat.S_ISREG(status.st_mode) and status.st_uid != directory.st_uid and mode & stat.S_IROTH:
+            owner = directory
         if stat.S_ISDIR(status.st_mode) and not as_directory:
             mode &= 0o666
-        os.chmod(path, mode & 0o777)
+        with _opened(path, as_directory, descriptor) as ours:
+            own = os.fstat(ours)
+            os.fchmod(ours, mode & ~mask)
+            if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid):
+                try:
+                    os.fchown(ours, owner.st_uid, owner.st_gid)
+                except PermissionError:
+                    if own.st_uid != owner.st_uid:
+                        raise
 
-    def restore(self, path: str, uid: int, gid: int, mode: int, mtime_ns: int) -> None:
-        """Gives a file of ours the owner, mode and time that another had, the owner as far as this user may."""
-        own = os.stat(path)
-        if (own.st_uid, own.st_gid) != (uid, gid):
-            with suppress(PermissionError):
-                os.chown(path, uid, gid, follow_symlinks=False)
-        os.chmod(path, mode)
-        os.utime(path, ns=(mtime_ns, mtime_ns), follow_symlinks=False)
+    def has_other_name(self, descriptor: int) -> bool:
+        """Whether an open file has another name, such as in a backup that is made of hard links."""
+        return os.fstat(descriptor).st_nlink > 1
 
-    def copy_attributes(self, path: str, target: str) -> None:
-        """Extended attributes (access control lists are some), as far as the system allows it."""
+    def restore(self, descriptor: int, mode: int, mtime_ns: int) -> None:
+        """Gives an open file of ours the mode and time that another had, as far as they are those of plain files."""
+        os.fchmod(descriptor, mode & 0o666)
+        os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+
+    def copy_attributes(self, path: str, target: str, descriptor: int = -1) -> None:
+        """Extended attributes that give no rights but to the file (access control lists), as the system allows it."""
         if not hasattr(os, "listxattr"):
             return
+        source = open_file(path)
         try:
-            names = os.listxattr(path)
-        except OSError as error:
-            if error.errno not in _NO_ATTRIBUTE:
-                raise
-            return
-        for name in names:
-            try:
-                os.setxattr(target, name, os.getxattr(path, name))
-            except OSError as error:
-                if error.errno not in _NO_ATTRIBUTE:
-                    raise
+            with _opened(target, False, descriptor) as ours:
+                for name in _attributes(source):
+                    try:
+                        os.setxattr(ours, name, os.getxattr(source, name))
+                    except OSError as error:
+                        if error.errno not in _NO_ATTRIBUTE:
+                            raise
+        finally:
+            os.close(source)
 
     def sync(self, descriptor: int) -> None:
         os.fsync(descriptor)
 
     def sync_directory(self, path: str) -> None:
         """Makes the names in a directory as lasting as what they name."""
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC)
+        descriptor = open_directory(path, is_read=True)
         try:
             self.sync(descriptor)
         finally:
@@ -161,7 +185,8 @@ class Disk:
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
-        os.rmdir(path)
+        with parent_of(path) as (at, name):
+            os.rmdir(name, dir_fd=at)
 
     # What follows is made of the above.
 
@@ -170,16 +195,16 @@ class Disk:
         descriptor = self.create(path)
         try:
             self.write(descriptor, data)
-            self.take_after(path, model)
+            self.take_after(path, model, descriptor=descriptor)
             self.sync(descriptor)
         finally:
             os.close(descriptor)
 
-    def copy_file(self, path: str, target: str, fallback: str, only_clone: bool = False) -> bool:
+    def copy_file(self, path: str, target: str, fallback: str, only_clone: bool = False, mask: int = 0) -> bool:
         """A new synced file with the bytes, time, owner, mode and attributes of another.
 
         ``fallback``: the directory whose owner it gets where that of the file cannot be given to it. ``only_clone``:
-        nothing is made, and False returned, where the bytes cannot be shared.
+        nothing is made, and False returned, where the bytes cannot be shared. ``mask``: as in `take_after`.
         """
         source = open_to_read(path)
         try:
@@ -192,11 +217,11 @@ class Disk:
                 if not is_cloned:
                     self.copy_range(source, 0, status.st_size, descriptor)
                 try:
-                    self.take_after(target, path)
+                    self.take_after(target, path, descriptor=descriptor, mask=mask)
                 except PermissionError:
-                    self.take_after(target, fallback)
-                self.copy_attributes(path, target)
-                self.set_time(target, status.st_mtime_ns)
+                    self.take_after(target, fallback, descriptor=descriptor, mask=mask)
+                self.copy_attributes(path, target, descriptor)
+                self.set_time(descriptor, status.st_mtime_ns)
                 self.sync(descriptor)
             finally:
                 os.close(descriptor)
@@ -209,27 +234,69 @@ class Disk:
         if not self.link(path, target):
             self.copy_file(path, target, os.path.dirname(target))
 
-    def remove_tree(self, path: str) -> None:
-        """Removes a directory of our own with all that is in it."""
-        with os.scandir(path) as entries:
-            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-        for name, is_directory in found:
+    def remove_tree(self, path: str, depth: int = _DEPTH) -> None:
+        """Removes a directory of our own with all that is in it; links themselves, never what they lead to."""
+        if not depth:
+            raise OSError(errno.ENOTEMPTY, "holds more directories than kseg makes within each other", path)
+        for name in sorted(names_in(path)):
             inner = os.path.join(path, name)
-            if is_directory:
-                self.remove_tree(inner)
+            if stat.S_ISDIR(status_of(inner).st_mode):
+                self.remove_tree(inner, depth - 1)
             else:
                 self.unlink(inner)
         self.remove_directory(path)
 
 
+def umask() -> int:
+    """Rights that new files do not get in this process."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
+    """The descriptor, if it is one, or that of a file or directory of ours. Raises OSError."""
+    if descriptor >= 0:
+        yield descriptor
+        return
+    found = open_directory(path, is_read=True) if is_directory else open_file(path)
+    try:
+        if not is_directory and os.fstat(found).st_nlink > 1:
+            raise OSError(errno.EMLINK, "has another name, so it is none that kseg has made", path)
+        yield found
+    finally:
+        os.close(found)
+
+
+def _attributes(descriptor: int) -> list[str]:
+    try:
+        return [name for name in os.listxattr(descriptor) if name.startswith(_ATTRIBUTES)]
+    except OSError as error:
+        if error.errno not in _NO_ATTRIBUTE:
+            raise
+        return []
+
+
 def open_to_read(path: str) -> int:
-    """Raises OSError, also where the last part of the path is a symbolic link."""
-    return os.open(path, os.O_RDONLY | _CLOEXEC | _NOFOLLOW)
+    """Raises OSError, also where a symbolic link leads there or no regular file lies there."""
+    return open_file(path)
 
 
 def open_to_write(path: str) -> int:
-    """Raises OSError, also where the last part of the path is a symbolic link."""
-    return os.open(path, os.O_RDWR | _CLOEXEC | _NOFOLLOW)
+    """Raises OSError, also where a symbolic link leads there or no regular file lies there."""
+    return open_file(path, os.O_RDWR)
+
+
+def stored_end(descriptor: int, size: int) -> int:
+    """Where the last bytes of an open file end that are stored: what follows is a hole."""
+    position, end = 0, 0
+    while position < size:
+        data = _next_data(descriptor, position)
+        if data >= size:
+            break
+        end = position = min(_next_hole(descriptor, data), size)
+    return end
 
 
 def _next_data(descriptor: int, position: int) -> int:

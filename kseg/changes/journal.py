@@ -2,6 +2,9 @@
 
 A line each: what the command found of the root's own files; that it has begun; each partition that is done; what the
 root's files are to become; the end. Lines are appended and synced; half a line at the end does not count.
+
+The owner of the log directory can write such a file as well. So it may only ask for files that commands change there
+(`ROOT_FILES`), which get the owner of the directory and the mode of a plain file.
 """
 
 import json
@@ -14,48 +17,50 @@ from typing import Any
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError
-from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
+from kseg.segment.no_follow import check_owner, names_in, read_file
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
 _VERSION = 1
+MARKER = ".kafka_cleanshutdown"
+"""That it exists tells a broker to look into no log: it goes before the first byte of any partition changes."""
+ROOT_FILES = (*OFFSET_CHECKPOINTS, MARKER)
+"""Files of a log directory that commands change."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootFile:
-    """A file of the log directory itself, small enough to be held."""
+    """A file of the log directory itself, small enough to be held. ``mode``: its rights, nothing that gives more."""
 
     content: bytes
     mtime_ns: int
     mode: int
-    uid: int
-    gid: int
 
     def row(self) -> dict[str, Any]:
-        content = b64encode(self.content).decode()
-        return {"content": content, "mtimeNs": self.mtime_ns, "mode": self.mode, "uid": self.uid, "gid": self.gid}
+        return {"content": b64encode(self.content).decode(), "mtimeNs": self.mtime_ns, "mode": self.mode}
 
     @classmethod
     def of(cls, row: Any) -> "RootFile | None":
         if row is None:
             return None
-        return cls(b64decode(row["content"]), int(row["mtimeNs"]), int(row["mode"]), int(row["uid"]), int(row["gid"]))
+        content = b64decode(row["content"])
+        if len(content) > MAX_ROOT_FILE_BYTES:
+            raise ValueError(len(content))
+        return cls(content, int(row["mtimeNs"]), int(row["mode"]) & 0o666)
 
 
 def read_root_file(directory: str, name: str) -> RootFile | None:
-    """None where there is none. Raises KsegError where it cannot be read, or is larger than any of Kafka's."""
+    """None where there is none. Raises KsegError where it is no regular file, or is larger than any of Kafka's."""
     path = os.path.join(directory, name)
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            content = file.read(MAX_ROOT_FILE_BYTES + 1)
+        content, status = read_file(path, MAX_ROOT_FILE_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise KsegError(f"{path}: {error.strerror}") from error
-    if len(content) > MAX_ROOT_FILE_BYTES:
-        raise KsegError(f"{path}: is too large for such a file")
-    return RootFile(content, status.st_mtime_ns, status.st_mode & 0o777, status.st_uid, status.st_gid)
+    return RootFile(content, status.st_mtime_ns, status.st_mode & 0o666)
 
 
 @dataclass(slots=True)
@@ -63,7 +68,7 @@ class Journal:
     """``known``: the root's files as the command found them, None where there was none; ``planned``: their new
     contents; ``left``: as they were at its end. ``partitions``: names of those that are done, in that order.
     ``begun_ns``: the time of the log directory before the first partition was changed, None until then. ``restored``:
-    files that an undoing puts back.
+    files that an undoing puts back; ``undone``: partitions that were put back by themselves.
     """
 
     directory: str
@@ -78,6 +83,7 @@ class Journal:
     planned: dict[str, bytes] = field(default_factory=dict)
     left: dict[str, RootFile | None] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
     size: int = 0
 
     @property
@@ -107,11 +113,14 @@ class Journal:
         line = _line(row)
         descriptor = open_to_write(self.path)
         try:
-            if os.fstat(descriptor).st_size > self.size:
-                disk.truncate(descriptor, self.size)  # half a line
-            os.lseek(descriptor, 0, os.SEEK_END)
-            disk.write(descriptor, line)
-            disk.sync(descriptor)
+            if disk.has_other_name(descriptor):
+                replace_file(self.path, os.pread(descriptor, self.size, 0) + line, disk)
+            else:
+                if os.fstat(descriptor).st_size > self.size:
+                    disk.truncate(descriptor, self.size)  # half a line
+                os.lseek(descriptor, 0, os.SEEK_END)
+                disk.write(descriptor, line)
+                disk.sync(descriptor)
         finally:
             os.close(descriptor)
         self.size += len(line)
@@ -122,12 +131,16 @@ class Journal:
             self.begun_ns = int(row["begunNs"])
         if "partition" in row and row["partition"] not in self.partitions:
             self.partitions.append(_plain(row["partition"]))
+        if "undone" in row:
+            self.undone.append(_plain(row["undone"]))
         if "planned" in row:
-            self.planned = {_plain(name): b64decode(content) for name, content in row["planned"].items()}
+            self.planned = {_root_file(name): b64decode(content) for name, content in row["planned"].items()}
         if "left" in row:
-            self.left = {_plain(name): RootFile.of(found) for name, found in row["left"].items()}
+            self.left = {_root_file(name): RootFile.of(found) for name, found in row["left"].items()}
         if "restored" in row:
-            self.restored = [_plain(name) for name in row["restored"]]
+            self.restored = [_root_file(name) for name in row["restored"]]
+            if not self.known.keys() >= set(self.restored):
+                raise ValueError(row["restored"])
         if "state" in row:
             if row["state"] not in (DONE, ABANDONED, UNDOING):
                 raise ValueError(row["state"])
@@ -148,9 +161,9 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
     descriptor = disk.create(temporary)
     try:
         disk.write(descriptor, content)
-        disk.take_after(temporary, path if os.path.lexists(path) else directory)
+        disk.take_after(temporary, path if os.path.lexists(path) else directory, descriptor=descriptor)
         if like is not None:
-            disk.restore(temporary, like.uid, like.gid, like.mode, like.mtime_ns)
+            disk.restore(descriptor, like.mode, like.mtime_ns)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
@@ -160,7 +173,7 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
 
 def remove_temporary_files(directory: str, disk: Disk) -> None:
     """Removes what an interrupted `replace_file` left. Raises OSError."""
-    for name in os.listdir(directory):
+    for name in names_in(directory):
         if name.startswith(".kseg-new-"):
             disk.unlink(os.path.join(directory, name))
 
@@ -178,28 +191,37 @@ def journals(directory: str) -> list[Journal]:
 def _read(directory: str, number: int) -> Journal:
     path = os.path.join(directory, f".kseg-change-{number}.jsonl")
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data, status = read_file(path, MAX_MANIFEST_BYTES)
     except OSError as error:
         raise KsegError(f"{path}: {error.strerror}") from error
+    check_owner(path, status, directory)
     whole = data[: data.rfind(b"\n") + 1]
     try:
         first, *rows = [json.loads(line) for line in whole.splitlines()]
         if first["version"] != _VERSION:
             raise ValueError(first["version"])
-        known = {_plain(name): RootFile.of(found) for name, found in first["known"].items()}
+        known = {_root_file(name): RootFile.of(found) for name, found in first["known"].items()}
         journal = Journal(
             directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known, size=len(whole)
         )
         for row in rows:
             journal.take_up(row)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise KsegError(f"{path}: is no journal that this release of kseg understands ({error!r})") from error
+        raise KsegError(
+            f"{path}: is no journal that this release of kseg understands ({error!r}); nothing was changed: move it "
+            "away to go on"
+        ) from error
     return journal
 
 
 def _line(row: dict[str, Any]) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode() + b"\n"
+
+
+def _root_file(name: object) -> str:
+    if name not in ROOT_FILES:
+        raise ValueError(f"{name!r} is no file of a log directory that commands change")
+    return str(name)
 
 
 def _plain(name: object) -> str:

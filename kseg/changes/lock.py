@@ -5,26 +5,63 @@ Rule: Kafka's FileLock (java.nio's FileChannel.tryLock is fcntl on the whole fil
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from kseg.errors import BrokerRunningError, KsegError
+from kseg.segment.no_follow import open_directory, open_file
 
 LOCK_NAME = ".lock"
+_LINKS = 40
+"""As many as the system follows."""
 _WITHOUT = "--no-lock goes on without"
+_HINTS = {
+    errno.EROFS: "nothing can be changed there: mount it for writing, or write the result elsewhere with --output",
+    errno.ENOSPC: "free some space there first",
+    errno.EACCES: f"run kseg as the owner of the directory; {_WITHOUT}",
+}
+"""What helps where the lock cannot be opened; without it the command would fail at the first file."""
 
 
 def log_directory_of(partition: str) -> str:
-    """The directory whose lock keeps brokers from a partition: where its name stands, not where a link leads."""
+    """The directory whose lock keeps brokers from a partition, by the `resolved` path of that."""
     return os.path.dirname(os.path.abspath(partition))
+
+
+def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
+    """The log directory of a PATH whose `resolved` form is ``real``; then those of links on the way to a partition.
+
+    A broker that reaches a partition by a link holds the lock beside the link. Where there is none no broker does.
+    """
+    found = [log_directory_of(real) if is_partition else os.path.abspath(real)]
+    at = os.path.abspath(path)
+    for _ in range(_LINKS * is_partition):
+        beside = os.path.realpath(os.path.dirname(at))
+        if beside not in found and os.path.lexists(os.path.join(beside, LOCK_NAME)):
+            found.append(beside)
+        if not os.path.islink(at):
+            break
+        at = os.path.join(beside, os.readlink(at))
+    return found
+
+
+@contextmanager
+def all_locked(log_directories: list[str]) -> Iterator[None]:
+    """Holds several locks, as `locked` does each."""
+    with ExitStack() as held:
+        for log_directory in log_directories:
+            held.enter_context(locked(log_directory))
+        yield
 
 
 @contextmanager
 def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
     """Holds the lock of a log directory. Raises BrokerRunningError where another process does.
 
-    The file is made if it is missing, for the owner of the directory, and stays, as a broker's does. Without
-    ``is_wanted`` nothing is locked. No other part of the process may open that file: closing it would end the lock.
+    The file is made if it is missing, with the owner and rights of the directory, and stays, as a broker's does.
+    Without ``is_wanted`` nothing is locked. No other part of the process may open that file: closing it would end the
+    lock.
     """
     if not is_wanted:
         yield
@@ -33,7 +70,7 @@ def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
     try:
         descriptor = _open(path, log_directory)
     except OSError as error:
-        raise KsegError(f"{path}: cannot be locked: {error.strerror} ({_WITHOUT})") from error
+        raise _not_locked(path, error) from error
     try:
         _lock(descriptor, path)
         yield
@@ -42,15 +79,37 @@ def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
 
 
 def _open(path: str, log_directory: str) -> int:
-    flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
+    """Raises OSError, also where the lock is a link or no regular file; KsegError where it could not be a broker's."""
     try:
-        return os.open(path, flags)
+        return open_file(path, os.O_RDWR)
     except FileNotFoundError:
-        descriptor = os.open(path, flags | os.O_CREAT, 0o644)
-    owner, own = os.stat(log_directory), os.fstat(descriptor)
+        pass
+    directory = open_directory(log_directory)
+    try:
+        return _made(directory, path)
+    except FileExistsError:
+        return open_file(path, os.O_RDWR)  # of another process, just now
+    finally:
+        os.close(directory)
+
+
+def _made(directory: int, path: str) -> int:
+    """A new lock in an open directory, with its owner and rights. Raises OSError, KsegError before it is made."""
+    owner = os.fstat(directory)
+    if hasattr(os, "geteuid") and os.geteuid() not in (0, owner.st_uid):
+        raise KsegError(
+            f"{path}: is missing, and a broker could not open one of yours: run kseg as the owner of the directory "
+            f"({_WITHOUT})"
+        )
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
+    own = os.fstat(descriptor)
     if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
-        with suppress(PermissionError):  # a broker could not open a file of root's; others cannot give files away
+        try:
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        except PermissionError:  # the group is not this user's: the owner can open it
+            os.fchown(descriptor, owner.st_uid, -1)
+    os.fchmod(descriptor, stat.S_IMODE(owner.st_mode) & 0o666)
     return descriptor
 
 
@@ -64,4 +123,8 @@ def _lock(descriptor: int, path: str) -> None:
             raise BrokerRunningError(
                 f"{path}: a running broker, or another kseg, holds the log directory; nothing was changed"
             ) from error
-        raise KsegError(f"{path}: cannot be locked: {error.strerror} ({_WITHOUT})") from error
+        raise _not_locked(path, error) from error
+
+
+def _not_locked(path: str, error: OSError) -> KsegError:
+    return KsegError(f"{path}: cannot be locked: {error.strerror} ({_HINTS.get(error.errno or 0, _WITHOUT)})")

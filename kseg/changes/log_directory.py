@@ -12,14 +12,21 @@ given up, and the command begins anew with what it finds.
 
 import os
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NoReturn
 
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping, apply
+from kseg.changes.clean_stop import remove_marker
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
     DONE,
+    MARKER,
     OPEN,
     UNDOING,
     Journal,
@@ -32,10 +39,10 @@ from kseg.changes.journal import (
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, REPLACE, Plan
 from kseg.changes.settle import settle
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError, StoppedHalfwayError, text_of
 
-MARKER = ".kafka_cleanshutdown"
-"""That it exists tells a broker to look into no log: it goes before the first byte of any partition changes."""
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class LogDirectoryChange:
@@ -93,25 +100,96 @@ class LogDirectoryChange:
     def apply(self, plan: Plan) -> Change | None:
         """Carries the plan for a partition out; None where there is nothing to do.
 
-        Raises KsegError where nothing was changed, StoppedHalfwayError where this or an earlier partition was.
+        Raises KsegError where the partition was not changed, StoppedHalfwayError where it stopped half-way.
         """
         if not plan:
             return None
         journal = self._begin()
+        return self._noted(journal, plan, lambda: self._apply(journal, plan))
+
+    def apply_all(self, plans: Iterable[Plan], at_once: int = 1) -> Iterator[tuple[Plan, Change | KsegError | None]]:
+        """Each plan with what `apply` returns or raises for it, in their order; ``at_once`` plans are carried out at
+        the same time.
+
+        Each plan is for another partition. A plan is asked for once all but ``at_once`` before it have ended.
+        """
+        plans = iter(plans)
+        first = list(islice(plans, 2 if at_once > 1 else 0))
+        plans = chain(first, plans)
+        if len(first) < 2:  # one alone needs no thread
+            for plan in plans:
+                yield plan, _outcome(lambda plan=plan: self.apply(plan))  # type: ignore[misc]
+            return
+        from concurrent.futures import ThreadPoolExecutor  # most changes are of few partitions
+
+        running: deque[tuple[Plan, Callable[[], Change | None]]] = deque()
+        pool = ThreadPoolExecutor(at_once)
         try:
-            change = apply(plan, self.command, self._keeping, self._disk, journal.group)
-        except StoppedHalfwayError:
-            raise
+            for plan in plans:
+                running.append((plan, self._begun(plan, pool.submit)))
+                if len(running) > at_once:
+                    plan, result = running.popleft()
+                    yield plan, _outcome(result)
+            while running:
+                plan, result = running.popleft()
+                yield plan, _outcome(result)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _begun(self, plan: Plan, submit: "Callable[..., Future[Change | None]]") -> Callable[[], Change | None]:
+        """What waits for the end of a plan that is begun, and notes it."""
+        if not plan:
+            return lambda: None
+        try:
+            journal = self._begin()
         except KsegError as error:
-            if _has_changed_anything(journal):
-                raise StoppedHalfwayError(
-                    f"{error}; other partitions were: repeat the command, or kseg undo"
-                ) from error
-            self._halfway(lambda: _roll_back(journal, self._disk))
-            self._journal = None
-            raise
+            return partial(_raise, error)
+        future = submit(self._apply, journal, plan)
+        return lambda: self._noted(journal, plan, future.result)
+
+    def _apply(self, journal: Journal, plan: Plan) -> Change | None:
+        return apply(plan, self.command, self._keeping, self._disk, journal.group)
+
+    def _noted(self, journal: Journal, plan: Plan, result: Callable[[], Change | None]) -> Change | None:
+        """The result; the journal names the partition from then on."""
+        change = result()
         self._halfway(lambda: self._note_partition(journal, os.path.basename(os.path.abspath(plan.directory))))
         return change
+
+    @contextmanager
+    def rolled_back_if_unchanged(self) -> Iterator[None]:
+        """An error or Ctrl-C inside is raised on; where no partition was changed, the log directory is as it was.
+
+        Raises StoppedHalfwayError where that cannot be done, and for an error where something was changed.
+        """
+        try:
+            yield
+        except StoppedHalfwayError:
+            raise
+        except (KsegError, OSError) as error:
+            if not self.is_begun:
+                raise
+            if self.has_changed:
+                raise StoppedHalfwayError(
+                    f"{text_of(error)}; a part is done: repeat the command, or kseg undo"
+                ) from error
+            self.roll_back()
+            raise
+        except KeyboardInterrupt:
+            if self.is_begun and not self.has_changed:
+                self.roll_back()
+            raise
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether this command, or its interrupted run, has changed any file but the marker."""
+        return self._journal is not None and _has_changed_anything(self._journal)
+
+    def roll_back(self) -> None:
+        """Forgets a change that has changed nothing yet, and puts the marker back. Raises StoppedHalfwayError."""
+        if self._journal is not None:
+            journal, self._journal = self._journal, None
+            self._halfway(lambda: _roll_back(journal, self._disk))
 
     def _note_partition(self, journal: Journal, name: str) -> None:
         if name not in journal.partitions:
@@ -143,9 +221,11 @@ class LogDirectoryChange:
     def _halfway(self, run: object) -> None:
         try:
             run()  # type: ignore[operator]
-        except OSError as error:
+        except StoppedHalfwayError:
+            raise
+        except (OSError, KsegError) as error:
             raise StoppedHalfwayError(
-                f"{self.directory}: stopped half-way: {error.strerror or error}; repeat the command, or kseg undo"
+                f"{self.directory}: stopped half-way: {text_of(error)}; repeat the command, or kseg undo"
             ) from error
 
     def _begin(self) -> Journal:
@@ -160,12 +240,18 @@ class LogDirectoryChange:
             journal = Journal(self.directory, number, self.command, now, self._keeping.keeps, self.known)
             try:
                 journal.create(disk)
-            except OSError as error:
+            except BaseException as error:
                 _drop(journal, disk)
-                raise KsegError(f"{self.directory}: nothing was changed: {error.strerror or error}") from error
+                if isinstance(error, OSError):
+                    raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
+                raise
             self._journal = journal
         if journal.begun_ns is None:
-            self._halfway(lambda: self._remove_first(journal))
+            try:
+                self._remove_first(journal)
+            except OSError as error:
+                self.roll_back()
+                raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
         return journal
 
     def _remove_first(self, journal: Journal) -> None:
@@ -194,6 +280,17 @@ class LogDirectoryChange:
         return journal
 
 
+def _outcome(result: Callable[[], Change | None]) -> Change | KsegError | None:
+    try:
+        return result()
+    except KsegError as error:
+        return error
+
+
+def _raise(error: KsegError) -> NoReturn:
+    raise error
+
+
 def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     """What shows that somebody else was at work since the journal was written; "" for nothing."""
     for name, known in journal.known.items():
@@ -207,14 +304,6 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
         if os.stat(journal.directory).st_mtime_ns != journal.begun_ns:
             return "the directory"
     return ""
-
-
-def remove_marker(directory: str, disk: Disk) -> None:
-    """Makes a broker look into all logs when it starts. Raises OSError."""
-    path = os.path.join(directory, MARKER)
-    if os.path.lexists(path):
-        disk.unlink(path)
-        disk.sync_directory(directory)
 
 
 def _is_one_of(now: RootFile | None, known: RootFile | None, planned: bytes | None) -> bool:
@@ -263,19 +352,23 @@ def changed_partitions(directory: str) -> list[str]:
     """Paths of the subdirectories of a log directory that have a quarantine, by name. Raises KsegError."""
     try:
         with os.scandir(directory) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=True))
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
         raise KsegError(f"{directory}: {error.strerror}") from error
     paths = (os.path.join(directory, name) for name in names)
-    return [path for path in paths if os.path.isdir(quarantine.folder_of(path))]
+    return [path for path in paths if os.path.lexists(quarantine.folder_of(path))]
 
 
-def forget(journal: Journal, disk: Disk) -> int:
-    """Removes a journal that is over with all that its partitions kept; the bytes that were freed. Raises OSError."""
+def forget(journal: Journal, disk: Disk, place: str = "") -> int:
+    """Removes a journal that is over with all that its partitions kept; the bytes that were freed. Raises OSError.
+
+    ``place``: as in `quarantine.changes`. Raises KsegError where a manifest names a place that it may not.
+    """
     freed = 0
     for path in partitions_of(journal.directory, journal.group):
-        for change in quarantine.changes(path):
+        for change in quarantine.changes(path, place):
             if change.group == journal.group:
+                quarantine.check_place(change)
                 freed += change.kept_bytes
                 quarantine.end(change, disk)
     journal.remove(disk)

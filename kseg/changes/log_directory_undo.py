@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from kseg.changes import quarantine
 from kseg.changes.checkpoint_merge import taken_back
+from kseg.changes.clean_stop import CleanStop, remove_marker
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
     DONE,
+    MARKER,
     OPEN,
     UNDOING,
     Journal,
@@ -17,11 +19,11 @@ from kseg.changes.journal import (
     read_root_file,
     replace_file,
 )
-from kseg.changes.log_directory import MARKER, partitions_of, remove_marker
+from kseg.changes.log_directory import changed_partitions, partitions_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 
@@ -37,6 +39,7 @@ class LogDirectoryUndo:
     restored: list[str]
     let_be: list[str]
     skipped: list[str]
+    place: str = ""
 
 
 def last_journal(directory: str) -> Journal | None:
@@ -45,14 +48,14 @@ def last_journal(directory: str) -> Journal | None:
     return found[-1] if found else None
 
 
-def plan_log_directory_undo(journal: Journal) -> LogDirectoryUndo:
-    """Touches nothing. Raises KsegError where a partition cannot be put back."""
+def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUndo:
+    """Touches nothing. ``place``: as in `last_change`. Raises KsegError where a partition cannot be put back."""
     back = []
     for path in reversed(partitions_of(journal.directory, journal.group)):
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
-        back += plan_all(changes_of(path, journal.group))
+        back += plan_all(changes_of(path, journal.group, place))
     there = {os.path.basename(change.directory) for change, _ in back}
     restored: list[str] = []
     let_be: list[str] = []
@@ -62,7 +65,20 @@ def plan_log_directory_undo(journal: Journal) -> LogDirectoryUndo:
             continue
         is_back = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
         (restored if is_back else let_be).append(name)
-    return LogDirectoryUndo(journal, back, restored, let_be, [p for p in journal.partitions if p not in there])
+    if MARKER in restored and (let_be or any(_has_changed(journal, name) for name in restored)):
+        restored.remove(MARKER)  # something was at work here since: a broker has to look into all logs
+        let_be.append(MARKER)
+    skipped = [name for name in journal.partitions if name not in there]
+    if missing := sorted(set(skipped) - set(journal.undone)):
+        raise KsegError(
+            f"{os.path.join(journal.directory, missing[0])}: what {journal.command!r} kept there is gone; nothing was "
+            "undone"
+        )
+    return LogDirectoryUndo(journal, back, restored, let_be, skipped, place)
+
+
+def _has_changed(journal: Journal, name: str) -> bool:
+    return not _is_as_left(journal, name, read_root_file(journal.directory, name))
 
 
 def _is_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
@@ -100,6 +116,45 @@ def sole_change(directory: str, group: str) -> Journal | None:
     return None
 
 
+def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
+    """Puts changes of one partition back by themselves, the newest first: what `plan_all` has planned just now.
+
+    The journal of the log directory notes it. A marker of a clean stop comes back where nothing has changed around the
+    partition since it was removed. The caller holds the lock. Raises KsegError where nothing was undone, else
+    StoppedHalfwayError, OSError.
+    """
+    disk, root = disk or Disk(), os.path.dirname(changes[0].directory)
+    name = os.path.basename(changes[0].directory)
+    for journal in journals(root):
+        if journal.group == changes[0].group and name not in journal.undone:
+            journal.append({"undone": name}, disk)
+    marker = restorable_marker(changes)
+    clean_stop = CleanStop(root, disk)
+    undo(changes[0], disk, is_checked=True, clean_stop=clean_stop)
+    try:
+        for change in changes[1:]:
+            undo(change, disk, is_checked=True)
+    except KsegError as error:
+        raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
+    if marker is not None:
+        replace_file(os.path.join(root, MARKER), marker.content, disk, marker)
+
+
+def restorable_marker(changes: list[Change]) -> RootFile | None:
+    """The marker that comes back with the last of these changes of a partition, if a broker may trust it then."""
+    first = changes[-1]
+    root = os.path.dirname(first.directory)
+    if first.marker is None or os.stat(root).st_mtime_ns != first.root_ns:
+        return None
+    undone = {change.number for change in changes}
+    for path in changed_partitions(root):
+        for other in quarantine.changes(path):
+            is_one = other.directory == first.directory and other.number in undone
+            if not is_one and not other.undoes and other.time_ms >= first.time_ms:
+                return None
+    return first.marker
+
+
 def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
     """The caller holds the lock and has called `settle_log_directory`.
 
@@ -108,20 +163,22 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     disk, journal = disk or Disk(), found.journal
     try:
         journal.append({"restored": found.restored, "state": UNDOING}, disk)
-        go_on(journal, disk)
-    except OSError as error:
+        go_on(journal, disk, found.place, is_checked=True)
+    except StoppedHalfwayError:
+        raise
+    except (OSError, KsegError) as error:
         raise StoppedHalfwayError(
-            f"{journal.directory}: stopped half-way: {error.strerror or error}; repeat the command to go on"
+            f"{journal.directory}: stopped half-way: {text_of(error)}; repeat the command to go on"
         ) from error
 
 
-def go_on(journal: Journal, disk: Disk) -> None:
-    """Takes what is left to do of an undoing. Raises OSError, KsegError."""
+def go_on(journal: Journal, disk: Disk, place: str = "", is_checked: bool = False) -> None:
+    """Takes what is left to do of an undoing; ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     remove_marker(journal.directory, disk)
     for path in reversed(partitions_of(journal.directory, journal.group)):
-        for change in reversed(quarantine.changes(path)):
+        for change in reversed(quarantine.changes(path, place)):
             if change.group == journal.group:
-                undo(change, disk)
+                undo(change, disk, is_checked)
     for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker is the last
         path, known = os.path.join(journal.directory, name), journal.known[name]
         now = read_root_file(journal.directory, name)

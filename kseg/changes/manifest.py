@@ -2,12 +2,17 @@
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk
+from kseg.changes.journal import RootFile
 from kseg.changes.plan import ACTIONS, REPLACE, Plan, Removed, Seen, Step, is_plain_name
+from kseg.changes.quarantine import Stored, kept_name
 from kseg.errors import KsegError
+from kseg.limits import MAX_MANIFEST_BYTES
+from kseg.segment.no_follow import check_owner, read_file
 
 MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
@@ -31,7 +36,10 @@ class Change:
     directory that it is part of ("" for none), ``undoes`` the number of the change that it puts back (0 for none).
 
     ``made`` tells the new files that it puts in place by step, ``after`` what it left under each name, None for
-    nothing; ``digests`` are those of what each step removes; ``remade`` tells what is kept of files that steps remake.
+    nothing; ``digests`` are those of what each step removes; ``remade`` tells what is kept of files that steps remake,
+    ``stored`` the other files that are kept. ``is_place_told``: ``kept`` is where the user says.
+    ``marker``: that of a clean stop, which was removed for this change of a partition alone; ``root_ns``: the time of
+    the log directory then.
     """
 
     number: int
@@ -49,6 +57,10 @@ class Change:
     made: dict[int, Seen] = field(default_factory=dict)
     after: dict[str, Seen | None] = field(default_factory=dict)
     remade: dict[int, Remade] = field(default_factory=dict)
+    stored: dict[int, Stored] = field(default_factory=dict)
+    is_place_told: bool = False
+    marker: RootFile | None = None
+    root_ns: int = 0
 
     def old(self, k: int) -> str:
         """Where step k keeps what it takes away."""
@@ -91,6 +103,12 @@ class Change:
         return bool(self.kept) and os.path.dirname(self.kept) == self.folder
 
     @property
+    def is_kept_for_it(self) -> bool:
+        """Whether the place of what is kept is to be believed: who can write the manifest may name any place in it."""
+        name = kept_name(self.directory, self.number, self.time_ms)
+        return self.is_kept_inside or self.is_place_told or os.path.basename(self.kept) == name
+
+    @property
     def kept_bytes(self) -> int:
         if not self.kept:
             return 0
@@ -109,7 +127,10 @@ def write_change(change: Change, disk: Disk) -> None:
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")
-    disk.write_file(path + ".tmp", _text(_row(change)).encode(), change.directory)
+    content = _text(_row(change)).encode()
+    if len(content) > MAX_MANIFEST_BYTES // 2:  # the digests and results that are added later have their room
+        raise KsegError(f"{change.directory}: the change has too many steps to be noted down; do less at a time")
+    disk.write_file(path + ".tmp", content, change.directory)
     disk.rename(path + ".tmp", path)
     disk.sync_directory(change.folder)
 
@@ -130,6 +151,8 @@ def _row(change: Change) -> dict[str, Any]:
         "kept": os.path.relpath(change.kept, change.folder) if change.is_kept_inside else change.kept,
         "group": change.group,
         "undoes": change.undoes,
+        "marker": change.marker.row() if change.marker else None,
+        "rootNs": change.root_ns,
         "gaps": [list(gap) for gap in change.gaps],
         "after": {name: list(found) if found else None for name, found in change.after.items()},
         "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
@@ -144,6 +167,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
     row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
     row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
     row["remade"] = list(change.remade[k]) if k in change.remade else None
+    row["stored"] = list(change.stored[k]) if k in change.stored else None
     row["removed"] = [
         {
             "position": removed.position,
@@ -163,11 +187,14 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
     """The change that a folder holds; None where it has no manifest. Raises KsegError where that is none of ours."""
     path = os.path.join(folder, MANIFEST)
     try:
-        with open(path, "rb") as file:
-            row = json.load(file)
+        content, status = read_file(path, MAX_MANIFEST_BYTES)
+        check_owner(path, status, directory)
+        row = json.loads(content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise KsegError(f"{path}: cannot be read: {error}") from error
     try:
         return _change(directory, number, folder, row)
@@ -179,12 +206,13 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     if row["version"] not in (_VERSION, _WITHOUT_REMADE) or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
     kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
-    if kept and kept != os.path.join(folder, KEPT) and not _is_kept_name(kept, number):
-        raise ValueError(kept)  # it may be told to remove files there
+    if kept and kept != os.path.join(folder, KEPT) and not _is_kept_elsewhere(kept, number, int(row["timeMs"])):
+        raise ValueError(kept)
     change = Change(
         number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
     )  # fmt: skip
+    change.marker, change.root_ns = RootFile.of(row.get("marker")), int(row.get("rootNs", 0))
     for name, found in row["after"].items():
         change.after[_name(name)] = _seen(found)
     for k, item in enumerate(row["steps"]):
@@ -194,6 +222,8 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
             change.made[k] = made
         if row["version"] != _WITHOUT_REMADE and item["remade"] is not None:
             change.remade[k] = _remade(item, change)
+        if found := item.get("stored"):
+            change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
     for step in change.steps:
         if step.made_by is not None and step.made_by not in change.made and change.state != PREPARED:
             raise ValueError(step.made_by)
@@ -210,12 +240,13 @@ def _remade(item: dict[str, Any], change: Change) -> Remade:
 
 def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:
     """The folder for what a change keeps in a directory for the bytes of many partitions."""
-    return os.path.join(os.path.abspath(elsewhere), f"{os.path.basename(directory)}.{number}.{time_ms}")
+    return os.path.join(os.path.realpath(elsewhere), kept_name(directory, number, time_ms))
 
 
-def _is_kept_name(path: str, number: int) -> bool:
-    name = os.path.basename(path).rsplit(".", 2)
-    return os.path.isabs(path) and len(name) == 3 and name[1] == str(number) and name[2].isdigit()
+def _is_kept_elsewhere(path: str, number: int, time_ms: int) -> bool:
+    """Whether it has the form of `kept_name`, for this or another directory; older releases left the last part out."""
+    name = rf".+\.{number}\.{time_ms}(\.[0-9a-f]{{32}})?"
+    return os.path.isabs(path) and path == os.path.normpath(path) and bool(re.fullmatch(name, os.path.basename(path)))
 
 
 def _step(item: dict[str, Any], k: int) -> Step:
@@ -230,7 +261,8 @@ def _step(item: dict[str, Any], k: int) -> Step:
     )
     return Step(
         item["action"], _name(item["file"]), str(item["reason"]), _seen(item["before"]), int(item["size"]),
-        _name(item["target"]) if item["target"] else "", removed=removed, origin=str(item["origin"]), made_by=made_by,
+        _name(item["target"]) if item["target"] else "", removed=removed, made_by=made_by,
+        origin=_name(item["origin"]) if item["origin"] else "",
         keeps=bool(item["keeps"]), mtime_ns=None if item["mtimeNs"] is None else int(item["mtimeNs"]),
     )  # fmt: skip
 

@@ -1,78 +1,162 @@
-"""Directories that appear whole or not at all: what is to be in them is written beside, and renamed at the end."""
+"""Directories that appear whole or not at all: what is to be in them is written to a folder beside, and renamed.
+
+An output that is not there yet is that folder's new name. In one that is there already the folder is first renamed to
+say that it is complete, then what it holds moves out of it: a run that was killed there is completed by the next.
+"""
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from kseg.changes.disk import Disk
-from kseg.changes.lock import locked
-from kseg.errors import KsegError, PathError
+from kseg.changes.disk import Disk, umask
+from kseg.changes.lock import LOCK_NAME, locked
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.segment.no_follow import is_directory, names_in, open_file, resolved, status_of
+
+_STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
 
 
 class NewDirectories:
-    """Directories that appear in ``output``, all of them or none: see `new_directories`."""
+    """Directories that appear in ``output``, all of them or none: see `new_directories`.
 
-    def __init__(self, output: str, disk: Disk) -> None:
+    ``folder`` is where they are made; files that are put beside them there appear with them.
+    """
+
+    def __init__(self, output: str, folder: str, disk: Disk) -> None:
+        self.folder = folder
         self._output, self._disk = output, disk
-        self._staged: dict[str, str] = {}
+        self._models: dict[str, str] = {}
 
-    def add(self, name: str, is_dry: bool = False) -> str:
-        """Path of an empty folder that becomes ``output/name``. Raises PathError where something has that name."""
-        target, staged = os.path.join(self._output, name), os.path.join(self._output, f".kseg-{name}.new")
-        if os.path.lexists(target) or name in self._staged:
+    def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
+        """Path of an empty folder that becomes ``output/name``. Raises PathError where something has that name.
+
+        It and the files that are made in it get owner and mode of ``model``, a partition directory or a file.
+        """
+        target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
+        if name in self._models:
+            raise PathError(f"{target}: two inputs would become it; nothing was written")
+        if os.path.lexists(target):
             raise PathError(f"{target}: is there already; nothing was written")
-        self._staged[name] = staged
+        self._models[name] = model
         if not is_dry:
-            if os.path.lexists(staged):
-                self._disk.remove_tree(staged)  # of a run that was killed: the lock says that nobody is at work on it
             self._disk.make_directory(staged)
+            place = model if not model or os.path.isdir(model) else os.path.dirname(os.path.abspath(model))
+            _take_after(staged, place, self._disk)
         return staged
 
     def finish(self) -> None:
-        """Gives all of them their names."""
-        for staged in self._staged.values():
+        """Gives files their modes, and all that was made its place."""
+        for name, model in self._models.items():
+            staged = os.path.join(self.folder, name)
+            for file in names_in(staged):
+                path = os.path.join(staged, file)
+                if stat.S_ISREG(status_of(path).st_mode) and not os.path.isdir(model):
+                    self._give_mode(path, model)
             self._disk.sync_directory(staged)
-        for name, staged in self._staged.items():
-            self._disk.rename(staged, os.path.join(self._output, name))
-        self._disk.sync_directory(self._output)
+        self._disk.sync_directory(self.folder)
+        if os.path.basename(self.folder) == _STAGED:
+            complete = os.path.join(self._output, _COMPLETE)
+            self._disk.rename(self.folder, complete)
+            try:
+                self._disk.sync_directory(self._output)
+                _move_out(complete, self._output, self._disk)
+            except OSError as error:
+                raise StoppedHalfwayError(f"{self._output}: {text_of(error)}; repeat the command to go on") from error
+        else:
+            self._disk.rename(self.folder, self._output)
+            self._disk.sync_directory(os.path.dirname(self._output))
 
-    def drop(self) -> None:
-        for staged in self._staged.values():
-            if os.path.isdir(staged):
-                self._disk.remove_tree(staged)
+    def _give_mode(self, path: str, model: str) -> None:
+        if model:
+            with suppress(PermissionError):
+                self._disk.take_after(path, model, mask=umask())
+            return
+        descriptor = open_file(path)
+        try:
+            os.fchmod(descriptor, 0o666 & ~umask())
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
-def new_directories(output: str, takes_lock: bool, is_dry: bool = False) -> Iterator[NewDirectories]:
+def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: str = "") -> Iterator[NewDirectories]:
     """Makes ``output`` if need be, and holds its lock. Where the block ends with an error nothing is left behind.
 
-    With ``is_dry`` nothing is made at all. Raises KsegError where it cannot be written to.
+    ``model``: the directory whose owner and mode a new ``output`` gets. With ``is_dry`` nothing is made at all. Raises
+    KsegError where it cannot be written to.
     """
-    disk = Disk()
-    made = NewDirectories(output, disk)
+    disk, output = Disk(), os.path.abspath(resolved(output))
     if is_dry:
-        yield made
+        yield NewDirectories(output, output, disk)
         return
-    is_new = not os.path.isdir(output)
+    is_there = os.path.isdir(output)
+    folder = os.path.join(output, _STAGED)
+    if not is_there:
+        folder = os.path.join(os.path.dirname(output), f".kseg-{os.path.basename(output)}.new")
     try:
-        if is_new:
-            disk.make_directory(output)
-    except OSError as error:
-        raise PathError(f"{output}: {error.strerror}") from error
-    try:
-        with locked(output, takes_lock):
+        if not is_there:
+            _make_output(output, folder, model, disk)
+        with locked(output if is_there else folder, takes_lock):
+            if is_there:
+                _complete(output, disk)
+                _clear(folder, disk)
+                disk.make_directory(folder)
+            made = NewDirectories(output, folder, disk)
             try:
                 yield made
                 made.finish()
             except BaseException:
-                made.drop()
+                _clear(folder, disk)
                 raise
-    except BaseException as error:
-        if is_new:
-            with suppress(OSError):
-                disk.unlink(os.path.join(output, ".lock"))
-            with suppress(OSError):  # not ours alone any more
-                disk.remove_directory(output)
-        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError | InterruptedError):
-            raise KsegError(f"{output}: nothing was written: {error.strerror or error}") from error
-        raise
+    except OSError as error:
+        if isinstance(error, BrokenPipeError | InterruptedError):
+            raise
+        raise KsegError(f"{output}: nothing was written: {text_of(error)}") from error
+
+
+def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
+    """The folder that becomes the output, empty but for a lock that a run which was killed has left."""
+    if os.path.lexists(output):
+        raise PathError(f"{output}: is no directory")
+    try:
+        if not is_directory(folder):
+            disk.make_directory(folder)
+    except OSError as error:
+        raise PathError(f"{output}: {error.strerror}") from error
+    _take_after(folder, model, disk)
+    with locked(folder):
+        for name in names_in(folder):
+            if name != LOCK_NAME:
+                _clear(os.path.join(folder, name), disk)
+
+
+def _take_after(folder: str, model: str, disk: Disk) -> None:
+    if model:
+        with suppress(PermissionError):
+            disk.take_after(folder, model, as_directory=True, mask=umask())
+
+
+def _clear(path: str, disk: Disk) -> None:
+    if is_directory(path):
+        disk.remove_tree(path)
+    elif os.path.lexists(path):
+        disk.unlink(path)
+
+
+def _complete(output: str, disk: Disk) -> None:
+    """Completes what a run that was killed had almost done. Raises KsegError after that."""
+    complete = os.path.join(output, _COMPLETE)
+    if os.path.lexists(complete):
+        _move_out(complete, output, disk)
+        raise KsegError(
+            f"{output}: an interrupted run had written all of its output, which is in place now; nothing else was "
+            "written"
+        )
+
+
+def _move_out(complete: str, output: str, disk: Disk) -> None:
+    for name in sorted(names_in(complete)):
+        disk.rename(os.path.join(complete, name), os.path.join(output, name))
+    disk.sync_directory(output)
+    disk.remove_directory(complete)

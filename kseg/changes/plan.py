@@ -154,6 +154,7 @@ class Plan:
     that another replica has and this partition lacks. ``taken_bytes``: room that files which become part of it have
     taken already. ``facts``: what was found, as objects of JSON with a ``type``. ``restores_from``: the folder of what
     the change has kept that the plan puts back, if that may be read until the plan is carried out.
+    ``kept_whole``: files that cannot be read in part: where one is replaced, the old one is kept under a second name.
     """
 
     directory: str
@@ -163,6 +164,7 @@ class Plan:
     taken_bytes: int = 0
     facts: list[dict[str, Any]] = field(default_factory=list)
     restores_from: str = ""
+    kept_whole: frozenset[str] = frozenset()
     remaking: tuple[int, object] | None = field(default=None, repr=False, compare=False)
     """What `kseg.changes.recipes` has found out, and of how many steps."""
     _names: dict[str, Occupant | None] = field(default_factory=dict)
@@ -292,6 +294,16 @@ class Plan:
         """Those of them that go because their file gets other content, not because they are removed from it."""
         replaced = [step for step in self.steps if step.action == REPLACE]
         return sum(max(step.freed_bytes - sum(cut.length for cut in step.removed), 0) for step in replaced)
+
+    @property
+    def rewriting_bytes(self) -> int:
+        """Sizes of the files that replace others."""
+        return sum(step.size for step in self.steps if step.action == REPLACE)
+
+    @property
+    def created_bytes(self) -> int:
+        """Sizes of the files under names that were free."""
+        return sum(step.size for step in self.steps if step.action == CREATE)
 
     @property
     def new_bytes(self) -> int:

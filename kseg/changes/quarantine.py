@@ -9,15 +9,21 @@
 A folder is named N.preparing until its change begins, and N.ended once it may go; what lies in such folders is in no
 case the only copy of anything. States of a change: ``prepared`` (nothing is changed yet), ``committed`` (to be rolled
 forward), ``done``, ``abandoned`` (someone else changed the files in the middle).
+
+The folder belongs to the owner of the log directory, who may put anything into it. So no link in it is followed, and
+bytes kept elsewhere (``--quarantine DIR``) are only looked for in a folder whose name holds a digest of the path of
+this directory (`kept_name`). In a place that the owner may not write to, only kseg makes such a folder.
 """
 
 import errno
+import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, open_to_read, stored_end
 from kseg.errors import KsegError
+from kseg.segment.no_follow import is_directory, names_in
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # 10 ms with what it imports, for nothing where nothing was ever changed
@@ -40,17 +46,23 @@ def check_folder(directory: str) -> None:
 
 
 def _folders(directory: str) -> list[tuple[int, str]]:
-    """Number and name of all folders of changes, whatever their state; foreign names are left out."""
+    """Number and name of all folders of changes, whatever their state; foreign names are left out.
+
+    Raises KsegError where the quarantine, or what has a name of ours in it, is no directory but a link or a file.
+    """
+    folder = folder_of(directory)
     try:
-        names = os.listdir(folder_of(directory))
-    except (FileNotFoundError, NotADirectoryError):
+        names = names_in(folder)
+    except FileNotFoundError:
         return []
     except OSError as error:
-        raise KsegError(f"{folder_of(directory)}: {error.strerror}") from error
+        raise KsegError(f"{folder}: {error.strerror}") from error
     found = []
     for name in names:
         digits = name.removesuffix(PREPARING).removesuffix(ENDED)
         if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS and str(int(digits)) == digits:
+            if not is_directory(path := os.path.join(folder, name)) and os.path.lexists(path):
+                raise KsegError(f"{path}: is no directory, so kseg has not made it: move it away to go on")
             found.append((int(digits), name))
     return sorted(found)
 
@@ -70,19 +82,24 @@ def remains(directory: str) -> list[tuple[int, str]]:
     return [(number, os.path.join(folder, name)) for number, name in _folders(directory) if name != str(number)]
 
 
-def changes(directory: str) -> "list[Change]":
-    """The changes of a partition that were begun, oldest first. Raises KsegError where one cannot be read."""
-    return [read_change(directory, number) for number in numbers(directory)]
+def changes(directory: str, place: str = "") -> "list[Change]":
+    """The changes of a partition that were begun, oldest first. Raises KsegError where one cannot be read.
+
+    ``place``: where the user says that bytes are which were kept elsewhere.
+    """
+    return [read_change(directory, number, place) for number in numbers(directory)]
 
 
-def read_change(directory: str, number: int) -> "Change":
-    """Raises KsegError where the manifest is missing or none of ours."""
+def read_change(directory: str, number: int, place: str = "") -> "Change":
+    """Raises KsegError where the manifest is missing or none of ours. ``place``: as in `changes`."""
     from kseg.changes.manifest import read_manifest
 
     folder = os.path.join(folder_of(directory), str(number))
     change = read_manifest(directory, number, folder)
     if change is None:
         raise KsegError(f"{folder}: has no manifest; move it away to go on")
+    if place and change.kept and not change.is_kept_inside:
+        change.kept, change.is_place_told = os.path.join(place, os.path.basename(change.kept)), True
     return change
 
 
@@ -94,11 +111,9 @@ def pending(directory: str) -> "list[Change]":
 
 
 def digest(path: str, position: int, length: int) -> str:
-    """SHA-256 of a range of a file, in hex; of what is there where the file is shorter."""
-    import hashlib
-
+    """SHA-256 of a range of a file, in hex; of what is there where the file is shorter. Raises OSError."""
     found = hashlib.sha256()
-    with open(path, "rb") as file:
+    with os.fdopen(open_to_read(path), "rb", 0) as file:
         file.seek(position)
         while length > 0 and (data := file.read(min(length, _HASH_BYTES))):
             found.update(data)
@@ -108,7 +123,7 @@ def digest(path: str, position: int, length: int) -> str:
 
 def end(change: "Change", disk: Disk) -> None:
     """Removes a change with all that it has kept. Raises OSError; `remains` names what is left then."""
-    if change.kept and not change.is_kept_inside:
+    if change.kept and not change.is_kept_inside and change.is_kept_for_it:
         remove_kept(change.kept, disk)
     gone = os.path.join(folder_of(change.directory), f"{change.number}{ENDED}")
     if os.path.lexists(gone):
@@ -119,10 +134,67 @@ def end(change: "Change", disk: Disk) -> None:
     remove_if_empty(folder_of(change.directory), disk)
 
 
+class Stored(NamedTuple):
+    """A kept file: its bytes, how many of them come before the zeros at its end, and the SHA-256 of those.
+
+    The zeros of a preallocated index are holes, which are not read.
+    """
+
+    size: int
+    data_size: int
+    sha256: str
+
+
+def is_stored(path: str, known: Stored) -> bool:
+    """Whether a file is as it was kept. Raises OSError."""
+    if known.data_size == known.size:  # all of it counts, zeros at its end too
+        return os.stat(path).st_size == known.size and digest(path, 0, known.size) == known.sha256
+    return stored(path) == known
+
+
+def stored(path: str) -> Stored:
+    """Raises OSError."""
+    descriptor = open_to_read(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        data_size = _data_size(descriptor, size)
+    finally:
+        os.close(descriptor)
+    return Stored(size, data_size, digest(path, 0, data_size))
+
+
+def _data_size(descriptor: int, size: int) -> int:
+    """Bytes of an open file before the zeros at its end."""
+    end = stored_end(descriptor, size)
+    while end > 0:
+        start = max(end - _HASH_BYTES, 0)
+        if data := os.pread(descriptor, end - start, start).rstrip(b"\0"):
+            return start + len(data)
+        end = start
+    return 0
+
+
+def kept_name(directory: str, number: int, time_ms: int) -> str:
+    """The name of the folder for what a change of a directory keeps elsewhere; it tells which directory that is."""
+    directory = os.path.abspath(directory)
+    place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
+    return f"{os.path.basename(directory)}.{number}.{time_ms}.{place}"
+
+
+def check_place(change: "Change") -> None:
+    """Raises KsegError where the manifest names a place that it may not."""
+    if change.kept and not change.is_kept_for_it:
+        raise KsegError(
+            f"{change.directory}: the manifest of {change.command!r} says that bytes were kept in {change.kept}, but "
+            "not for a partition at this path: where that is right, give the directory around it with --quarantine; "
+            "nothing was changed"
+        )
+
+
 def remove_kept(path: str, disk: Disk) -> None:
     """Removes a folder of kept bytes elsewhere: files that are named as ours are, and the folder if nothing is left."""
     try:
-        names = os.listdir(path)
+        names = names_in(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in sorted(names):
@@ -141,10 +213,10 @@ def remove_remains(directory: str, disk: Disk) -> int:
             change = read_manifest(directory, number, path)
         except KsegError:
             change = None  # one that was being written: it names nothing that exists
-        if change is not None and change.kept and not change.is_kept_inside:
+        if change is not None and change.kept and not change.is_kept_inside and change.is_kept_for_it:
             remove_kept(change.kept, disk)
         disk.remove_tree(path)
-    if os.path.isdir(folder_of(directory)):
+    if is_directory(folder_of(directory)):
         remove_if_empty(folder_of(directory), disk)
     return len(found)
 

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
+from kseg.changes.disk import open_to_read
 from kseg.changes.manifest import Change
 from kseg.changes.offcuts import Offcuts
 from kseg.changes.plan import DELETE, REPLACE, TRUNCATE, Content, Piece, Plan, Range, Step, piece_size
 
+_LINE_BYTES = 128
 OWN, KEPT, UNDONE, ADDED = "own", "kept", "undone", "added"
 
 
@@ -41,6 +43,8 @@ class Remaking:
         self._added: dict[tuple[int, bool], int] = {}
         self.offcuts: dict[int, Offcuts] = {}
         for k, step in enumerate(plan.steps):
+            if step.origin in plan.kept_whole:
+                continue
             if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
                 offcuts = Offcuts(step.before.size, self._staying(step))
                 if offcuts.is_whole and 2 * offcuts.shared_bytes >= max(step.size, step.before.size, 1):
@@ -128,8 +132,8 @@ def recipe_lines(ingredients: Iterator[Ingredient]) -> Iterator[bytes]:
 def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
     """Raises OSError, also for what is no recipe."""
     path = change.recipe(k)
-    with open(path, "rb") as file:
-        for line in file:
+    with os.fdopen(open_to_read(path), "rb") as file:
+        while line := file.readline(_LINE_BYTES):
             try:
                 source, *numbers = line.decode("ascii").split()
                 number, position, length = map(int, numbers)

@@ -61,13 +61,13 @@ def _write(
     try:
         write_pieces(pieces, change.directory, descriptor, disk)
         try:
-            disk.take_after(path, model or change.directory)
+            disk.take_after(path, model or change.directory, descriptor=descriptor)
         except PermissionError:
-            disk.take_after(path, os.path.dirname(path))
+            disk.take_after(path, os.path.dirname(path), descriptor=descriptor)
         if model:
-            disk.copy_attributes(model, path)
+            disk.copy_attributes(model, path, descriptor)
         if mtime_ns is not None:
-            disk.set_time(path, mtime_ns)
+            disk.set_time(descriptor, mtime_ns)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
@@ -105,7 +105,7 @@ def _fill(change: Change, k: int, disk: Disk) -> None:
             with suppress(OSError):
                 disk.truncate(target, 0)  # so that there is room for the way back
             raise
-        disk.set_time(change.new(k), made.mtime_ns)
+        disk.set_time(target, made.mtime_ns)
         disk.sync(target)
     finally:
         os.close(target)

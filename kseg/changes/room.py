@@ -27,11 +27,13 @@ def room_of(plan: Plan, links: bool = True, keeps: bool = True) -> Room:
             at += remaking.added_bytes(k, inside) + remaking.offcuts[k].size * inside
         elif step.makes and not step.source:
             at += step.size
-        elif step.action == TRUNCATE and inside:
-            at += step.freed_bytes
+        elif step.action == TRUNCATE:
+            at += step.freed_bytes * inside + step.size * _has_other_name(plan, step)
         elif _is_copied(plan, step):
             at += os.stat(step.source).st_size
             copied += os.stat(step.source).st_size * (step.action == EXTEND)
+        if step.action == EXTEND and step.before is not None:
+            at += step.before.size * _has_other_name(plan, step)
     peak = at
     for k, step in enumerate(plan.steps):
         if k in remaking.offcuts and step.before is not None:
@@ -40,7 +42,9 @@ def room_of(plan: Plan, links: bool = True, keeps: bool = True) -> Room:
         elif step.action == EXTEND and step.before is not None:
             at += step.size - step.before.size
             peak = max(peak, at)
-        elif step.action == TRUNCATE or (step.action in (REPLACE, DELETE) and not keeps):
+        elif (step.action == TRUNCATE and not _has_other_name(plan, step)) or (
+            step.action in (REPLACE, DELETE) and not keeps
+        ):
             at -= step.freed_bytes
     return Room(peak, at - copied)
 
@@ -54,6 +58,14 @@ def kept_bytes(plan: Plan, links: bool) -> int:
         elif step.action == TRUNCATE or not links:
             found += step.freed_bytes
     return found
+
+
+def _has_other_name(plan: Plan, step: Step) -> bool:
+    """Whether the step's file is written anew, as it has another name whose bytes are not to change."""
+    try:
+        return os.stat(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
+    except FileNotFoundError:
+        return False
 
 
 def _is_copied(plan: Plan, step: Step) -> bool:

@@ -7,11 +7,12 @@ if this process does not.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.errors import KsegError
+from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.segment.no_follow import resolved
 
 _NAME = f"0{quarantine.PREPARING}"
 
@@ -50,13 +51,16 @@ class Staging:
 
 @contextmanager
 def staging(directory: str, output: str | None = None, disk: Disk | None = None) -> Iterator[Staging]:
-    """A place that is gone afterwards: in the directory's quarantine, or in ``output``. Raises KsegError.
+    """A place that is gone afterwards: in the directory's quarantine, or in ``output``.
+
+    Raises KsegError where it cannot be made, StoppedHalfwayError where it cannot be removed.
 
     The caller holds the lock of the log directory, or of ``output``.
     """
     disk, directory = disk or Disk(), os.path.abspath(directory)
     quarantine.check_folder(directory)
     inside = quarantine.folder_of(directory) if output is None else ""
+    output = output and resolved(output)
     name = os.path.basename(directory)
     folder = os.path.join(inside, _NAME) if inside else os.path.join(str(output), f".kseg-{name}.staged")
     try:
@@ -71,7 +75,19 @@ def staging(directory: str, output: str | None = None, disk: Disk | None = None)
         raise KsegError(f"{folder}: {error.strerror}; nothing was changed") from error
     try:
         yield Staging(directory, folder, disk)
-    finally:
-        disk.remove_tree(folder)
-        if inside and os.path.lexists(inside):
-            quarantine.remove_if_empty(inside, disk)
+    except BaseException:
+        with suppress(OSError):  # what ended the block is told; the next `settle` removes the folder
+            _remove(folder, inside, disk)
+        raise
+    try:
+        _remove(folder, inside, disk)
+    except OSError as error:
+        raise StoppedHalfwayError(
+            f"{directory}: done, but temporary files cannot be removed: {text_of(error)}; repeat the command"
+        ) from error
+
+
+def _remove(folder: str, inside: str, disk: Disk) -> None:
+    disk.remove_tree(folder)
+    if inside and os.path.lexists(inside):
+        quarantine.remove_if_empty(inside, disk)

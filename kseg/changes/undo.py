@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Mapping
 
 from kseg.changes import quarantine
-from kseg.changes.apply import Keeping, apply
+from kseg.changes.apply import Keeping, apply, check_on_the_way
+from kseg.changes.clean_stop import CleanStop
 from kseg.changes.course import ChangedSinceError, Course
 from kseg.changes.disk import Disk
 from kseg.changes.epoch_merge import EPOCH_FILE, with_beginning
@@ -13,25 +14,33 @@ from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Plan, Seen, Ste
 from kseg.changes.recipes import backwards
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.segment.regular_files import open_regular
 
 
-def last_change(directory: str) -> Change:
-    """The change that `undo` puts back: the last that is done, or was interrupted. Raises KsegError where none is."""
-    found = [change for change in quarantine.changes(directory) if not change.undoes and change.state != ABANDONED]
+def last_change(directory: str, place: str = "") -> Change:
+    """The change that `undo` puts back: the last that is done, or was interrupted. Raises KsegError where none is.
+
+    ``place``: where the user says that bytes are which were kept elsewhere.
+    """
+    found = [
+        change for change in quarantine.changes(directory, place) if not change.undoes and change.state != ABANDONED
+    ]
     if not found:
         raise KsegError(f"{directory}: there is no change to undo")
     return found[-1]
 
 
-def plan_undo(change: Change, later: Mapping[str, Seen | None] | None = None) -> Plan:
+def plan_undo(change: Change, later: Mapping[str, Seen | None] | None = None, is_checked: bool = False) -> Plan:
     """The steps back. Touches nothing. ``later``: files as they will be once changes that came later are undone.
+
+    ``is_checked``: the digests of what is kept were compared just now.
 
     Raises ChangedSinceError where a file is not as the change left it, KsegError where the old bytes are not there.
     """
     found = later or {}
     try:
         _check_files(change, found)
-        _check_kept(change)
+        _check_kept(change, is_checked)
         return _Reversal(change, found).plan
     except OSError as error:
         raise KsegError(f"{change.directory}: {error.strerror or error}; nothing was undone") from error
@@ -47,23 +56,30 @@ def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
     return found
 
 
-def changes_of(directory: str, group: str) -> list[Change]:
-    """The changes of a partition that `undo` puts back with one of this group, the newest first."""
-    found = [change for change in quarantine.changes(directory) if change.group == group]
+def changes_of(directory: str, group: str, place: str = "") -> list[Change]:
+    """The changes of a partition that `undo` puts back with one of this group, the newest first. ``place``: as in
+    `last_change`."""
+    found = [change for change in quarantine.changes(directory, place) if change.group == group]
     return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
 
-def undo(change: Change, disk: Disk | None = None, plan: Plan | None = None) -> None:
-    """Puts a change back and removes its quarantine. The caller holds the lock.
+def undo(
+    change: Change, disk: Disk | None = None, is_checked: bool = False, clean_stop: CleanStop | None = None
+) -> None:
+    """Puts a change back and removes its quarantine. The caller holds the lock. ``is_checked``: as in `plan_undo`;
+    ``clean_stop``: as `apply` takes it.
 
     Raises as `plan_undo` and `apply` do.
     """
     disk = disk or Disk()
-    plan = plan or plan_undo(change)
-    if plan:
-        apply(plan, f"undo of {change.number}", Keeping(keeps=False), disk, undoes=change.number)
-        return
+    plan = plan_undo(change, is_checked=is_checked)
     try:
+        if plan:
+            keeping = Keeping(keeps=False)
+            apply(plan, f"undo of {change.number}", keeping, disk, undoes=change.number, clean_stop=clean_stop)
+            if change.is_place_told:
+                quarantine.remove_kept(change.kept, disk)
+            return
         quarantine.end(change, disk)  # nothing is to be put back
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
@@ -71,7 +87,7 @@ def undo(change: Change, disk: Disk | None = None, plan: Plan | None = None) -> 
 
 def _check_files(change: Change, later: Mapping[str, Seen | None]) -> None:
     if change.state == COMMITTED:
-        Course(change).check_on_the_way()
+        check_on_the_way(change)
         return
     for name, left in change.after.items():
         now = later[name] if name in later else seen(change.path(name))
@@ -97,14 +113,15 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
     contents = []
     for path in (change.old(k), change.path(name)):
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 contents.append(file.read(MAX_ROOT_FILE_BYTES))
         except FileNotFoundError:
             return None
     return with_beginning(*contents)
 
 
-def _check_kept(change: Change) -> None:
+def _check_kept(change: Change, is_checked: bool) -> None:
+    quarantine.check_place(change)
     for k, step in enumerate(change.steps):
         if not step.is_kept or step.before is None:
             continue
@@ -114,8 +131,18 @@ def _check_kept(change: Change) -> None:
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
         size = remade.kept_size if remade else size
         is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or remade))
-        if is_other or (remade and quarantine.digest(change.old(k), 0, size) != remade.sha256):
+        if is_other or (not is_checked and _is_changed(change, k)):
             raise KsegError(f"{change.old(k)}: is missing or not what was kept; nothing was undone")
+
+
+def _is_changed(change: Change, k: int) -> bool:
+    """Whether the bytes that step k kept are others now."""
+    if remade := change.remade.get(k):
+        return quarantine.digest(change.old(k), 0, remade.kept_size) != remade.sha256
+    found = change.stored.get(k)  # older releases noted none
+    if found is None:
+        return False
+    return not quarantine.is_stored(change.old(k), found)
 
 
 class _Reversal:
@@ -193,7 +220,8 @@ class _Reversal:
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
-    """Frees what a change that is over had kept; the bytes that were. Raises StoppedHalfwayError."""
+    """Frees what a change that is over had kept; the bytes that were. Raises StoppedHalfwayError, KsegError."""
+    quarantine.check_place(change)
     freed = change.kept_bytes
     try:
         quarantine.end(change, disk or Disk())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from kseg.changes.disk import Disk
@@ -22,13 +23,15 @@ class CountingDisk(Disk):
     def __init__(self, at: int | None = None) -> None:
         self.at = at
         self.calls: list[str] = []
+        self._lock = Lock()
 
-    def strike(self, name: str) -> None:
+    def strike(self, name: str, number: int) -> None:
         """What happens at the chosen call, and at all behind it if it does not end there."""
 
     def struck(self, name: str, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        number = len(self.calls)
-        self.calls.append(name)
+        with self._lock:  # partitions may be changed at the same time
+            number = len(self.calls)
+            self.calls.append(name)
         if name == "sync":
             real = _unneeded  # no power is cut here, and it takes long
         if self.at is None or number < self.at:
@@ -37,7 +40,7 @@ class CountingDisk(Disk):
             real(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])
         if number == self.at and name == "copy_range" and arguments[2] > 1:
             real(arguments[0], arguments[1], arguments[2] // 2, arguments[3])
-        self.strike(name)
+        self.strike(name, number)
         return real(*arguments, **named)
 
 
@@ -61,7 +64,7 @@ QUICK = CountingDisk()
 
 
 class KillingDisk(CountingDisk):
-    def strike(self, name: str) -> None:
+    def strike(self, name: str, number: int) -> None:
         raise Killed
 
 
@@ -73,6 +76,6 @@ class FailingDisk(CountingDisk):
         self._errno = number
         self._stays = stays
 
-    def strike(self, name: str) -> None:
-        if len(self.calls) - 1 == self.at or self._stays:
+    def strike(self, name: str, number: int) -> None:
+        if number == self.at or self._stays:
             raise OSError(self._errno, os.strerror(self._errno))

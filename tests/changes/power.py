@@ -100,6 +100,11 @@ class PowerDisk(Disk):
         self.unsynced.add(os.fstat(target).st_ino)
         super().copy_range(source, position, length, target)
 
+    def has_other_name(self, descriptor: int) -> bool:
+        """Those that keep inodes alive do not count."""
+        status = os.fstat(descriptor)
+        return status.st_nlink > 1 + (self.keep / str(status.st_ino)).exists()
+
     def link(self, path: str, name: str) -> bool:
         self._count()
         done = super().link(path, name)

@@ -1,5 +1,6 @@
 """The lock of a log directory: taken as Java takes it, refused where another process holds it."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.changes.lock import locked, log_directory_of
+from kseg.changes import lock
+from kseg.changes.lock import directories_to_lock, locked, log_directory_of
 from kseg.errors import BrokerRunningError, KsegError
 
 HOLDER = """
@@ -57,6 +59,30 @@ def test_a_directory_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
             pytest.fail("it is locked")
 
 
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (
+            errno.EROFS,
+            "nothing can be changed there: mount it for writing, or write the result elsewhere with --output",
+        ),
+        (errno.ENOSPC, "free some space there first"),
+        (errno.EACCES, "run kseg as the owner of the directory; --no-lock goes on without"),
+        (errno.ENOLCK, "--no-lock goes on without"),
+    ],
+)
+def test_what_helps_depends_on_why_there_is_no_lock(
+    number: int, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(lock, "_open", failing)
+    with pytest.raises(KsegError) as refused, locked(str(tmp_path)):
+        pytest.fail("it is locked")
+    assert str(refused.value) == f"{tmp_path}/.lock: cannot be locked: {os.strerror(number)} ({hint})"
+
+
 def test_the_lock_of_a_partition_is_that_of_the_directory_it_is_named_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,3 +91,35 @@ def test_the_lock_of_a_partition_is_that_of_the_directory_it_is_named_in(
     assert log_directory_of(f"{tmp_path}/orders-0/") == str(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert log_directory_of("orders-0") == str(tmp_path)
+
+
+def test_a_link_to_a_partition_leads_to_the_lock_around_it_and_to_those_on_the_way(tmp_path: Path) -> None:
+    (tmp_path / "other" / "orders-0").mkdir(parents=True)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "orders-0").symlink_to(tmp_path / "other" / "orders-0")
+    (tmp_path / "link").symlink_to("logs/orders-0")
+    real, beside = str(tmp_path / "other" / "orders-0"), [str(tmp_path / "other")]
+    for path in (tmp_path / "link", tmp_path / "logs" / "orders-0", tmp_path / "other" / "orders-0"):
+        assert directories_to_lock(str(path), real, is_partition=True) == beside
+    (tmp_path / "logs" / ".lock").touch()  # a broker is, or was, at work there
+    for path in (tmp_path / "link", tmp_path / "logs" / "orders-0"):
+        assert directories_to_lock(str(path), real, is_partition=True) == [*beside, str(tmp_path / "logs")]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o2775, 0o700])
+def test_the_lock_has_the_rights_of_its_directory(mode: int, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs").chmod(mode)
+    with locked(str(tmp_path / "logs")):
+        assert (tmp_path / "logs" / ".lock").stat().st_mode & 0o7777 == mode & 0o666
+
+
+def test_a_user_who_could_not_make_it_a_brokers_makes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1234)
+    with pytest.raises(KsegError, match="run kseg as the owner of the directory"):
+        with locked(str(tmp_path)):
+            pytest.fail("it is locked")
+    assert not (tmp_path / ".lock").exists()
+    (tmp_path / ".lock").touch()
+    with locked(str(tmp_path)):
+        assert (tmp_path / ".lock").exists()

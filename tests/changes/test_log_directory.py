@@ -8,12 +8,12 @@ import pytest
 
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, journals
-from kseg.changes.log_directory import MARKER, LogDirectoryChange, settle_log_directory
-from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory
+from kseg.changes.journal import DONE, MARKER, journals
+from kseg.changes.log_directory import LogDirectoryChange, settle_log_directory
+from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
-from kseg.changes.undo import last_change, undo
+from kseg.changes.undo import last_change
 from kseg.errors import KsegError, StoppedHalfwayError
 
 from .failing import QUICK, FailingDisk, Killed, KillingDisk
@@ -33,7 +33,7 @@ def make_log_directory(directory: Path, is_clean: bool = True) -> None:
 
 
 def command(
-    directory: Path, disk: Disk, keeping: Keeping | None = None, name: str = "recover --mode broker"
+    directory: Path, disk: Disk, keeping: Keeping | None = None, name: str = "recover --mode broker", at_once: int = 1
 ) -> list[str]:
     """A command whose work depends on what a start of it finds in the root, and changes that."""
     told = settle_log_directory(str(directory), disk)
@@ -42,7 +42,7 @@ def command(
     assert point is not None
     size = 90 if change.known[MARKER] else 30
     size += point.content.count(b"90")
-    has_changed = False
+    plans = []
     for path in sorted(directory.glob("*-0")):
         plan = Plan(str(path))
         if (path / "0.index").exists():
@@ -52,10 +52,15 @@ def command(
                 plan.truncate("0.log", size, "is damaged")
             if (path / "0.index").read_bytes() != b"rebuilt" and path.name != "c-0":
                 plan.write("0.index", [b"rebuilt"], "rebuilt")
-        change.apply(plan)
-        has_changed |= bool(plan)
+        plans.append(plan)
+    with change.rolled_back_if_unchanged():
+        found = [result for _, result in change.apply_all(plans, at_once)]
+        for result in found:
+            if isinstance(result, KsegError):
+                raise result
+    assert [each is not None for each in found] == [bool(plan) for plan in plans]
     root = Plan(str(directory))
-    if has_changed or change.done:
+    if any(plans) or change.done:
         root.write(POINTS, [point.content.replace(b"90", b"%d" % size)], "pointed beyond the end")
         root.write(MARKS, [b"new"], "was missing")
     change.finish(root)
@@ -78,9 +83,9 @@ def all_trees(directory: Path) -> dict[str, Tree]:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
 def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
-    keeps: bool, is_clean: bool, tmp_path: Path
+    keeps: bool, is_clean: bool, at_once: int, tmp_path: Path
 ) -> None:
     keeping = Keeping(keeps)
     undisturbed = tmp_path / "undisturbed"
@@ -95,7 +100,7 @@ def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
         make_log_directory(directory, is_clean)
         disk = KillingDisk(at)
         try:
-            command(directory, disk, keeping)
+            command(directory, disk, keeping, at_once=at_once)
         except Killed:
             if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
                 assert not (directory / MARKER).exists()  # no broker takes a directory that is half done for clean
@@ -144,6 +149,32 @@ def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
             assert journals(str(directory)) == []
             continue
         return
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_of_partitions_changed_at_once_one_fails(number: int, tmp_path: Path) -> None:
+    undisturbed = tmp_path / "undisturbed"
+    make_log_directory(undisturbed)
+    before = all_files(undisturbed)
+    command(undisturbed, QUICK, at_once=3)
+    wanted = all_files(undisturbed)
+    for at in range(0, 10_000, 4):
+        directory = tmp_path / str(at)
+        make_log_directory(directory)
+        disk = FailingDisk(at, number)
+        try:
+            command(directory, disk, at_once=3)
+        except StoppedHalfwayError:
+            if not is_over(directory, wanted):
+                command(directory, QUICK, at_once=3)
+        except KsegError:
+            assert all_files(directory) == before
+            command(directory, QUICK, at_once=3)
+        settle_log_directory(str(directory), QUICK)
+        assert all_files(directory) == wanted, at
+        if at >= len(disk.calls):
+            return
+    raise AssertionError("it never ends")
 
 
 def test_a_killed_undoing_is_gone_on_with(tmp_path: Path) -> None:
@@ -262,7 +293,7 @@ def test_partitions_may_be_put_back_one_by_one(tmp_path: Path) -> None:
     make_log_directory(directory)
     before = all_trees(directory)
     command(directory, QUICK)
-    undo(last_change(str(directory / "b-0")), QUICK)
+    undo_partition([last_change(str(directory / "b-0"))], QUICK)
     journal = last_journal(str(directory))
     assert journal is not None
     found = plan_log_directory_undo(journal)

@@ -211,7 +211,7 @@ def test_no_more_than_one_new_file_at_a_time(partition: Path) -> None:
 
 def test_a_disk_that_is_full_in_the_middle_leaves_room_for_the_way_back(partition: Path) -> None:
     class Full(FailingDisk):
-        def strike(self, name: str) -> None:
+        def strike(self, name: str, number: int) -> None:
             if name == "copy_range" and quarantine(partition).joinpath("1").exists():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

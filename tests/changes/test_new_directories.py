@@ -1,0 +1,97 @@
+"""Output directories: whole or not there at all, of the owner of their source, whatever stops the run."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg.changes import new_directories as module
+from kseg.changes.disk import Disk
+from kseg.changes.new_directories import new_directories
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+
+from .failing import CountingDisk, FailingDisk, Killed, KillingDisk
+
+NAMES = ("a-0", "b-0", "checkpoint")
+
+
+def write(output: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, model: str = "") -> None:
+    monkeypatch.setattr(module, "Disk", lambda: disk)
+    with new_directories(str(output), takes_lock=True, model=model) as made:
+        for name in NAMES[:2]:
+            disk.write_file(os.path.join(made.add(name), "0.log"), name.encode(), made.folder)
+        disk.write_file(os.path.join(made.folder, NAMES[2]), b"0\n0\n", made.folder)
+
+
+def visible(output: Path) -> set[str]:
+    return {path.name for path in output.iterdir() if path.name[:1] != "."} if output.exists() else set()
+
+
+def left(output: Path) -> set[str]:
+    """What is neither the output nor its lock."""
+    found = {path.name for path in output.parent.iterdir()} - {output.name}
+    return found | ({path.name for path in output.iterdir()} - {*NAMES, ".lock"} if output.exists() else set())
+
+
+@pytest.mark.parametrize("kind", [KillingDisk, lambda at: FailingDisk(at, 28)], ids=["killed", "full"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_output_is_whole_or_not_there(
+    is_there: bool, kind: type[CountingDisk], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = 0
+    for at in range(1000):
+        output = tmp_path / str(at) / "out"
+        output.parent.mkdir()
+        if is_there:
+            output.mkdir()
+        disk = kind(at)
+        try:
+            write(output, disk, monkeypatch)
+        except (Killed, KsegError) as error:
+            stopped += 1
+            if visible(output) != {*NAMES} or left(output):
+                assert is_there or not visible(output)
+                if not isinstance(error, Killed | StoppedHalfwayError):
+                    assert (visible(output), left(output)) == (set(), set())
+                try:
+                    write(output, CountingDisk(), monkeypatch)
+                except KsegError as told:
+                    assert "is in place now" in str(told)  # noqa: PT017
+        assert visible(output) == {*NAMES}
+        assert left(output) == set()
+        shutil.rmtree(output.parent)
+        if at >= len(disk.calls):
+            break
+    assert stopped == at
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "out" / "a-0").mkdir(parents=True)
+    with pytest.raises(PathError, match=r"a-0: is there already; nothing was written"):
+        with new_directories(str(tmp_path / "out"), takes_lock=True) as made:
+            made.add("a-0")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(PathError, match="is no directory"):
+        with new_directories(str(tmp_path / "file"), takes_lock=True):
+            pytest.fail("it is none")
+
+
+def test_new_files_have_the_modes_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "out", Disk(), monkeypatch)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out" / "a-0" / "0.log").stat().st_mode & 0o7777 == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_an_output_belongs_to_the_owner_of_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "logs"
+    model.mkdir(mode=0o750)
+    os.chown(model, 1234, 2345)
+    write(tmp_path / "out", Disk(), monkeypatch, str(model))
+    for path in (tmp_path / "out", tmp_path / "out" / ".lock", tmp_path / "out" / "checkpoint"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (1234, 2345)
+    assert (tmp_path / "out").stat().st_mode & 0o7777 == 0o750

@@ -1,0 +1,153 @@
+"""Files with another name (backups made of hard links), and interrupted changes whose directory was copied since."""
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from kseg.changes.apply import apply
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import changes
+from kseg.changes.settle import settle
+from kseg.changes.undo import last_change, undo
+from kseg.errors import KsegError
+
+from .failing import QUICK, Killed, KillingDisk
+from .test_kill import SEEDS
+from .trees import contents, make, random_files, random_plan, tree
+
+COPIES = {
+    "cp -a": ["cp", "-a"],
+    "links broken": ["cp", "-a", "--no-preserve=links"],
+}
+
+
+def linked(directory: Path) -> Path:
+    backup = directory.with_name("backup")
+    shutil.copytree(directory, backup, copy_function=os.link)
+    return backup
+
+
+def test_a_backup_of_hard_links_does_not_change(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    make(partition, {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100})
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 600, "is cut")
+    plan.truncate("b.log", 0, "is emptied")
+    before, backup = tree(partition), linked(partition)
+    apply(plan, "test", disk=QUICK)
+    assert tree(backup) == before
+    assert contents(partition) == {"a.log": b"abcdef" * 100, "b.log": b""}
+    assert tree(partition)["a.log"][2] == before["a.log"][2]
+    shutil.rmtree(backup)
+    after, backup = contents(partition), linked(partition)
+    undo(last_change(str(partition)), QUICK)
+    assert tree(partition) == before
+    assert contents(backup) == after
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS)
+def test_random_changes_of_files_with_other_names(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("linked")
+    files = random_files(random.Random(seed))
+    for at in range(10_000):
+        partition = folder / str(at) / "orders-0"
+        make(partition, files)
+        rng = random.Random(seed)
+        plan, wanted = random_plan(rng, partition, 5)
+        before, backup = tree(partition), linked(partition)
+        disk = KillingDisk(at)
+        try:
+            apply(plan, "test", disk=disk)
+        except Killed:
+            settle(str(partition), QUICK)
+        assert tree(backup) == before
+        assert contents(partition) in (files, wanted)
+        if changes(str(partition)):
+            undo(last_change(str(partition)), QUICK)
+        assert tree(partition) == before == tree(backup)
+        shutil.rmtree(partition.parent)
+        if at >= len(disk.calls):
+            return
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@settings(max_examples=5, deadline=None)
+@given(seed=SEEDS)
+def test_an_interrupted_change_is_completed_in_a_copy(
+    copy: list[str], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("copied")
+    files = random_files(random.Random(seed))
+    for at in range(10_000):
+        partition = folder / str(at) / "orders-0"
+        make(partition, files)
+        plan, wanted = random_plan(random.Random(seed), partition, 5)
+        disk, before = KillingDisk(at), tree(partition)
+        try:
+            apply(plan, "test", disk=disk)
+        except Killed:
+            twin, other = folder / str(at) / "twin" / "orders-0", folder / str(at) / "other" / "orders-0"
+            for path in (twin, other):
+                path.parent.mkdir()
+                subprocess.run([*copy, partition, path], check=True)
+            told = settle(str(twin), QUICK)
+            assert contents(twin) in (files, wanted), (told, at)
+            assert not any("given up" in line for line in told), (told, at)
+            if changes(str(other)):
+                undo(last_change(str(other)), QUICK)
+                assert tree(other) == before
+        shutil.rmtree(partition.parent)
+        if at >= len(disk.calls):
+            return
+
+
+def test_a_copy_that_was_changed_since_is_not_completed(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    make(partition, {"a.log": b"a" * 100, "b.log": b"b" * 100})
+    plan = Plan(str(partition))
+    plan.write("a.log", [b"new"], "")
+    plan.delete("b.log", "")
+    done = 0
+    for at in range(10_000):
+        twin = tmp_path / str(at) / "orders-0"
+        shutil.copytree(partition, twin)
+        plan = Plan(str(twin))
+        plan.write("a.log", [b"new"], "")
+        plan.delete("b.log", "")
+        disk = KillingDisk(at)
+        try:
+            apply(plan, "test", disk=disk)
+        except Killed:
+            if [change.state for change in changes(str(twin))] == ["committed"] and (twin / "b.log").exists():
+                copy = tmp_path / f"copy{at}" / "orders-0"
+                shutil.copytree(twin, copy)
+                times = (copy / "b.log").stat()
+                (copy / "b.log").write_bytes(b"x" * 100)
+                os.utime(copy / "b.log", ns=(times.st_atime_ns, times.st_mtime_ns))
+                [told] = settle(str(copy), QUICK)
+                assert "is given up" in told
+                assert (copy / "b.log").read_bytes() == b"x" * 100
+                done += 1
+        if at >= len(disk.calls):
+            break
+    assert done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_somebody_else_with_another_name_is_left_alone(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    make(partition, {"a.log": b"abcdef"})
+    os.chown(partition, 1234, 1234)
+    (tmp_path / "shadow").hardlink_to(partition / "a.log")
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 3, "is cut")
+    with pytest.raises(KsegError, match=r"a\.log: has another name, and another owner than its directory"):
+        apply(plan, "test")
+    assert (tmp_path / "shadow").read_bytes() == b"abcdef"
+    assert sorted(path.name for path in partition.iterdir()) == ["a.log"]

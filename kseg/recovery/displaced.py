@@ -78,14 +78,14 @@ def _is_joined(hole: Hole, i: int) -> bool:
     return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
 
 
-def take_out(shelves: list[Shelf], wrong: list[Displaced]) -> None:
-    """Takes the batches that are here in the wrong place out of their segments."""
+def take_out(shelves: list[Shelf], others: list[Shelf], wrong: list[Displaced]) -> None:
+    """Takes the batches that are here in the wrong place out of their segments; ``others``: files that make none."""
     bases = [shelf.kept.base for shelf in shelves]
     for one in wrong:
         part = one.here
         shelf = shelves[bisect_right(bases, part.first) - 1]
         _remove(shelf, part)
-        owner = next(found for found in shelves if found.kept.path == part.path)
+        owner = next(found for found in (*shelves, *others) if found.kept.path == part.path)
         text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
         owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
 
@@ -112,5 +112,5 @@ def _remove(shelf: Shelf, batch: Part) -> None:
     parts = Parts(kept.base)
     for i, part in enumerate(kept.parts):
         if part.first != batch.first:
-            parts.append(part, kept.parts.weights[i])
+            parts.append(part, kept.parts.weights[i], kept.parts.records[i])
     kept.parts = parts

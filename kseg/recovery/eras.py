@@ -98,6 +98,16 @@ class Era:
         return self.release >= (0, 10, 2)
 
     @property
+    def searches_by_first_offset(self) -> bool:
+        """Where an offset is looked for in a segment, first offsets of batches are compared; before, last ones."""
+        return self.release >= (4, 1)
+
+    @property
+    def bounds_each_replayed(self) -> bool:
+        """Producers are replayed up to an offset in each segment, not only in the one that holds it."""
+        return self.release < (2, 3)
+
+    @property
     def drops_log_below_start(self) -> bool:
         """A log that ends below its start offset is dropped."""
         return self.release >= (2, 2)

@@ -5,6 +5,7 @@ from kseg.recovery.eras import Era
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
+from kseg.segment.times import show_time
 from kseg.sidefiles.transaction_index import TransactionIndex
 
 
@@ -40,7 +41,7 @@ def _time_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
         first, _ = TIME_ENTRY.unpack(workspace.read_range(name, 0, width))
         last, relative = TIME_ENTRY.unpack(workspace.read_range(name, (size // width - 1) * width, width))
         if last < first or relative < 0:
-            return f"{name}: the last entry is at {last} ms"
+            return f"{name}: the last entry is of {show_time(last)}"
     return f"{name}: {size} bytes are no whole number of entries" if size % width else None
 
 

@@ -25,10 +25,12 @@ _LARGEST_GAP = 4 << 20
 
 
 class Interval(NamedTuple):
-    """``size`` in bytes; ``indexes``: how many it was found in, 0 for Kafka's default, None where it is given."""
+    """``size`` in bytes; ``indexes``: how many it was found in, 0 for Kafka's default, None where it is given, or known
+    from ``source``."""
 
     size: int
     indexes: int | None
+    source: str = ""
 
 
 class _Gap(NamedTuple):
@@ -53,9 +55,9 @@ def interval_of(workspace: Workspace) -> Interval:
     return Interval(_roundest(gaps), count)
 
 
-def chosen_interval(workspace: Workspace, given_bytes: int | None) -> Interval:
-    """The one that is given, else what the indexes of the partition show."""
-    return interval_of(workspace) if given_bytes is None else Interval(given_bytes, None)
+def chosen_interval(workspace: Workspace, given_bytes: int | None, source: str = "") -> Interval:
+    """The one that is given, by ``source``; else what the indexes of the partition show."""
+    return interval_of(workspace) if given_bytes is None else Interval(given_bytes, None, source)
 
 
 def _roundest(gaps: list[_Gap]) -> int:

@@ -1,11 +1,12 @@
 """What of a segment is intact: parts that are in their places, and strays, of which more has to be known."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain
 from kseg.kernel.native import (
+    BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
     BATCH_LEADER_EPOCH,
@@ -23,6 +24,8 @@ from kseg.recovery.duels import Duels, Verdict, is_one_batch
 from kseg.recovery.mending import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.old_sets import OldSets
 from kseg.recovery.parts import Part, Parts
+from kseg.recovery.rejected_batches import BatchFilter, Rejection
+from kseg.recovery.segment_contents import NOWHERE, ROOM, Cuts, Kept, Stray
 from kseg.recovery.spine import spine
 from kseg.recovery.testimony import Testimony
 from kseg.segment.chains import fresh_chain
@@ -30,11 +33,8 @@ from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, BatchProblem, Headers, Item, SegmentSurvey
 from kseg.segment.windows import next_frame
-
-MOST_CUTS = 10_000
-"""Ranges that are listed one by one, a segment."""
 
 MOST_STRAYS = 250_000
 """Strays of a segment that are looked at; some 300 bytes each."""
@@ -44,116 +44,110 @@ _OLD_BYTES, _V2_BYTES = 26, 61
 """The smallest message of v0 and v1, the smallest batch of v2."""
 _MOST_SHARED_BYTES = 8
 """Of two batches: those of an offset, whose first ones are zeros."""
-ROOM = 0x7FFFFFFF
 _EVENTS = 8192
 _PLAIN_GAPS = 8
 """With more gaps that no damage explains, it is compaction that has left them."""
 
 _MENDED = 100
 _NO_EPOCH = -1
-_BATCH_WEIGHT = 2
+BATCH_WEIGHT = 2
 _MENDED_WEIGHT = 1
 """Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
 _UNBROKEN = (_MENDED, 0, 0)
+_REJECTED = 101
+_TO_REJECT = (_REJECTED, 0, 0)
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
 
 
-@dataclass(slots=True)
-class Cuts:
-    """Ranges that are not kept: the first ones, and how many ``more``."""
-
-    listed: list[Damage] = field(default_factory=list)
-    more: int = 0
-
-    def add(self, damage: Damage) -> None:
-        if len(self.listed) < MOST_CUTS:
-            self.listed.append(damage)
-        else:
-            self.more += 1
-
-    def __bool__(self) -> bool:
-        return bool(self.listed)
-
-
-@dataclass(slots=True)
-class Stray:
-    """Intact ``batches`` that are not where they belong, as it seems. ``expected``: the offset at which the neighbours
-    would have it, -1 where they tell nothing; ``doubt``: why it may yet be in the right place, where another one is."""
-
-    part: Part
-    batches: int
-    expected: int = -1
-    doubt: str = ""
-
-
-@dataclass(slots=True)
-class Kept:
-    """A segment that may hold offsets ``base`` to ``limit``. ``parts`` rise in the file and in offsets."""
-
-    path: str
-    base: int
-    limit: int
-    is_last: bool
-    parts: Parts
-    cuts: Cuts
-    strays: list[Stray]
-    is_sparse: bool
-    """Whether offsets are missing for other reasons than damage."""
-    has_mended: bool = False
-    ambiguous: int = 0
-    """Batches that are cut out though their offsets may be right."""
-    epochs_fall: bool = False
-    """Whether a batch has a lower leader epoch than the one before, or one that is none."""
-
-    @property
-    def is_intact(self) -> bool:
-        return not (self.cuts or self.strays or self.has_mended)
-
-
 def keep(
     source: Source,
-    base: int,
+    base: int | None,
     next_base: int | None,
     scratch: Scratch,
     jobs: int = 1,
     testimony: Testimony | None = None,
+    batch_filter: BatchFilter | None = None,
 ) -> Kept:
-    """Reads a segment. ``next_base``: base offset of the segment behind it, None for the last."""
+    """Reads a file. ``base``: base offset of the segment that it makes, None where it makes none: then all batches are
+    strays; ``next_base``: that of the segment behind it, None for the last."""
     finder = _Finder(source, base, next_base, scratch, testimony)
-    reader = SegmentReader(source, False, base, scratch=scratch, manner=SegmentSurvey.manner(FULL))
-    for item in SegmentSurvey(reader, FULL, jobs):
+    level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
+    reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
+    for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
         if isinstance(item, Damage):
             finder.damage(item)
-        elif isinstance(item, Headers):
-            finder.headers(item)
+        else:
+            finder.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
     return finder.finish()
+
+
+def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, list[BatchProblem]]]:
+    """Damage and headers, each with the problems that follow it."""
+    held: Damage | Headers | None = None
+    problems: list[BatchProblem] = []
+    for item in items:
+        if isinstance(item, BatchProblem):
+            problems.append(item)
+            continue
+        if held is not None:
+            yield held, problems
+        held, problems = item, []
+    if held is not None:
+        yield held, problems
+
+
+def _records_in(rows: memoryview, first: int, stop: int) -> int:
+    """How many records the headers of rows count; of one that counts more than it has offsets, or none, its offsets."""
+    at, end = first * BATCH_WIDTH, stop * BATCH_WIDTH
+    counts = rows[at + BATCH_COUNT : end : BATCH_WIDTH].tolist()
+    total, span = sum(counts), rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET] - rows[at + BATCH_FIRST_OFFSET] + 1
+    if 0 < total <= span and min(counts) >= 0:
+        return int(total)
+    firsts, lasts = (rows[at + column : end : BATCH_WIDTH].tolist() for column in _OFFSETS)
+    spans = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
+    return sum(max(count if 0 <= count <= span else span, 0) for count, span in zip(counts, spans, strict=True))
+
+
+def _ends_below(rows: memoryview, row: int) -> bool:
+    """Whether the next batch begins where the records of one end, though that claims more offsets."""
+    at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
+    end = rows[at + BATCH_FIRST_OFFSET] + rows[at + BATCH_COUNT]
+    is_v2 = rows[at + BATCH_MAGIC] >= 2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & 1
+    return bool(is_v2) and rows[behind + BATCH_FIRST_OFFSET] == end <= rows[at + BATCH_LAST_OFFSET]
 
 
 class _Finder:
     """Cuts a segment into parts of rising offsets and takes out what is not intact."""
 
     def __init__(
-        self, source: Source, base: int, next_base: int | None, scratch: Scratch, testimony: Testimony | None
+        self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, testimony: Testimony | None
     ) -> None:
         self._source, self._sets = source, OldSets(source, scratch)
         self._scratch, self._testimony = scratch, testimony
         self._remembered = testimony.remembered if testimony else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may know."""
-        limit = base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
-        self.kept = Kept(os.path.abspath(source.path), base, limit, next_base is None, Parts(base), Cuts(), [], False)
+        room = NOWHERE if base is None else base + ROOM
+        limit = room if next_base is None else min(next_base - 1, room)
+        start = NOWHERE if base is None else base
+        is_last = base is not None and next_base is None
+        self.kept = Kept(os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False)
         self._state = fresh_chain(base, limit=(1 << 62) - 1)
         self._events = int64s(_EVENTS * chain.EVENT_WIDTH)
         self._is_joined = False
         self._plain_gaps = 0
+        self._epoch: int | None = None
         self._last_offset = -1
         self._shift = 0
         """By how much the last part would have to begin earlier to leave no gap before it."""
+        self._rejected: dict[int, Rejection] = {}
+        """Batches that are not kept, by position."""
         self._heads: dict[int, tuple[bytes, str]] = {}
         """New first bytes of batches by position, and why."""
 
     def damage(self, damage: Damage) -> None:
+        self.kept.has_epochs = True  # what batches in it have is not among the rows
         self._state[chain.IS_AFTER_DAMAGE] = 1
         self._is_joined = False
         head = with_right_header(self._source, damage)
@@ -179,9 +173,9 @@ class _Finder:
                     first, last = self._sets.offsets(position, end - position, head[16])
                 part = Part(position, end, first, last)
                 if self._fits(part):
-                    self.kept.parts.append(part, _BATCH_WEIGHT)
+                    self.kept.parts.append(part, BATCH_WEIGHT, last - first + 1)
                 else:
-                    self._stray(part)
+                    self._stray(part, 1, last - first + 1)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
                 break
         if damage.length:
@@ -196,31 +190,34 @@ class _Finder:
             head = with_first_offset(whole, first, last) + head[8:]  # those inside are under the checksum
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
-            self.kept.parts.append(part, _MENDED_WEIGHT)
+            self.kept.parts.append(part, _MENDED_WEIGHT, last - first + 1)
             self._state[chain.LAST_OFFSET] = max(self._state[chain.LAST_OFFSET], last)
         else:
-            self._stray(part)
+            self._stray(part, 1, last - first + 1)
         self._is_joined = False
 
     def _fits(self, part: Part) -> bool:
         return self.kept.base <= part.first <= part.last <= self.kept.limit
 
-    def _stray(self, part: Part, batches: int = 1, expected: int = -1, doubt: str = "") -> None:
+    def _stray(self, part: Part, batches: int, records: int, expected: int = -1, doubt: str = "") -> None:
         strays = self.kept.strays
         before = strays[-1] if strays and not (doubt or strays[-1].doubt) else None
         if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
             if before.part.end == part.start and before.part.last + 1 == part.first:
                 before.part = before.part._replace(end=part.end, last=part.last)
                 before.batches += batches
+                before.records += records
                 return
         if len(strays) < MOST_STRAYS:
-            strays.append(Stray(part._replace(path=self.kept.path), batches, expected, doubt))
+            strays.append(Stray(part._replace(path=self.kept.path), batches, expected, doubt, records))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"
             self.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
-    def headers(self, headers: Headers) -> None:
+    def headers(self, headers: Headers, rejected: dict[int, Rejection]) -> None:
+        """``rejected``: rows of batches that are not kept."""
         rows, start = headers.rows, 0
+        self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
         self._heads = self._sets.open(rows, headers.count, self._state[chain.LAST_OFFSET])
         while start < headers.count:
             count = min(headers.count - start, _EVENTS // 4)  # a batch can be the cause of some events
@@ -238,7 +235,10 @@ class _Finder:
                 breaks[row] = (kind, a, c)
             self.kept.epochs_fall |= kind == chain.EPOCH_FALLS
         epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        self.kept.epochs_fall |= min(epochs) < _NO_EPOCH
+        lowest, highest = min(epochs), max(epochs)
+        self.kept.epochs_fall |= lowest < _NO_EPOCH
+        self.kept.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
+        self._epoch = lowest
         # The chain forgives a gap that another batch explains; a part has none.
         firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
         for row, first in enumerate(firsts):
@@ -250,13 +250,22 @@ class _Finder:
             for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
                 if position in self._heads:
                     breaks[row] = _UNBROKEN
+        if self._rejected:
+            for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
+                if position in self._rejected:
+                    breaks[row] = _TO_REJECT
         return breaks
 
     def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
         first, is_clean = 0, True
         for row in sorted(breaks):
-            self._stretch(rows, first, row, is_clean)
             kind, a, c = breaks[row]
+            if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
+                self._stretch(rows, first, row - 1, is_clean)
+                self._doubt_end(rows, row - 1)
+                self._is_joined, first, is_clean, self._shift = False, row, True, 0
+                continue
+            self._stretch(rows, first, row, is_clean)
             self._is_joined = False
             if kind == chain.GAP:
                 first, is_clean = row, bool(c)  # whether damage lies before it
@@ -276,6 +285,14 @@ class _Finder:
                 self._single(rows, row, kind, a)
             first, is_clean = row + 1, True
         self._stretch(rows, first, count, is_clean)
+
+    def _doubt_end(self, rows: memoryview, row: int) -> None:
+        """Takes a batch out whose last offset is not that of its last record."""
+        at = row * BATCH_WIDTH
+        start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
+        part = Part(start, start + rows[at + BATCH_SIZE], first, last)
+        doubt = "are more than the batch has records, and the next batch begins where these end"
+        self._stray(part, 1, _records_in(rows, row, row + 1), doubt=doubt)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
@@ -304,14 +321,15 @@ class _Finder:
         shift = self._shift
         if self._is_holed:  # a cleaner has left gaps
             return False
-        if not shift or not len(parts) or parts.weights[len(parts) - 1] != 2 or parts[len(parts) - 1].head:
+        if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[len(parts) - 1].head:
             return False
         overlap = parts[len(parts) - 1].last - first + 1
         if overlap > shift or (overlap < shift and not self._is_behind_damage):
             return False
+        records = parts.records[-1]
         part = parts.pop()
         self._plain_gaps -= 1
-        self._stray(part, 1, part.first - shift)
+        self._stray(part, 1, records, part.first - shift)
         return True
 
     def _stretch(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
@@ -330,15 +348,16 @@ class _Finder:
                 self._stretch(rows, first, first + fit, is_clean)
                 self._stretch(rows, first + fit, stop, is_clean)
             else:
-                self._stray(part, stop - first)
+                self._stray(part, stop - first, _records_in(rows, first, stop))
             self._is_joined = False
             return
-        parts = self.kept.parts
+        parts, records = self.kept.parts, _records_in(rows, first, stop)
         if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
-            parts.lengthen(part.end, part.last, 2 * (stop - first))
+            parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
             is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
-            parts.append(part, _MENDED_WEIGHT if is_swallowed else _BATCH_WEIGHT * (stop - first) + is_clean)
+            weight = _MENDED_WEIGHT if is_swallowed else BATCH_WEIGHT * (stop - first) + is_clean
+            parts.append(part, weight, records)
             if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
                 self._known.append(part.start)
         self._is_joined = True
@@ -360,12 +379,16 @@ class _Finder:
             else:
                 self._take_mended(position, size, head, "bad-magic: its magic was mended")
             return
+        if kind == _REJECTED:
+            why = self._rejected[position]
+            self.kept.cuts.add(Damage(why.code, position, size, why.message))
+            return
         if kind == _MENDED:
             self._take_mended(position, size, *self._heads[position])
             return
         part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == 2 or part.first == part.last)
-        self._stray(part, 1, expected if is_exact else -1)
+        self._stray(part, 1, _records_in(rows, row, row + 1), expected if is_exact else -1)
 
     def _goes_on(self, rows: memoryview, row: int, before: int) -> bool:
         """Whether a broken batch leads from the offset before it to the batch behind it."""
@@ -394,6 +417,7 @@ class _Finder:
                 return size
             tail = (accepted.position, end - accepted.position)
             self.kept.cuts.add(Damage("truncated-batch", *tail, "what is left at the end"))
+        self.kept.has_epochs = True
         for headers in found:
             self._sets.open(headers.rows, headers.count, before)
             for row in range(headers.count):
@@ -443,5 +467,6 @@ class _Finder:
         """Makes parts strays, by number."""
         parts = self.kept.parts
         for number, verdict in sorted(verdicts.items()):
-            self._stray(parts[number], max(parts.weights[number] // 2, 1), verdict.expected, verdict.doubt)
+            batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
+            self._stray(parts[number], batches, records, verdict.expected, verdict.doubt)
         self.kept.parts = parts.without(verdicts)

@@ -52,7 +52,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return sum(part.size for part in self)
+        return self.parts.size + sum(part.size for part in self.extra)
 
     @property
     def last_offset(self) -> int | None:

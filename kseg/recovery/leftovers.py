@@ -6,6 +6,7 @@ Before 3.0 they are recovered when all others are loaded (`kseg.recovery.loading
 
 from kseg.recovery.eras import AT_ONCE, IGNORED, RECOVERED, Era
 from kseg.recovery.names import leading_offset, offset_of
+from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegment
 from kseg.recovery.workspace import Workspace
 
@@ -27,7 +28,7 @@ def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
         return []
     if era.swaps == RECOVERED:
         return stems
-    _rename_all(workspace, swaps)
+    _rename_all(workspace, swaps, era.searches_by_first_offset)
     return stems
 
 
@@ -77,15 +78,20 @@ def _rename_at_once(workspace: Workspace, swaps: list[str]) -> None:
             workspace.rename(name, target, "completes a swap that was begun")
 
 
-def _rename_all(workspace: Workspace, swaps: list[str]) -> None:
+def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
     """In place of all segments from the lowest to the end of the highest of the new ones."""
     lowest, highest = _LONG_MAX, -1
     for name in swaps:
         if name.endswith(_LOG_SWAP):
             base = offset_of(name)
             lowest = min(lowest, base)
-            segment = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP)
-            highest = max(highest, segment.log_end(is_indexed=False).offset)
+            end = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP).log_end(by_first=by_first)
+            if end.bad_position is not None:
+                raise BrokerRefusesError(
+                    f"{workspace.directory}/{name}: no batch begins at position {end.bad_position}: a broker does not "
+                    "start on it; kseg recover --mode salvage"
+                )
+            highest = max(highest, end.offset)
     for name in workspace.names():
         if not name.endswith(SWAP) and (offset := leading_offset(name)) is not None and lowest <= offset < highest:
             workspace.delete(name, "is replaced by a cleaned segment")

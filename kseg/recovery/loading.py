@@ -10,36 +10,35 @@
 The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases differ.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
-from kseg.kernel.producers import OUTSIDE
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.epochs import EpochChanges, LeaderEpochs
 from kseg.recovery.eras import RECOVERED
 from kseg.recovery.index_sanity import complaint, offset_index_complaint
 from kseg.recovery.intervals import chosen_interval
 from kseg.recovery.leftovers import settle_leftovers
 from kseg.recovery.losses import Loss, lost_behind
-from kseg.recovery.names import offset_of
-from kseg.recovery.producers import ProducerStateManager
+from kseg.recovery.names import offset_of, segment_stem
+from kseg.recovery.producer_replay import ProducerReplay
+from kseg.recovery.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.producers import ProducerStateManager, TakenUp
 from kseg.recovery.recalling import Scans
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.remains import SegmentRemains
 from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
 from kseg.recovery.splitting import split
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
-from kseg.recovery.topic_ids import settle_topic_id
+from kseg.recovery.topic_ids import TopicIds, settle_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.transaction_index import AbortedTxn
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 _INDEXES = SUFFIXES[1:]
-_LARGEST_OFFSET = (1 << 63) - 1
 
 
 class _OverflowError(Exception):
@@ -54,12 +53,13 @@ class PartitionLoad:
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
         self.start = start
-        self.interval = chosen_interval(workspace, start.interval_bytes)
+        self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
         self.segments: dict[int, BrokerSegment] = {}
         self._makes_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
-        self.complaint = ""
+        self._complaints: list[str] = []
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
+        self._replay = ProducerReplay(workspace, self.segments, start.era)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0
@@ -79,7 +79,8 @@ class PartitionLoad:
                 f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
                 "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
             )
-        self._swapped = settle_leftovers(self.workspace, era)
+        self._check_snapshot_names()
+        self._swapped = self._settle_leftovers()
         self.producers.load_names()
         while True:
             try:
@@ -95,7 +96,20 @@ class PartitionLoad:
         if era.has_producers:
             self._settle_producers()
         if era.has_topic_ids and self.start.topic_ids is not None:
-            self.complaint = settle_topic_id(self.workspace, self.start.topic_ids)
+            self._complaints.append(self._settle_topic_id(self.start.topic_ids))
+
+    @property
+    def complaint(self) -> str:
+        """What stays wrong, "" if nothing does."""
+        return "; ".join(filter(None, self._complaints))
+
+    def _settle_topic_id(self, ids: TopicIds) -> str:
+        return settle_topic_id(self.workspace, ids)
+
+    # Step 1
+
+    def _settle_leftovers(self) -> list[str]:
+        return settle_leftovers(self.workspace, self.start.era)
 
     # Step 2
 
@@ -105,13 +119,13 @@ class PartitionLoad:
         self._is_loading = True
         for name in workspace.names():
             if name.endswith(tuple(kinds)):
-                if f"{offset_of(name):020d}{LOG}" not in workspace:
+                if segment_stem(offset_of(name)) + LOG not in workspace:
                     workspace.delete(name, "has no .log")
             elif name.endswith(LOG):
                 base = offset_of(name)
-                if name != f"{base:020d}{LOG}":
-                    raise BrokerRefusesError(f"{workspace.directory}/{name}: no broker names a segment so; rename it")
-                segment = self._segment(name.removesuffix(LOG), base)
+                segment = self._segment(segment_stem(base), base)
+                if name != segment.log:
+                    self._take_misnamed(name, segment)
                 self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
@@ -119,8 +133,24 @@ class PartitionLoad:
             for stem in self._swapped:
                 self._complete_swap(BrokerSegment(workspace, stem, offset_of(stem + LOG), SWAP))
             self._swapped = []
-        self.segments = dict(sorted(self.segments.items()))
+        in_order = sorted(self.segments.items())
+        self.segments.clear()
+        self.segments.update(in_order)
         self._is_loading = False
+
+    def _take_misnamed(self, name: str, segment: BrokerSegment) -> None:
+        """A .log whose name has another number of digits: a broker makes the segment that should have that name."""
+        if segment.log not in self.workspace:
+            self.workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
+            self._complaints.append(
+                f"{name} is no name of a segment, and a broker makes an empty one at offset {segment.base_offset}: "
+                "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
+            )
+
+    def _check_snapshot_names(self) -> None:
+        """Raises BrokerRefusesError for one that a broker does not start with."""
+        for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
+            offset_of(name)
 
     def _segment(self, stem: str, base: int) -> BrokerSegment:
         return BrokerSegment(self.workspace, stem, base)
@@ -148,7 +178,7 @@ class PartitionLoad:
         files = self.workspace.files
         kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
-        each = self._scan(segment)[1] if is_part else lambda _: []
+        each = self._scan(segment)[1] if is_part else _none_replayed
         segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
         files.update(kept)
 
@@ -182,7 +212,8 @@ class PartitionLoad:
         """LogLoader.recoverSegment: the bytes that are cut off."""
         era = self.start.era
         manager, each = self._scan(segment)
-        producers = manager.fingerprint()
+        # Most segments are scanned once.
+        producers = manager.fingerprint() if self._is_loading or self._scans.knows(segment) else 0
         told: list[tuple[int, int]] = []
 
         def epoch(epoch: int, start_offset: int) -> None:
@@ -213,23 +244,24 @@ class PartitionLoad:
             self._scans.keep(segment, producers, told, manager)
         return cut
 
-    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], list[AbortedTxn]]]:
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], TakenUp]]:
         """The producers at the base of a segment, and what takes up its batches."""
         era = self.start.era
         manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
         if era.has_producers:
-            self._bring_producers_to(manager, segment.base_offset)
+            self._replay.bring_to(manager, self.start.log_start_offset, segment.base_offset)
 
         remains = SegmentRemains(segment)
 
-        def each(headers: Headers) -> list[AbortedTxn]:
+        def each(headers: Headers) -> TakenUp:
             self.remains[segment.base_offset] = remains
             remains.add(headers)
             if not era.has_producers:
-                return []
-            found = self._take_up(manager, headers.rows, headers.count)
-            manager.end_offset = _end_of_v2(headers, manager.end_offset)
-            return found or []
+                return TakenUp(headers.count, [])
+            found = manager.replay(headers, segment.read)
+            # A broker has not come to noting the end of a batch whose marker it cannot read.
+            manager.end_offset = _end_of_v2(headers.rows, found.taken - found.is_cut, manager.end_offset)
+            return found
 
         return manager, each
 
@@ -290,13 +322,13 @@ class PartitionLoad:
 
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
         """Raises BrokerRefusesError where a broker would give up while it looks for the end."""
-        found = segment.log_end()
+        found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
         if found.bad_position is not None and self.start.era.refuses_bad_tails:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
                 "clean stop a broker does not start on it; --full scans the log and cuts it there"
             )
-        if not 0 <= found.offset <= _LARGEST_OFFSET:
+        if found.offset < 0 and not self.start.era.drops_log_below_start:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{segment.log}: ends behind the last offset there is: a broker does not "
                 "start on it; kseg recover --mode salvage"
@@ -306,7 +338,7 @@ class PartitionLoad:
     def _ensure_segment(self, base: int) -> None:
         if self.segments:
             return
-        stem = f"{base:020d}"
+        stem = segment_stem(base)
         for suffix in (LOG, INDEX, TIME_INDEX) if self.start.era.has_time_index else (LOG, INDEX):
             self.workspace.write(stem + suffix, [b""], "a log has at least one segment")
         self.segments[base] = self._segment(stem, base)
@@ -353,7 +385,7 @@ class PartitionLoad:
 
     def _settle_epochs(self) -> None:
         start, era = self.start, self.start.era
-        if era.deletes_epochs_of_old_formats and self._is_old_format():
+        if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
             self.workspace.delete(EPOCH_FILE, "the log has no leader epochs: its format is older")
             return
         self.epochs.truncate_from_end(self.next_offset)
@@ -374,86 +406,10 @@ class PartitionLoad:
             manager.remove_stray_snapshots(set(self.segments))
         else:
             manager.load_names()
-        self._rebuild_producers(manager, self._log_start, self.next_offset, self.start.was_clean)
+        self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
+        self._replay.find_first_unstable(manager, self._log_start, self.next_offset)
         if not era.keeps_snapshot_of_each and not (self.start.was_clean and era.snapshot_form == 0):
             manager.forget_before(sorted(self.segments)[-2:][0])
-
-    def _is_old_format(self) -> bool:
-        """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
-        for name in reversed(self.workspace.names(LOG)):
-            magic = -1
-            for headers in self._segment(name.removesuffix(LOG), offset_of(name)).headers():
-                magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
-            if magic >= 0:
-                return magic < 2
-        return False
-
-    def _bring_producers_to(self, manager: ProducerStateManager, base: int) -> None:
-        """The state at the base of a segment that is to be scanned."""
-        start, era = self.start, self.start.era
-        if not era.snapshots_each_replayed:
-            self._rebuild_producers(manager, start.log_start_offset, base, False)
-            return
-        manager.truncate_and_reload(start.log_start_offset, base)
-        self._replay_between(manager, 0, base, ())
-        manager.end_offset = base
-        if era.snapshots_before_scan:
-            manager.take_snapshot()
-
-    def _rebuild_producers(self, manager: ProducerStateManager, log_start: int, end: int, from_clean: bool) -> None:
-        """UnifiedLog.rebuildProducerState: the state at ``end``, from the newest snapshot and the batches behind it."""
-        bases, era = sorted(self.segments), self.start.era
-        marks = [*bases[-2:], end]
-        is_old = era.knows_old_formats and (era.skips_old_formats or not manager.offsets) and self._is_old_format()
-        if is_old or (not manager.offsets and from_clean):
-            for offset in marks:
-                manager.end_offset = offset
-                manager.take_snapshot()
-            return
-        was_empty = not len(manager.state) and manager.end_offset >= end
-        manager.truncate_and_reload(log_start, end)
-        if not was_empty:
-            self._replay_between(manager, log_start, end, bases if era.snapshots_each_replayed else marks)
-        manager.end_offset = end
-        manager.take_snapshot()
-
-    def _replay_between(self, manager: ProducerStateManager, log_start: int, end: int, marks: Iterable[int]) -> None:
-        """Replays the segments up to ``end``, and takes snapshots at those at ``marks``."""
-        if end <= manager.end_offset:
-            return
-        bases = sorted(self.segments)
-        floor = max((base for base in bases if base <= manager.end_offset), default=None)
-        for base in bases:
-            if (floor is None or base >= floor) and base < end:
-                self._replay(manager, self.segments[base], log_start, end, base in marks)
-
-    def _replay(
-        self, manager: ProducerStateManager, segment: BrokerSegment, log_start: int, end: int, is_mark: bool
-    ) -> None:
-        begin = max(segment.base_offset, manager.end_offset, log_start)
-        manager.end_offset = begin
-        if is_mark:
-            manager.take_snapshot()
-        for headers in segment.headers(segment.lookup(begin)):
-            first, rows = 0, headers.rows
-            while first < headers.count and rows[first * BATCH_WIDTH + BATCH_LAST_OFFSET] < begin:
-                first += 1
-            if first < headers.count and self._take_up(manager, rows, headers.count, first, end) is None:
-                return
-
-    def _take_up(
-        self, manager: ProducerStateManager, rows: memoryview, count: int, first: int = 0, end: int | None = None
-    ) -> list[AbortedTxn] | None:
-        """Replays rows; the transactions that were aborted, None where a batch reaches ``end``."""
-        stopped, events, aborts = manager.replay(rows, count, first, end)
-        for event in events:
-            if event.kind == OUTSIDE:
-                at = event.row * BATCH_WIDTH
-                raise BrokerRefusesError(
-                    f"{self.workspace.directory}: producer {rows[at + BATCH_PRODUCER_ID]} writes outside of its open "
-                    f"transaction at offset {rows[at + BATCH_FIRST_OFFSET]}: a broker does not start on it"
-                )
-        return aborts if stopped == count else None
 
     def _read_epochs(self) -> LeaderEpochs:
         """Those of the file; none, and all to be learned from the batches, where that is asked for."""
@@ -474,11 +430,15 @@ class PartitionLoad:
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
-def _end_of_v2(headers: Headers, known: int) -> int:
-    """The offset behind the last v2 batch, ``known`` where there is none."""
-    for at in range((headers.count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
-        if headers.rows[at + BATCH_MAGIC] >= 2:
-            return int(headers.rows[at + BATCH_LAST_OFFSET]) + 1
+def _none_replayed(headers: Headers) -> TakenUp:
+    return TakenUp(headers.count, [])
+
+
+def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
+    """The offset behind the last v2 batch of the first ``count``, ``known`` where there is none."""
+    for at in range((count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
+        if rows[at + BATCH_MAGIC] >= 2:
+            return int(rows[at + BATCH_LAST_OFFSET]) + 1
     return known
 
 

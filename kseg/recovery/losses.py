@@ -7,8 +7,9 @@ from kseg.kernel import chain, headers
 from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
 from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import UNREADABLE, SegmentReader
 from kseg.segment.source import open_source
+from kseg.segment.unreadable import unreadable_error
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Loss:
 
 
 def lost_behind(path: str, position: int) -> Loss:
-    """What lies in a .log from a position on. Raises PathError where it cannot be read."""
+    """What lies in a .log from a position on. Raises PathError where it cannot be read, or some bytes of it."""
     state, events = fresh_chain(), int64s(chain.EVENT_WIDTH)
     found = Loss()
     with open_source(path) as source:
@@ -52,6 +53,8 @@ def lost_behind(path: str, position: int) -> Loss:
             reader.begin_at(position)
         for number, item in enumerate(reader.runs()):
             if isinstance(item, Damage):
+                if item.code == UNREADABLE:
+                    raise unreadable_error(path, source.unreadable)
                 found.code = item.code if number == 0 else found.code
                 found.damaged_bytes += item.length
                 continue

@@ -21,3 +21,8 @@ def offset_of(name: str) -> int:
     if offset is None:
         raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
     return offset
+
+
+def segment_stem(offset: int) -> str:
+    """The name of a segment's files without their suffix (LogFileUtils.filenamePrefixFromOffset): 20 digits."""
+    return f"{'-' if offset < 0 else ''}{abs(offset):020d}"

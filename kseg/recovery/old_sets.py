@@ -18,6 +18,8 @@ from kseg.segment.batches import Message
 from kseg.segment.source import Source
 
 _LARGE_OFFSET = 1 << 40
+_LEAST_OFFSET = -(1 << 62)
+"""What lies below is as wrong as this is, and leaves no room to count back from."""
 
 
 class OldSets:
@@ -49,6 +51,7 @@ class OldSets:
                 if is_known and last != rows[at + BATCH_LAST_OFFSET]:
                     heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was mended")
                     rows[at + BATCH_LAST_OFFSET] = last
+                rows[at + BATCH_LAST_OFFSET] = max(rows[at + BATCH_LAST_OFFSET], _LEAST_OFFSET)
                 rows[at + BATCH_FIRST_OFFSET] = min(first, rows[at + BATCH_LAST_OFFSET])
             before = rows[at + BATCH_LAST_OFFSET]
         return heads
@@ -66,7 +69,8 @@ class OldSets:
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
             found = self._reach(Message(data, position, size, 1, True, self._scratch))
             if found is not None:
-                return message.last_offset - (found[1] - found[0]), message.last_offset
+                last = max(message.last_offset, _LEAST_OFFSET)
+                return last - (found[1] - found[0]), last
         return found or (message.last_offset, message.last_offset)
 
     def _reach(self, message: Message) -> tuple[int, int] | None:

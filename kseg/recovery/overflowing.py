@@ -6,8 +6,8 @@ Log cleaners of old releases left such segments (KAFKA-6264).
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kseg.recovery.keeping import ROOM, Cuts, Stray
 from kseg.recovery.parts import Parts
+from kseg.recovery.segment_contents import ROOM, Cuts, Stray
 from kseg.recovery.shelf import Shelf
 
 _LEAST_BATCHES = 2

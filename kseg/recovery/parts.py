@@ -2,13 +2,13 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32, be64
 from kseg.segment.batches import Message, RecordBatch
-from kseg.segment.source import Source
+from kseg.segment.source import Source, open_source
 
 _MOST = 0xFFFFFFFF
 
@@ -34,16 +34,16 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """Parts whose offsets lie in ``[base, base + 2^31)``, by number; 20 bytes each, as there can be millions.
+    """Parts whose offsets lie in ``[base, base + 2^31)``, by number; 28 bytes each, as there can be millions.
 
-    ``weights`` is a column for whoever chooses among them.
+    ``records``: how many each holds; ``weights``: a column for whoever chooses among them.
     """
 
     def __init__(self, base: int) -> None:
         self.base = base
         self._starts, self._ends = array("I"), array("I")
         self._firsts, self._lasts = array("I"), array("I")
-        self.weights = array("I")
+        self.weights, self.records = array("I"), array("Q")
         self._special: dict[int, tuple[bytes, str, str]] = {}
 
     def __len__(self) -> int:
@@ -55,9 +55,20 @@ class Parts:
         return Part(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "", "")))
 
     def __iter__(self) -> Iterator[Part]:
-        return map(self.__getitem__, range(len(self)))
+        base, special = self.base, self._special
+        columns = zip(self._starts, self._ends, self._firsts, self._lasts, strict=True)
+        for i, (start, end, first, last) in enumerate(columns):
+            if i in special:
+                yield Part(start, end, base + first, base + last, *special[i])
+            else:
+                yield Part(start, end, base + first, base + last)
 
-    def append(self, part: Part, weight: int = 0) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes of all parts together."""
+        return sum(self._ends) - sum(self._starts)
+
+    def append(self, part: Part, weight: int = 0, records: int = 0) -> None:
         self._make_room(part.end)
         if part.head or part.path:
             self._special[len(self)] = (part.head, part.why, part.path)
@@ -66,21 +77,23 @@ class Parts:
         self._firsts.append(part.first - self.base)
         self._lasts.append(part.last - self.base)
         self.weights.append(min(weight, _MOST))
+        self.records.append(records)
 
     def mend(self, i: int, head: bytes, why: str) -> None:
         """Gives a part, of a single batch, other first bytes."""
         self._special[i] = (head, why, self[i].path)
 
-    def lengthen(self, end: int, last: int, weight: int) -> None:
+    def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
         """Adds what lies behind the last part to it."""
         self._make_room(end)
         self._ends[-1], self._lasts[-1] = end, last - self.base
         self.weights[-1] = min(self.weights[-1] + weight, _MOST)
+        self.records[-1] += records
 
     def pop(self) -> Part:
         """Takes the last part away."""
         part = self[len(self) - 1]
-        for column in (self._starts, self._ends, self._firsts, self._lasts, self.weights):
+        for column in (self._starts, self._ends, self._firsts, self._lasts, self.weights, self.records):
             column.pop()
         self._special.pop(len(self), None)
         return part
@@ -90,7 +103,7 @@ class Parts:
         found = Parts(self.base)
         for number, part in enumerate(self):
             if number not in numbers:
-                found.append(part, self.weights[number])
+                found.append(part, self.weights[number], self.records[number])
         return found
 
     def _make_room(self, end: int) -> None:
@@ -138,3 +151,20 @@ def batches_of(source: Source, part: Part) -> Iterator[Part]:
         size = be32(head, 8) + 12
         yield Part(position, position + size, first, last, path=part.path)
         position, first = position + size, last + 1
+
+
+def without_batches(parts: Iterable[Part], firsts: Container[int], path: str, taken: list[Part]) -> Iterator[Part]:
+    """The parts without the batches at these first offsets, which go into ``taken``; ``path``: of parts without one."""
+    for part in parts:
+        with open_source(part.path or path) as source:
+            held: Part | None = None
+            for batch in batches_of(source, part):
+                if batch.first not in firsts:
+                    held = held._replace(end=batch.end, last=batch.last) if held else batch
+                    continue
+                if held:
+                    yield held
+                taken.append(batch)
+                held = None
+            if held:
+                yield held

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.duels import is_one_batch
-from kseg.recovery.keeping import Stray
 from kseg.recovery.mending import fingerprint, only_one_bit_away, with_first_offset
 from kseg.recovery.old_sets import offsets_inside
 from kseg.recovery.parts import Part, batch_of, batches_of
+from kseg.recovery.segment_contents import Stray
 from kseg.recovery.segments import LARGEST_POSITION
 from kseg.recovery.shelf import Shelf
 from kseg.recovery.testimony import Testimony
@@ -28,18 +28,21 @@ MOST_SINGLES = 250_000
 class Placing:
     """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
 
-    ``load``: shelves hold nothing of a segment that is intact until it is asked for, see `keeping.keep`. ``known``:
-    tells of `fingerprint`s the first offsets of those batches that another replica has. ``testimony``: of side files.
+    ``others``: files that make no segment, all of whose batches are strays. ``load``: shelves hold nothing of a segment
+    that is intact until it is asked for, see `keeping.keep`. ``known``: tells of `fingerprint`s the first offsets of
+    those batches that another replica has. ``testimony``: of side files.
     """
 
     def __init__(
         self,
         shelves: list[Shelf],
+        others: list[Shelf],
         load: Callable[[Shelf], None],
         known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
         testimony: Testimony | None = None,
     ) -> None:
         self.shelves = shelves
+        self._others = others
         self._bases = [shelf.kept.base for shelf in shelves]
         self._load = load
         self._known = known
@@ -51,8 +54,10 @@ class Placing:
     def run(self) -> None:
         """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
         by their neighbours'."""
-        pending = [(shelf, stray) for shelf in self.shelves for stray in shelf.kept.strays]
-        pending.sort(key=lambda item: (-item[1].batches, item[0].kept.base, item[1].part.start))
+        if not self.shelves:
+            return
+        pending = [(shelf, stray) for shelf in (*self.shelves, *self._others) for stray in shelf.kept.strays]
+        pending.sort(key=lambda item: (-item[1].batches, not item[0].name, item[0].kept.base, item[1].part.start))
         singles: list[tuple[Shelf, Stray]] = []
         for own, stray in pending:
             if stray.batches > 1 and not self._place(own, stray):
@@ -60,9 +65,11 @@ class Placing:
         singles += [item for item in pending if item[1].batches == 1]
         singles = self._place_known(singles)
         singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those of more offsets first
-        self._left = [(own, stray) for own, stray in singles if not self._place(own, stray)]
+        placed: list[tuple[Shelf, Stray]] = []
+        for own, stray in singles:
+            (placed if self._place(own, stray) else self._left).append((own, stray))
         if self._left:
-            self._mend()
+            self._mend({self._fingerprint(*item) for item in placed})
 
     def _home(self, offset: int) -> Shelf | None:
         i = bisect_right(self._bases, offset) - 1
@@ -85,7 +92,7 @@ class Placing:
         home = self._home(part.first) if part.first <= part.last else None
         if home is None or part.last > home.kept.limit or home.bytes + part.size > LARGEST_POSITION:
             return False
-        if home is not own and home.was_empty:
+        if home is not own and home.was_empty and not (is_last_try and not own.name):
             return False
         found = home.around(part.first, part.last)
         if found is None:
@@ -177,18 +184,27 @@ class Placing:
 
     # By their neighbours
 
-    def _mend(self) -> None:
+    @staticmethod
+    def _fingerprint(own: Shelf, stray: Stray) -> bytes:
+        with open_source(own.kept.path) as source:
+            return fingerprint(source, stray.part)
+
+    def _mend(self, placed: set[bytes]) -> None:
+        """``placed``: fingerprints of strays that have their places."""
         twins = self._twins()
         log_end = self._log_end
         for own, stray in sorted(self._left, key=lambda item: item[1].expected < 0):
-            with open_source(own.kept.path) as source:
-                is_twin = twins.get(stray.part.first) == fingerprint(source, stray.part)
-            if is_twin:
+            mark = self._fingerprint(own, stray)
+            if mark in placed or twins.get(stray.part.first) == mark:
                 self._leave_out(own, stray)
                 continue
             if stray.doubt:
                 own.kept.ambiguous += 1
                 self._leave_out(own, stray, stray.doubt)
+                continue
+            if not own.name:
+                if not self._place(own, stray, is_last_try=True):
+                    self._leave_out(own, stray, "are those of others, or too far from all")
                 continue
             has_neighbours = stray.expected >= 0 or len(own.parts) > 0
             if not has_neighbours and (self._place(own, stray, is_last_try=True) or self._fill_gap(own, stray)):

@@ -3,12 +3,32 @@
 Snapshots are files of the workspace. One that is loaded loses the producers that have expired by ``now_ms``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.native import (
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_MARKER,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.producers import PLAIN_MARKER_BYTES, SHARED
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.eras import JAVA, SCALA_2_12, Era
-from kseg.recovery.names import leading_offset
+from kseg.recovery.markers import BadMarkerError, read_marker
+from kseg.recovery.names import leading_offset, segment_stem
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace
+from kseg.segment.survey import Headers
 from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import (
@@ -27,6 +47,25 @@ SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
 
 
+class TakenUp(NamedTuple):
+    """What a replay makes of some batches: the first ``taken`` were taken up, and aborted transactions ended in them.
+
+    ``refusal``: why a broker ends at the next one, "" if it does not. ``is_cut``: the last of them ends a
+    replay, but a scan of its segment only cuts the log behind it. ``is_conflict``: the next one contradicts another.
+    """
+
+    taken: int
+    aborted: list[AbortedTxn]
+    is_cut: bool = False
+    refusal: str = ""
+    is_conflict: bool = False
+
+    def error(self, place: str, hint: str) -> BrokerRefusesError:
+        """The refusal as an error; ``place`` is the .log, ``hint`` says what a broker does and what helps."""
+        kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
+        return kind(f"{place}: {self.refusal}: {hint}")
+
+
 class ProducerStateManager:
     """``end_offset`` is how far the state has come (lastMapOffset), ``snapshot_offset`` that of the newest snapshot.
 
@@ -39,7 +78,8 @@ class ProducerStateManager:
         self._workspace = workspace
         self._now_ms = now_ms
         self._era = era or Era()
-        self.state = ProducerStates()
+        self._scratch = Scratch()
+        self.state = ProducerStates(as_broker=True)
         self.end_offset = 0
         self.snapshot_offset = 0
         self.offsets: dict[int, str] = {} if offsets is None else offsets
@@ -51,14 +91,14 @@ class ProducerStateManager:
         self.offsets = {}
         for name in self._workspace.names(SUFFIX):
             offset = leading_offset(name)
-            if offset is not None and name.count(".") == 1:
+            if offset is not None:
                 self.offsets[offset] = name
 
     def take_snapshot(self) -> None:
         """Writes the state at the end offset, unless a snapshot is that far."""
         if self.end_offset <= self.snapshot_offset:
             return
-        name = f"{self.end_offset:020d}{SUFFIX}"
+        name = segment_stem(self.end_offset) + SUFFIX
         entries = {entry.producer_id: entry for entry in self.state.entries(self._era.snapshot_form)}
         order = self._era.snapshot_order
         ordered = hash_map_order if order == JAVA else scala_2_12_order if order == SCALA_2_12 else scala_2_13_order
@@ -89,14 +129,44 @@ class ProducerStateManager:
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 
-    def replay(
-        self, rows: memoryview, count: int, start: int = 0, until: int | None = None
-    ) -> tuple[int, list[Event], list[AbortedTxn]]:
-        """As `ProducerStates.replay`, with the entries that go into the transaction index."""
-        stopped, events, aborts = self.state.replay(rows, count, start, until)
-        if self.state.is_full:
-            raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
-        return stopped, events, list(self._indexed(aborts))
+    def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> TakenUp:
+        """Takes batches up as they are, whatever checksums and offsets say.
+
+        ``read`` gives bytes of the .log by position and length. Raises UnsupportedError for too many producers.
+        """
+        rows, count, start = headers.rows, headers.count, 0
+        aborted: list[AbortedTxn] = []
+        while True:
+            start, events, aborts = self.state.replay(rows, count, start)
+            if self.state.is_full:
+                raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
+            aborted += self._indexed(aborts)
+            if events:
+                return TakenUp(events[0].row, aborted, refusal=_refusal(events[0], rows), is_conflict=True)
+            if start == count:
+                return TakenUp(count, aborted)
+            at = start * BATCH_WIDTH
+            try:
+                marker = self._marker(rows[at : at + BATCH_WIDTH], read)
+            except BadMarkerError as error:
+                text = f"the control batch at offset {rows[at + BATCH_FIRST_OFFSET]} ends no transaction: {error}"
+                if error.is_invalid_record:
+                    return TakenUp(start + 1, aborted, is_cut=True, refusal=text)
+                return TakenUp(start, aborted, refusal=text)
+            aborted += self._indexed(self.state.replay(marker, 1)[2])
+            start += 1
+
+    def _marker(self, row: memoryview, read: Callable[[int, int], bytes]) -> memoryview:
+        """The row of a control batch as if it were intact and plain, with what its first record says."""
+        if row[BATCH_SIZE] > MAX_BATCH_BYTES:
+            raise BadMarkerError(f"it has {row[BATCH_SIZE]} bytes", False)
+        marker = read_marker(read(row[BATCH_POSITION], row[BATCH_SIZE]), self._scratch)
+        plain = int64s(BATCH_WIDTH)
+        plain[:] = row
+        plain[BATCH_STATE], plain[BATCH_SIZE], plain[BATCH_COUNT] = 1, PLAIN_MARKER_BYTES, 1
+        plain[BATCH_MARKER], plain[BATCH_COORDINATOR_EPOCH] = marker.type, marker.coordinator_epoch
+        plain[BATCH_BASE_TIMESTAMP] = plain[BATCH_MAX_TIMESTAMP] = marker.timestamp
+        return plain
 
     def _indexed(self, aborts: list[Abort]) -> Iterator[AbortedTxn]:
         for abort in aborts:
@@ -116,7 +186,7 @@ class ProducerStateManager:
         """Takes the state from the snapshot at an offset, if it can be read; none of its producers has expired."""
         entries = self._read(self.offsets[offset])
         if entries is not None:
-            self.state = ProducerStates(entries)
+            self.state = ProducerStates(entries, as_broker=True)
 
     def _load(self, log_start: int) -> None:
         while self.offsets:
@@ -127,10 +197,10 @@ class ProducerStateManager:
                 continue
             least = log_start if self._era.forgets_below_start else -1
             kept = (entry for entry in entries if not self._has_expired(entry) and entry.last_offset >= least)
-            self.state = ProducerStates(kept)
+            self.state = ProducerStates(kept, as_broker=True)
             self.snapshot_offset = self.end_offset = offset
             return
-        self.state = ProducerStates()
+        self.state = ProducerStates(as_broker=True)
         self.snapshot_offset = self.end_offset = log_start
 
     def _has_expired(self, entry: ProducerStateEntry) -> bool:
@@ -157,7 +227,19 @@ class ProducerStateManager:
 
     def start_at(self, offset: int) -> None:
         """Forgets everything (truncateFullyAndStartAt)."""
-        self.state = ProducerStates()
+        self.state = ProducerStates(as_broker=True)
         for taken in sorted(self.offsets):
             self.forget_snapshot(taken, "lies outside the log")
         self.snapshot_offset, self.end_offset = 0, offset
+
+
+def _refusal(event: Event, rows: memoryview) -> str:
+    """Why a broker does not take up a batch."""
+    at = event.row * BATCH_WIDTH
+    producer, offset = rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_FIRST_OFFSET]
+    if event.kind == SHARED:
+        return (
+            f"the transaction of producer {producer} that ends at offset {offset} begins at offset {event.a}, where "
+            "another one does that is open"
+        )
+    return f"producer {producer} writes outside of its open transaction at offset {offset}"

@@ -30,6 +30,10 @@ class Scans:
         self._workspace = workspace
         self._scans: dict[str, Scan] = {}
 
+    def knows(self, segment: BrokerSegment) -> bool:
+        """Whether the segment was scanned before."""
+        return segment.log in self._scans
+
     def keep(
         self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
     ) -> None:

@@ -1,17 +1,18 @@
 """``reindex``: the index files of a partition as a broker's recovery builds them, from the .log alone."""
 
 from dataclasses import replace
+from functools import partial
 
 from kseg.errors import KsegError
 from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.recovery.intervals import Interval, chosen_interval
 from kseg.recovery.names import offset_of
-from kseg.recovery.producers import ProducerStateManager
+from kseg.recovery.producers import ProducerStateManager, TakenUp
 from kseg.recovery.segments import LOG, BrokerSegment
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
+from kseg.segment.source import check_readable
 from kseg.segment.survey import Headers
-from kseg.sidefiles.transaction_index import AbortedTxn
 
 _NO_LIMIT = (1 << 31) - 1
 """A message that an old broker takes for too large is no reason not to index it."""
@@ -27,12 +28,16 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
     """Rebuilds the indexes of all segments of a workspace, or of the one named; with ``with_snapshots`` the producer
     snapshots at segment bases and the log end too.
 
+    After a clean stop no index keeps the zeros of a preallocated file.
+
     Gives back the interval of the indexes. Where the log does not begin at 0, producers known from before come from a
-    snapshot at its first segment's base. Raises DamagedLogError where a .log is not intact to its end.
+    snapshot at its first segment's base. Raises DamagedLogError where a .log is not intact to its end, PathError where
+    it cannot be read.
     """
     segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)
-    interval, era = chosen_interval(workspace, start.interval_bytes), replace(start.era, message_limit_bytes=_NO_LIMIT)
+    interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+    era = replace(start.era, message_limit_bytes=_NO_LIMIT)
     with_snapshots = with_snapshots and era.has_producers
     if not segments:
         return interval
@@ -42,11 +47,11 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
         manager.load_at(base)
     manager.end_offset = manager.snapshot_offset = base
 
-    def each(headers: Headers) -> list[AbortedTxn]:
+    def each(headers: Headers, segment: BrokerSegment) -> TakenUp:
         if not era.has_producers:
-            return []
+            return TakenUp(headers.count, [])
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-        return manager.replay(headers.rows, headers.count)[2]
+        return manager.replay(headers, segment.read)
 
     for segment in segments:
         if with_snapshots:
@@ -54,10 +59,12 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
             manager.take_snapshot()
         if only is not None and segment.log != only:
             for headers in segment.headers():
-                each(headers)
+                each(headers, segment)
             continue
-        found = segment.recover(interval.size, era, each, lambda *_: None)
+        segment.keeps_room = not start.was_clean
+        found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
         if found.valid_bytes < segment.size or found.refused:
+            check_readable(workspace.path(segment.log))
             raise DamagedLogError(
                 f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
                 "there: kseg verify tells more, kseg recover repairs it; the partition is left as it is"

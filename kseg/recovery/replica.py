@@ -14,16 +14,19 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
 from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offsets_of, take_headers, take_out
-from kseg.recovery.keeping import ROOM, Cuts, Kept, keep
+from kseg.recovery.keeping import keep
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
-from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.salvage import Salvage, SalvageLoad
+from kseg.recovery.parts import Part, batches_of
+from kseg.recovery.rejected_batches import KEEP_ALL, Dropping
+from kseg.recovery.salvage import Refused, Salvage, SalvageLoad, run_salvage
+from kseg.recovery.segment_assembly import new_segment
 from kseg.recovery.segments import LARGEST_POSITION
 from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
+from kseg.segment.regular_files import open_regular
 from kseg.segment.source import open_source
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 
@@ -44,7 +47,12 @@ def replica_of(directory: str, place: str) -> str | None:
 
 
 def plan_from_replica(
-    directory: str, replica_directory: str, start: Start, is_compacted: bool = False, scratch: Scratch | None = None
+    directory: str,
+    replica_directory: str,
+    start: Start,
+    is_compacted: bool = False,
+    scratch: Scratch | None = None,
+    dropping: Dropping = KEEP_ALL,
 ) -> Salvage:
     """The plan's ``taken`` tells what comes from the replica, and what is left there.
 
@@ -52,9 +60,11 @@ def plan_from_replica(
     records at one offset, KsegError where they are no replicas of one partition, else as `plan_salvage`.
     """
     files = _replica_files(directory, replica_directory)
-    load = _FillingLoad(Workspace(directory, start.jobs), start, scratch or Scratch(), files, is_compacted)
-    load.run()
-    return load.outcome()
+    return run_salvage(
+        lambda refused: _FillingLoad(
+            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused, files
+        )
+    )
 
 
 def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
@@ -74,7 +84,7 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
 
 def _topic_id(directory: str) -> str | None:
     try:
-        with open(os.path.join(directory, METADATA_FILE), "rb") as file:
+        with open_regular(os.path.join(directory, METADATA_FILE)) as file:
             items = list(read_partition_metadata(file.read(1 << 16)))
     except OSError:
         return None  # a replica need not have one, and what is wrong with ours is looked at elsewhere
@@ -83,9 +93,16 @@ def _topic_id(directory: str) -> str | None:
 
 class _FillingLoad(SalvageLoad):
     def __init__(
-        self, workspace: Workspace, start: Start, scratch: Scratch, files: list[SegmentFile], is_compacted: bool
+        self,
+        workspace: Workspace,
+        start: Start,
+        scratch: Scratch,
+        is_compacted: bool,
+        dropping: Dropping,
+        refused: Refused,
+        files: list[SegmentFile],
     ) -> None:
-        super().__init__(workspace, start, scratch, lambda: is_compacted)
+        super().__init__(workspace, start, scratch, lambda: is_compacted, dropping, refused)
         self._files = files
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
@@ -102,7 +119,7 @@ class _FillingLoad(SalvageLoad):
         self._is_sparse |= any(shelf.kept.is_sparse for shelf in shelves)
         holes, alone, wrong = self._compared(shelves)
         while wrong:
-            take_out(shelves, wrong)
+            take_out(shelves, self._others, wrong)
             holes, alone, wrong = self._compared(shelves)
         elsewhere = elsewhere_here(alone, holes)
         for hole in holes:
@@ -255,9 +272,8 @@ class _FillingLoad(SalvageLoad):
 
     def _begun(self, shelves: list[Shelf], i: int, base: int) -> Shelf:
         """An empty segment, to be number ``i``."""
-        limit = shelves[i].kept.base - 1 if i < len(shelves) else base + ROOM
+        behind = shelves[i].kept.base if i < len(shelves) else None
         if i:
             shelves[i - 1].kept.limit = min(shelves[i - 1].kept.limit, base - 1)
             shelves[i - 1].kept.is_last = False
-        kept = Kept("", base, limit, i == len(shelves), Parts(base), Cuts(), [], False)
-        return Shelf(kept, f"{base:020d}.log")
+        return Shelf(new_segment(base, behind), f"{base:020d}.log")

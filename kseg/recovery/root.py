@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kseg.changes.journal import RootFile
-from kseg.changes.log_directory import MARKER
+from kseg.changes.journal import MARKER, RootFile
 from kseg.changes.plan import Plan
 from kseg.segment.files import parse_partition_name
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
@@ -49,11 +48,16 @@ class Root:
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
 
-    def plan(self, ends: dict[tuple[str, int], int]) -> Plan:
-        """What has to change here: no checkpoint beyond the end of its log, none that cannot be read."""
+    def plan(self, ends: dict[tuple[str, int], int], mends_unreadable: bool = True) -> Plan:
+        """What has to change here: no checkpoint beyond the end of its log, none that cannot be read.
+
+        Without ``mends_unreadable`` one that cannot be read stays: it tells of other partitions too.
+        """
         plan = Plan(self.directory)
         for name in CHECKPOINTS:
             if name in self.unreadable:
+                if not mends_unreadable:
+                    continue
                 reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
                 plan.write(name, [build_offset_checkpoint(())], reason)
                 continue

@@ -5,32 +5,41 @@ segment in which something is wrong gets a new .log; then the broker's recovery 
 more to cut, and builds all side files.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kseg.changes.plan import Plan, Removed
+from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import Scratch
 from kseg.recovery.epoch_mending import mend_epochs
-from kseg.recovery.keeping import Kept, keep
+from kseg.recovery.keeping import keep
 from kseg.recovery.layout import Layout
 from kseg.recovery.loading import PartitionLoad
-from kseg.recovery.names import offset_of
-from kseg.recovery.overflowing import overflow
+from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part
 from kseg.recovery.placing import Placing
+from kseg.recovery.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
+from kseg.recovery.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
 from kseg.recovery.remains import Remaining, remaining
+from kseg.recovery.segment_assembly import assemble
+from kseg.recovery.segment_contents import Kept
+from kseg.recovery.segment_sources import remove_leftovers, segment_sources
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.shelf import Shelf
-from kseg.recovery.start import Start
+from kseg.recovery.start import EPOCHS_MENDED, Start
 from kseg.recovery.testimony import Testimony
+from kseg.recovery.topic_ids import NAME as METADATA_FILE
+from kseg.recovery.topic_ids import TopicIds
+from kseg.recovery.transaction_conflicts import transaction_conflicts
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 from kseg.segment.survey import Headers
 
-_FEW_PARTS = 1000
-"""An intact segment of more parts is read again where strays belong into it: its parts are not kept."""
+_MOST_LOADS = 3
+_MISNAMED = "a segment bears the offset at which it begins"
 
 
 @dataclass(slots=True)
@@ -40,7 +49,8 @@ class Salvage:
     ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
     batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there: what it took where
     bytes are damaged is among the gaps of the plan, what it took elsewhere is not; ``remains``: what is wrong in
-    batches that are kept whole; ``complaint``: what else stays wrong.
+    batches that are kept whole; ``complaint``: what else stays wrong; ``not_dropped``: offsets of batches to drop that
+    no intact batch holds.
     """
 
     directory: str
@@ -54,18 +64,51 @@ class Salvage:
     is_compacted: bool = False
     remains: list[Remaining] = field(default_factory=list)
     complaint: str = ""
+    not_dropped: list[int] = field(default_factory=list)
 
 
 def plan_salvage(
-    directory: str, start: Start, scratch: Scratch | None = None, is_compacted: Callable[[], bool] = lambda: False
+    directory: str,
+    start: Start,
+    scratch: Scratch | None = None,
+    is_compacted: Callable[[], bool] = lambda: False,
+    dropping: Dropping = KEEP_ALL,
 ) -> Salvage:
-    """``is_compacted``: whether gaps may be the work of a log cleaner, asked where the log does not show it.
+    """``is_compacted``: whether gaps may be the work of a log cleaner, asked where the log does not show it;
+    ``dropping``: intact batches that are to go.
 
     Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log.
     """
-    load = SalvageLoad(Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted)
+    return run_salvage(
+        lambda refused: SalvageLoad(
+            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused
+        )
+    )
+
+
+def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
+    """Runs loads until a broker's loader would take what they make: ``load_with`` makes one that leaves out batches."""
+    refused = Refused()
+    for _ in range(_MOST_LOADS):
+        load = load_with(refused)
+        try:
+            load.run()
+        except TransactionConflictError:
+            found = load.transaction_conflicts()
+            # Where no batch contradicts another one, a snapshot tells of a transaction that is open.
+            refused = Refused({**refused.batches, **found}, refused.snapshots or not found)
+        else:
+            return load.outcome()
     load.run()
     return load.outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a broker's loader refuses: ``batches`` by first offset; ``snapshots``: those that are there."""
+
+    batches: dict[int, Rejection] = field(default_factory=dict)
+    snapshots: bool = False
 
 
 class SalvagedSegment(BrokerSegment):
@@ -88,16 +131,38 @@ class SalvagedSegment(BrokerSegment):
 class SalvageLoad(PartitionLoad):
     """A load that repairs the segments before it looks at them."""
 
-    def __init__(self, workspace: Workspace, start: Start, scratch: Scratch, is_compacted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        start: Start,
+        scratch: Scratch,
+        is_compacted: Callable[[], bool],
+        dropping: Dropping,
+        refused: Refused,
+    ) -> None:
+        if refused.snapshots:
+            for name in workspace.names(SNAPSHOT):
+                workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
         # No producer expires: what snapshots know of them is worth more here than a clock.
-        super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0))
+        epochs = max(start.epochs, EPOCHS_MENDED)
+        super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs))
+        self._filter = BatchFilter(dropping)
+        self._refused = refused.batches
+        self._shelved: list[Shelf] = []
         self._scratch = scratch
         self._may_be_compacted = is_compacted
         self._testimony = Testimony(workspace)
         self._layouts: dict[int, Layout] = {}
+        self._others: list[Shelf] = []
+        """Files that make no segment."""
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
         self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
+
+    def _check_snapshot_names(self) -> None:
+        for name in self.workspace.names(SNAPSHOT):
+            if leading_offset(name) is None:
+                self.workspace.delete(name, "its name is no offset: a broker does not start with it")
 
     def outcome(self) -> Salvage:
         """What was found and is to be done, after `run`."""
@@ -106,63 +171,135 @@ class SalvageLoad(PartitionLoad):
         found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
         kept = remaining(self.workspace.directory, self.segments, self.remains)
         found.remains, found.complaint = [one for one in kept if not one.missing], self.complaint
+        found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
         return found
 
     def _is_known(self, first: int, last: int) -> bool:
         """Whether an earlier salvage has told that these offsets are missing."""
         return any(a <= first and last <= b for a, b in self._known_gaps)
 
+    def _settle_leftovers(self) -> list[str]:
+        """What a cleaning left is no more and no less than another file with batches."""
+        remove_leftovers(self.workspace)
+        return []
+
+    def _settle_topic_id(self, ids: TopicIds) -> str:
+        try:
+            return super()._settle_topic_id(ids)
+        except BrokerRefusesError as error:  # that the id is lost is no reason to lose the log as well
+            self.workspace.delete(METADATA_FILE, "cannot be read: a broker does not start with it")
+            return str(error).removeprefix(f"{self.workspace.directory}/")
+
     def _load_segments(self) -> None:
-        shelves = self._shelves()
+        shelves, self._others = assemble(segment_sources(self.workspace), self._keep, self.epochs)
         self._arrange(shelves)
-        for shelf in shelves:
-            if shelf.is_changed:
-                self._write(shelf)
-        self._tell_gaps(shelves)
-        ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
+        self._leave_out(shelves, self._refused)
+        self._shelved = shelves
+        segments = self._without_stranded_end(shelves)
+        self._remove_others()
+        self._write_all(segments)
+        self._tell_gaps([shelf for shelf in shelves if shelf in segments or shelf.is_changed])
+        ends = [shelf.next_offset for shelf in segments if not shelf.is_empty]
         if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
             self.epochs.truncate_from_end(ends[-1])
-        first = next((shelf for shelf in shelves if not shelf.is_empty), None)
-        if first is not None and first is not shelves[0]:  # a broker takes the base of what is left for the log's start
+        first = next((shelf for shelf in segments if not shelf.is_empty), None)
+        if first is not None and first is not segments[0]:  # a broker takes its base for the log's start
             log_start = max(first.kept.base, self.start.log_start_offset)
             self.start = replace(self.start, log_start_offset=log_start)
         super()._load_segments()
 
     def _arrange(self, shelves: list[Shelf]) -> None:
         """Decides what each segment is made of."""
-        Placing(shelves, self._load_parts, self._known_elsewhere, self._testimony).run()
+        Placing(shelves, self._others, self._load_parts, self._known_elsewhere, self._testimony).run()
         for shelf in shelves:
-            if shelf.kept.epochs_fall or shelf.is_changed:  # what hit a batch may have hit its epoch, too
+            kept = shelf.kept  # what hit a batch may have hit its epoch, too
+            if kept.epochs_fall or (shelf.is_changed and (kept.has_epochs or shelf.extra or not kept.path)):
                 self._load_parts(shelf)
                 mend_epochs(shelf)
+
+    def _without_stranded_end(self, shelves: list[Shelf]) -> list[Shelf]:
+        """The segments without empty ones behind the last batch: they would put the log's end where a consumer that
+        comes to the last batch waits for ever."""
+        ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
+        if not ends or ends[-1] < self.start.log_start_offset:
+            return shelves
+        kept = [shelf for shelf in shelves if not (shelf.is_empty and shelf.kept.base > ends[-1])]
+        for shelf in shelves[len(kept) :]:
+            self._note(shelf)
+            self._remove(shelf, f"holds no batch, and the log ends at offset {ends[-1]}")
+        return kept
+
+    def _leave_out(self, shelves: list[Shelf], refused: dict[int, Rejection]) -> None:
+        """Takes the batches at these first offsets out of their segments."""
+        owners = {shelf.kept.path: shelf for shelf in (*shelves, *self._others)}
+        for shelf in shelves:
+            mine = {first: why for first, why in refused.items() if shelf.kept.base <= first <= shelf.kept.limit}
+            if mine:
+                self._load_parts(shelf)
+            for part in shelf.leave_out(mine):
+                why = mine[part.first]
+                owners[part.path or shelf.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
+
+    def transaction_conflicts(self) -> dict[int, Rejection]:
+        """After `run` has raised TransactionConflictError: the batches to leave out, by first offset."""
+
+        def headers() -> Iterator[Headers]:
+            for shelf in self._shelved:
+                self._load_parts(shelf)
+                yield from shelf.layout().headers()
+
+        return transaction_conflicts(headers)
 
     def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
         """First offsets of batches that another replica has: there is none to ask."""
         return {}
 
-    def _shelves(self) -> list[Shelf]:
-        """All segments, rising, as they are read."""
-        names = {offset_of(name): name for name in self.workspace.names(LOG)}
-        bases = sorted(names)
-        shelves = []
-        for base, behind in zip(bases, [*bases[1:], None], strict=True):
-            shelves.append(Shelf(self._keep(names[base], base, behind), names[base]))
-            if shelves[-1].kept.is_intact and len(shelves[-1].parts) > _FEW_PARTS:
-                shelves[-1].forget()
-            shelves += overflow(shelves[-1], behind)
-        return shelves
-
-    def _keep(self, name: str, base: int, behind: int | None) -> Kept:
+    def _keep(self, name: str, base: int | None, behind: int | None) -> Kept:
         with open_source(self.workspace.path(name)) as source:
-            return keep(source, base, behind, self._scratch, self.start.jobs, self._testimony)
+            kept = keep(source, base, behind, self._scratch, self.start.jobs, self._testimony, self._filter)
+            if source.unreadable:
+                self.workspace.unreadable.add(os.path.basename(source.path))
+            return kept
 
     def _load_parts(self, shelf: Shelf) -> None:
         if shelf.is_forgotten:
             kept = shelf.kept
-            shelf.remember(self._keep(shelf.name, kept.base, None if kept.is_last else kept.limit + 1).parts)
+            shelf.remember(self._keep(shelf.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
+
+    def _remove_others(self) -> None:
+        """Removes the files that make no segment."""
+        for shelf in self._others:
+            self._note(shelf)
+            self._remove(shelf, "its batches belong into other segments, or are there twice")
+
+    def _remove(self, shelf: Shelf, reason: str) -> None:
+        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in shelf.kept.cuts.listed]
+        self.workspace.delete(shelf.file, reason, removed)
+        for suffix in SUFFIXES[1:] if shelf.file.endswith(LOG) else ():
+            self.workspace.delete(shelf.file.removesuffix(LOG) + suffix, reason)
+
+    def _write_all(self, shelves: list[Shelf]) -> None:
+        """Puts the segments as they are to be into the workspace; a file that stays as it is may get another name."""
+        files, names = {shelf.file for shelf in shelves}, {shelf.name for shelf in shelves}
+        written = []
+        for shelf in shelves:
+            if shelf.file == shelf.name or shelf.is_changed or shelf.name in files:
+                written.append(shelf)
+            else:
+                self.workspace.rename(shelf.file, shelf.name, _MISNAMED)
+        for shelf in written:
+            if shelf.is_changed:
+                self._write(shelf)
+            elif shelf.file != shelf.name:
+                origin = os.path.basename(shelf.kept.path)
+                pieces = [Range(origin, 0, os.path.getsize(shelf.kept.path))]
+                self.workspace.write(shelf.name, pieces, _MISNAMED)
+        for shelf in written:
+            if shelf.file not in names:
+                self._remove(shelf, _MISNAMED)
 
     def _write(self, shelf: Shelf) -> None:
-        """Puts a segment as it is to be into the workspace."""
+        """Puts a segment that changes into the workspace."""
         workspace, name, layout, kept = self.workspace, shelf.name, shelf.layout(), shelf.kept
         self._note(shelf)
         reason = self._reason(shelf)
@@ -174,12 +311,11 @@ class SalvageLoad(PartitionLoad):
                 workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
             return
         parts = list(layout) if len(layout) < 2 else []
-        if not len(layout) or (parts and parts[0].start == 0 and not (parts[0].head or parts[0].path)):
+        is_prefix = not len(layout) or (parts and parts[0].start == 0 and not (parts[0].head or parts[0].path))
+        if is_prefix and shelf.file == name:
             workspace.truncate(name, parts[0].end if parts else 0, reason, removed)
             return
-        file = workspace.files.get(name)
-        origin = (file.origin if file else None) or name
-        workspace.write(name, layout.content(origin), reason, removed)
+        workspace.write(name, layout.content(os.path.basename(kept.path) or name), reason, removed)
         self._layouts[kept.base] = layout
 
     def _reason(self, shelf: Shelf) -> str:
@@ -187,11 +323,11 @@ class SalvageLoad(PartitionLoad):
 
     def _note(self, shelf: Shelf) -> None:
         found, cuts = self._result, shelf.kept.cuts
-        found.cuts += [(shelf.name, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
+        found.cuts += [(shelf.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
         found.more_cuts += cuts.more
         found.ambiguous += shelf.kept.ambiguous
         found.moved += sum(self._is_moved(part) for part in shelf.extra)
-        found.mended += sum(bool(part.head) for part in shelf.layout()) if shelf.is_mended else 0
+        found.mended += sum(bool(part.head) for part in shelf.layout()) if shelf.name and shelf.is_mended else 0
 
     def _is_moved(self, part: Part) -> bool:
         """Whether batches lay elsewhere in the partition."""
@@ -215,8 +351,13 @@ class SalvageLoad(PartitionLoad):
         """Nothing: they are new."""
 
     def _recover_unflushed(self) -> None:
+        """From the first segment on: transactions that began below the log start end in those that lie above it."""
+        start = self.start
+        lowest = min([start.log_start_offset, *self.segments])
+        self.start = replace(start, log_start_offset=lowest)
         for segment in list(self.segments.values()):
             self._recover(segment)
+        self.start = start
 
 
 def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:

@@ -2,12 +2,12 @@
 
 import os
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 
-from kseg.recovery.keeping import Kept
 from kseg.recovery.layout import Layout
-from kseg.recovery.parts import Part, Parts
+from kseg.recovery.parts import Part, Parts, without_batches
+from kseg.recovery.segment_contents import Kept
 from kseg.recovery.segments import LOG, TIME_INDEX
 
 MOST_GAPS = 1000
@@ -17,12 +17,14 @@ MOST_GAPS = 1000
 class Shelf:
     """The places of a segment in the file ``name``: its own ``parts``, and what is put between them.
 
-    One that is forgotten holds no parts until it is read again.
+    ``file`` is the name under which its own parts lie, as long as nothing is done. One that is forgotten holds no
+    parts until it is read again.
     """
 
-    def __init__(self, kept: Kept, name: str) -> None:
+    def __init__(self, kept: Kept, name: str, file: str = "") -> None:
         self.kept = kept
         self.name = name
+        self.file = file or name
         self.extra: list[Part] = []
         self.is_forgotten = False
         self._gaps: list[tuple[int, int]] = []
@@ -160,6 +162,14 @@ class Shelf:
         """Ends what `take` and `put` did: ``parts`` were its own before, ``part`` was put."""
         self.extra.remove(part)
         self.kept.parts, self._bytes = parts, -1
+
+    def leave_out(self, firsts: Container[int]) -> list[Part]:
+        """Takes the batches with these first offsets out; each with the path of its file, "" for this one's."""
+        if not firsts:
+            return []
+        taken, self._bytes = self.kept.leave_out(firsts), -1
+        self.extra[:] = without_batches(self.extra, firsts, self.kept.path, taken)
+        return taken
 
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
         """The parts that hold any of these offsets, each once."""

@@ -7,7 +7,7 @@ Brokers before 1.0 could let compaction grow such segments. Since 2.0 a start sp
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import be64
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
 from kseg.recovery.index_builder import first_offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
@@ -49,21 +49,23 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
         raise _refusal(segment, outside, "and its last offset is not too high")
     scratch, position = Scratch(), 0
     parts: list[_Part] = []
-    for frame in segment.frames(0):
-        if not parts or not 0 <= frame.last_offset - parts[-1].base <= ROOM:
-            base = _base_of(segment, position, frame.size, frame.magic, scratch)
-            if not 0 <= frame.last_offset - base <= ROOM or base < 0:
-                raise _refusal(segment, outside, f"and the batch at position {position} fits none")
-            parts.append(_Part(base, position, position))
-        position += frame.size
-        parts[-1] = parts[-1]._replace(end=position)
+    for headers in segment.claimed(0):
+        for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
+            last_offset, size = headers.rows[at + BATCH_LAST_OFFSET], headers.rows[at + BATCH_SIZE]
+            if not parts or not 0 <= last_offset - parts[-1].base <= ROOM:
+                base = _base_of(segment, position, size, headers.rows[at + BATCH_MAGIC], scratch)
+                if not 0 <= last_offset - base <= ROOM or base < 0:
+                    raise _refusal(segment, outside, f"and the batch at position {position} fits none")
+                parts.append(_Part(base, position, position))
+            position += size
+            parts[-1] = parts[-1]._replace(end=position)
     if position < segment.size:
         raise _refusal(segment, outside, f"and no batch begins at position {position}, where a broker looks for one")
     return parts
 
 
 def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
-    if 2 <= magic < 128:
+    if magic >= 2:
         return be64(segment.read(position, 8), 0)
     return first_offset_of(segment.read(position, size), position, magic, scratch)
 

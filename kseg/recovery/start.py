@@ -12,15 +12,17 @@ EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``interval_bytes``: index.interval.bytes, None for what the indexes show (`kseg.recovery.intervals`); ``jobs``:
-    threads that read a large segment; ``epochs``: EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of
-    the log directory, None where partition.metadata is to be left alone."""
+    """``interval_bytes``: index.interval.bytes, None for what the indexes show (`kseg.recovery.intervals`);
+    ``interval_source``: who says so, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
+    EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None where
+    partition.metadata is to be left alone."""
 
     was_clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
     now_ms: int = 0
     interval_bytes: int | None = None
+    interval_source: str = ""
     era: Era = field(default_factory=Era)
     jobs: int = 1
     epochs: int = EPOCHS_KEPT

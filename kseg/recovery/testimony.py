@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
+from kseg.kernel.plain import sequence_after
 from kseg.recovery.mending import offsets_of
 from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part, batch_of
@@ -62,7 +63,7 @@ class Testimony:
             return None
         head = parse_header(data)
         delta = part.last - part.first
-        last_sequence = (head.base_sequence + delta) & 0x7FFFFFFF
+        last_sequence = sequence_after(head.base_sequence, delta)
         mark = _Mark(head.producer_id, head.producer_epoch, last_sequence, delta, head.max_timestamp)
         last = self._producers.get(mark)
         return None if last is None else last - delta

@@ -4,11 +4,13 @@ Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initialize
 """
 
 import os
+from collections.abc import Callable
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
 from kseg.sidefiles.partitions import Partitions
@@ -18,10 +20,14 @@ _META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16
 
 
 class TopicIds:
-    """Topic ids of one log directory: ``given`` for whatever is asked, else what other partitions of a topic say."""
+    """Topic ids of one log directory: ``given`` for whatever is asked, else what the cluster's metadata there tell
+    (``told``, by topic), else what other partitions of a topic say."""
 
-    def __init__(self, root: str, given: str | None = None) -> None:
+    def __init__(
+        self, root: str, given: str | None = None, told: Callable[[str], str | None] = lambda _topic: None
+    ) -> None:
         self.given = given
+        self._told = told
         self._root = root
         self._partitions: Partitions | None = None
         self._is_kraft: bool | None = None
@@ -35,7 +41,7 @@ class TopicIds:
 
     def _has_node_id(self) -> bool:
         try:
-            with open(os.path.join(self._root, _META_PROPERTIES), "rb") as stream:
+            with open_regular(os.path.join(self._root, _META_PROPERTIES)) as stream:
                 items = list(read_meta_properties(stream.read(_MAX_BYTES)))
         except OSError:
             return False  # no log directory, or one that says nothing of itself
@@ -45,6 +51,8 @@ class TopicIds:
         """An id and where it is from; None where no partition tells one, or not all the same."""
         if self.given is not None:
             return self.given, "as it is given"
+        if (told := self._told(topic)) is not None:
+            return told, f"as in {METADATA_TOPIC}-0"
         if self._partitions is None:
             self._partitions = Partitions(Scratch())
             self._partitions.add(self._root)

@@ -17,7 +17,7 @@ from kseg.recovery.start import Cut, Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.source import open_source
+from kseg.segment.source import check_readable, open_source
 
 KAFKA = ".kafka"
 _SIZE_BYTES = 4
@@ -61,6 +61,7 @@ class Load07:
             end = _valid_end(reader, f"{self.workspace.directory}/{name}")
             if end == size:
                 return
+            check_readable(source.path)
             loss = _lost(reader, end, offset_of(name))
         removed = Removed(end, size - end, _REASON, None, None, loss.records)
         self.workspace.truncate(name, end, _REASON, [removed])

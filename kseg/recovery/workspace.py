@@ -4,12 +4,15 @@ Files are real ones, cut to a size or renamed, or new content. Nothing on disk i
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.recovery.spill import File, spill
+from kseg.segment.regular_files import open_regular
+from kseg.segment.unreadable import is_disk_error
+from kseg.sidefiles.entry_windows import EntryWindows
 
 _COMPARE_BYTES = 1 << 20
 
@@ -37,6 +40,8 @@ class Workspace:
         self.jobs = jobs
         self.files: dict[str, File] = {}
         self._sizes: dict[str, int] = {}
+        self.unreadable: set[str] = set()
+        """Names of real files of which not all bytes can be read: where one changes, the old one is kept whole."""
         self._reasons: dict[str, str] = {}
         self._removed: dict[str, list[Removed]] = {}
         self._moved: set[str] = set()
@@ -82,7 +87,7 @@ class Workspace:
             return bytes(piece)
         path, found = os.path.join(self.directory, piece.file), bytearray()
         try:
-            with open(path, "rb", 0) as stream:
+            with open_regular(path) as stream:
                 stream.seek(piece.position)
                 while len(found) < piece.length and (part := stream.read(piece.length - len(found))):
                     found += part
@@ -183,14 +188,23 @@ class Workspace:
             self._held_bytes = 0
             self.files.update(spill(self.files))
 
-    def write_index(self, name: str, content: bytes, reason: str, keeps_room: bool) -> None:
-        """As `write`; with ``keeps_room`` an index that has nothing more than room set aside at its end is let be."""
-        size = self.size(name) if keeps_room and name in self.files else 0
-        if len(content) < size <= MAX_SIDE_FILE_BYTES and self.files[name].origin is not None:
-            old = self.read(name)
-            if old.startswith(content) and not old[len(content) :].strip(b"\0"):
-                return
-        self.write(name, [content], reason)
+    def write_index(self, name: str, content: bytes, reason: str, keeps_room: Callable[[], bool]) -> None:
+        """As `write`; an index that ``keeps_room`` is let be where it has nothing more than zeros at its end."""
+        if not (self._is_preallocated(name, content) and keeps_room()):
+            self.write(name, [content], reason)
+
+    def _is_preallocated(self, name: str, content: bytes) -> bool:
+        """Whether an index on disk holds ``content``, and behind it zeros alone; a hole there is not read."""
+        file = self.files.get(name)
+        if file is None or file.origin is None or file.size <= len(content):
+            return False
+        path = self.path(name)
+        try:
+            windows = EntryWindows(path, 1)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+        windows.close()
+        return windows.used_bytes <= len(content) and self.read_range(name, 0, len(content)) == content
 
     def plan(self) -> Plan:
         """The steps from the directory as it is to the workspace, in an order that a start in between survives.
@@ -198,7 +212,7 @@ class Workspace:
         Files are dropped first, from the highest offset down, then renamed, then cut, then written.
         """
         self._spill()
-        plan = Plan(self.directory)
+        plan = Plan(self.directory, kept_whole=frozenset(self.unreadable))
         places = {file.origin: name for name, file in self.files.items() if file.origin is not None}
         replaced = {name for name, file in self.files.items() if file.origin is None}
         for name in sorted(self._sizes, reverse=True):
@@ -213,10 +227,11 @@ class Workspace:
                 plan.rename(origin, name, self._reasons.get(origin, ""))
         for origin, name in sorted(places.items(), reverse=True):
             if self.files[name].size < self._sizes[origin]:
-                removed = self._removed.get(origin, ())
-                plan.truncate(
-                    name if origin != name else origin, self.files[name].size, self._reasons.get(origin, ""), removed
-                )
+                removed, reason = self._removed.get(origin, ()), self._reasons.get(origin, "")
+                if origin in self.unreadable:
+                    plan.write(name, [Range(name, 0, self.files[name].size)], reason, removed)
+                else:
+                    plan.truncate(name, self.files[name].size, reason, removed)
         for name in sorted(replaced):
             file = self.files[name]
             if not self._is_there(name, file):
@@ -227,7 +242,15 @@ class Workspace:
         """Whether new content is what the real file holds already."""
         if self._sizes.get(name) != file.size:
             return False
-        with open(os.path.join(self.directory, name), "rb") as stream:
+        try:
+            return self._holds(name, file)
+        except OSError as error:
+            if is_disk_error(error):
+                return False  # bytes that cannot be read are written anew
+            raise PathError(f"{os.path.join(self.directory, name)}: {error.strerror}") from error
+
+    def _holds(self, name: str, file: File) -> bool:
+        with open_regular(os.path.join(self.directory, name)) as stream:
             for piece in file.pieces:
                 if not isinstance(piece, Range):
                     if stream.read(len(piece)) != piece:
@@ -247,7 +270,7 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
 def _same(stream: object, path: str, piece: Range) -> bool:
     """Whether the next bytes of a stream are those of a range."""
     left = piece.length
-    with open(path, "rb") as other:
+    with open_regular(path) as other:
         other.seek(piece.position)
         while left > 0:
             want = other.read(min(left, _COMPARE_BYTES))

@@ -137,9 +137,16 @@ def test_other_huge_side_files_are_refused(tmp_path: Path, name: str) -> None:
         recover(hugely_grown(directory, name), recovery_point=11)
 
 
-@pytest.mark.parametrize("delta", [0, 1, 1 << 30])
-def test_the_last_offset_there_is(tmp_path: Path, delta: int) -> None:
-    """The one behind it is none: a broker's would be negative."""
+def test_the_last_offset_there_is(tmp_path: Path) -> None:
+    """The log end of a broker is negative then, so below the log's start: it deletes all segments."""
+    top = (1 << 63) - 1
+    directory = make(tmp_path / "orders-0", {top: [at_offset(real_batches(0)[0], top)]})
+    assert recover(directory).next_offset == 0
+    assert [path.name for path in directory.glob("*.log")] == [f"{0:020d}.log"]
+
+
+@pytest.mark.parametrize("delta", [1, 1 << 30])
+def test_offsets_below_the_name_of_the_last_segment_there_is(tmp_path: Path, delta: int) -> None:
     top = (1 << 63) - 1
     directory = make(tmp_path / "orders-0", {top: [at_offset(real_batches(0)[0], top - delta)]})
     with pytest.raises(KsegError):

@@ -1,5 +1,6 @@
 """The steps of a load, one by one, on small partitions."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import pytest
 
 from kseg.recovery.eras import era_of
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.salvage import plan_salvage
 from kseg.recovery.segments import BrokerSegment
 from kseg.recovery.workspace import Workspace
 
-from .partitions import TESTDATA, TRANSACTIONS, contents, copy_of, last_offset, make, real_batches, recover
+from .partitions import START, TESTDATA, TRANSACTIONS, contents, copy_of, last_offset, make, real_batches, recover
 
 BASE = 46
 FIRST, SECOND = real_batches(0), real_batches(BASE)
@@ -219,11 +221,29 @@ def test_an_empty_directory_gets_a_segment(tmp_path: Path) -> None:
     assert (directory / f"{STEM}.log").read_bytes() == b""
 
 
-@pytest.mark.parametrize("name", ["abc.log", "5.log", "-5.log", "-+5.log", "99999999999999999999.log", "+.index"])
+@pytest.mark.parametrize("name", ["abc.log", "-+5.log", "99999999999999999999.log", "+.index", "abc.snapshot"])
 def test_a_name_that_is_no_offset_is_refused(partition: Path, name: str) -> None:
     (partition / name).write_bytes(b"")
     with pytest.raises(BrokerRefusesError):
         recover(partition)
+
+
+@pytest.mark.parametrize("name, stem", [("1.log", f"{1:020d}"), ("-1.log", "-" + f"{1:020d}")])
+def test_a_name_of_fewer_digits_begins_an_empty_segment(partition: Path, name: str, stem: str) -> None:
+    shutil.copy(partition / f"{STEM}.log", partition / name)
+    before = contents(partition)
+    found = recover(partition)
+    assert name in found.complaint
+    assert (partition / f"{stem}.log").read_bytes() == b""
+    assert (partition / f"{stem}.index").exists()
+    assert all(contents(partition)[log] == data for log, data in before.items() if log.endswith(".log"))
+
+
+def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partition: Path) -> None:
+    (partition / "abc.snapshot").write_bytes(b"x")
+    assert [step.file for step in plan_salvage(str(partition), START).plan.steps if step.action == "delete"] == [
+        "abc.snapshot"
+    ]
 
 
 def test_transactions_survive(tmp_path: Path) -> None:

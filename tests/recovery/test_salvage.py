@@ -207,6 +207,27 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
         Damage("header", 145, 5990, 53, 290, 160, 286),
     ]
 )  # offsets that overlap a gap of just that size
+@example(
+    damages=[
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("move", 13, 0, 0, 0, 0, 0),
+        Damage("flip", 0, 0, 0, 0, 0, 0),
+    ]
+)  # a single offset that is far too high, in a file of its own
+@example(
+    damages=[
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("cut", 0, 0, 0, 0, 1, 0),
+    ]
+)  # nothing is left of the first segment, nor of its producers
+@example(
+    damages=[
+        Damage("move", 13, 0, 0, 0, 0, 0),
+        Damage("copies in nonsense", 0, 0, 0, 1, 0, 0),
+        Damage("flip", 0, 0, 0, 0, 0, 0),
+    ]
+)  # one of two copies has a wrong offset
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

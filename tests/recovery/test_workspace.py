@@ -1,5 +1,6 @@
 """The directory as it would be: what is read from it, and the plan that makes it so."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.recovery import workspace as module
 from kseg.recovery.workspace import Workspace
 
-from .partitions import contents
+from .partitions import TESTDATA, contents, copy_of, recover
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def test_renamed_in_the_place_of_another(directory: Path) -> None:
 def test_room_at_the_end_of_an_index_is_let_be_only_where_it_may(directory: Path) -> None:
     (directory / "i").write_bytes(b"12345678" + bytes(80))
     workspace = Workspace(str(directory))
-    workspace.write_index("i", b"12345678", "rebuilt", True)
+    workspace.write_index("i", b"12345678", "rebuilt", lambda: True)
     assert not workspace.plan()
-    workspace.write_index("i", b"12345678", "rebuilt", False)
+    workspace.write_index("i", b"12345678", "rebuilt", lambda: False)
     assert carried_out(workspace, directory)["i"] == b"12345678"
 
 
@@ -103,3 +104,39 @@ def test_a_file_that_became_shorter_is_told(directory: Path) -> None:
     (directory / "a").write_bytes(b"0")
     with pytest.raises(module.KsegError, match="shorter"):
         workspace.read("a")
+
+
+def bytes_read_by(work: "Callable[[], object]") -> int:
+    """How many bytes this process has read meanwhile, from files and caches alike."""
+    counter = Path("/proc/self/io")
+
+    def read_so_far() -> int:
+        return int(counter.read_text().split("rchar:")[1].split()[0])
+
+    before = read_so_far()
+    work()
+    return read_so_far() - before
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs Linux's /proc/self/io")
+@pytest.mark.parametrize("name", ["00000000000000000116.index", "00000000000000000116.timeindex"])
+def test_the_hole_of_a_preallocated_index_is_not_read(tmp_path: Path, name: str) -> None:
+    directory = copy_of(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path)
+    recover(directory)
+    with open(directory / name, "r+b") as stream:
+        stream.truncate(1 << 30)
+    assert bytes_read_by(lambda: recover(directory)) < 1 << 20
+    assert (directory / name).stat().st_size == 1 << 30, "a broker lets the room be"
+
+
+def test_an_index_with_an_entry_behind_its_zeros_is_rebuilt(tmp_path: Path) -> None:
+    directory = copy_of(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path)
+    recover(directory)
+    index = directory / "00000000000000000116.index"
+    rebuilt = index.read_bytes()
+    with open(index, "r+b") as stream:
+        stream.truncate(1 << 20)
+        stream.seek((1 << 20) - 8)
+        stream.write(bytes.fromhex("0000000500000400"))
+    recover(directory)
+    assert index.read_bytes() == rebuilt

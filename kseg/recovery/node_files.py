@@ -1,0 +1,37 @@
+"""What keeps a KRaft node from starting on a log directory, whatever its partitions are like, and kseg cannot mend.
+
+Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
+"""
+
+import os
+from collections.abc import Iterator
+
+from kseg.segment.files import METADATA_TOPIC
+from kseg.sidefiles.first_bytes import first_bytes
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.meta_properties import read_meta_properties
+from kseg.sidefiles.problems import problems_of
+from kseg.sidefiles.quorum_state import read_quorum_state
+
+_META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
+
+
+def node_complaints(directory: str) -> Iterator[str]:
+    """A sentence for each such file of a log directory of KRaft; none for any other."""
+    metadata = os.path.join(directory, f"{METADATA_TOPIC}-0")
+    if not os.path.isdir(metadata):
+        return
+    for path, read, help_ in (
+        (os.path.join(directory, _META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
+        (os.path.join(metadata, _QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
+    ):
+        if not os.path.lexists(path):
+            if path.endswith(_META_PROPERTIES):
+                yield f"{path}: is not there: a node of KRaft does not start without it; {help_}"
+            continue
+        try:
+            found = [problem.message for problem in problems_of(read(first_bytes(path, MAX_TEXT_BYTES)))]
+        except OSError as error:
+            found = [str(error.strerror)]
+        if found:
+            yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"

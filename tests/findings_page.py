@@ -6,6 +6,7 @@ tests/test_docs.py fails where the page is not what this would write.
 import re
 from pathlib import Path
 
+from kseg.output.explanations import needs_of
 from kseg.verify.findings import KINDS
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-findings.7"
@@ -60,6 +61,8 @@ def page() -> str:
         parts.append(f".It Ql {code} Pq {kind.severity}\n{sentences(kind.sentence)}{sentences(kind.means)}")
         if kind.repair:
             parts.append(f"To repair:\n.Dl {kind.repair}\n")
+        if kind.needs:
+            parts.append(f"{needs_of(kind)}\n")
     return "".join([*parts, TAIL])
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name, segments_at
+from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
 from kseg.verify.comparison import Comparison
 from kseg.verify.replica import Replica
@@ -87,7 +88,7 @@ def _is_compacted(place: str) -> bool:
 def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     """The partitions that the cleaner has a checkpoint of."""
     data = b""
-    with suppress(OSError), open(os.path.join(log_directory, "cleaner-offset-checkpoint"), "rb") as file:
+    with suppress(OSError), open_regular(os.path.join(log_directory, "cleaner-offset-checkpoint")) as file:
         data = file.read(_CHECKPOINT_BYTES_MAX)
     entries = (entry for entry in read_offset_checkpoint(data) if isinstance(entry, OffsetCheckpoint))
     return frozenset((entry.topic, entry.partition) for entry in entries)

@@ -9,6 +9,7 @@ from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
     BATCH_MAGIC,
     BATCH_MARKER,
     BATCH_POSITION,
@@ -19,9 +20,11 @@ from kseg.kernel.native import (
 from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.verify.batch_facts import batch_facts, first_good_offset
 from kseg.verify.compaction import is_scattered
+from kseg.verify.findings import DECISION
 from kseg.verify.gaps import TRUNCATED, Gap, Gaps
-from kseg.verify.report import SHOWN_PER_FILE
+from kseg.verify.report import NO_DETAILS, SHOWN_PER_FILE, Details
 from kseg.verify.rule import Rule
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ class _Found(NamedTuple):
     offset: int | None
     message: str
     valid: int = -1
+    needs: str | None = None
+    details: Details = NO_DETAILS
 
 
 class BatchRule(Rule):
@@ -68,6 +73,10 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
+        self._awaiting: list[Details] = []
+        """Details that lack the next good offset, which comes later."""
+        self._late: list[tuple[Segment, _Found, str]] = []
+        """Findings at the end of a segment, for which the next one has that offset."""
 
     def begin(self, segment: "Segment") -> None:
         base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
@@ -83,13 +92,16 @@ class BatchRule(Rule):
         if base <= self._last_offset:
             if not self._overlaps:
                 text = f"the segment before it reaches offset {self._last_offset}"
-                self.report.add("segments-overlap", segment.path, text, offset=base)
+                details = {"reachedOffset": self._last_offset, "baseOffset": base}
+                self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
             self._last_offset = base - 1  # what comes then is held against this segment
         elif base > self._last_offset + 1:
             code = TRUNCATED if self._was_damaged else None
             self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
+        if self._awaiting:
+            self._meet(first_good_offset(headers))
         count = chain.follow(headers.rows, headers.count, self._state, self._events)
         for i in range(count):
             at = i * chain.EVENT_WIDTH
@@ -111,7 +123,8 @@ class BatchRule(Rule):
             if headers.rows[at + BATCH_STATE] & 1 and offset >= base:
                 text = f"it reaches offset {offset}, the next segment begins at {base}"
                 place = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
-                self._found.append(_Found(*place, "segments-overlap", offset, text))
+                details = {"reachedOffset": offset, "baseOffset": base}
+                self._found.append(_Found(*place, "segments-overlap", offset, text, details=details))
                 return
 
     def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
@@ -123,32 +136,43 @@ class BatchRule(Rule):
             return
         if kind == chain.COUNT and self.partition.level == DEEP:
             return  # opening the batch tells it
-        code, offset, valid = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1
+        code, offset, valid, needs = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1, None
+        details = self._facts(segment, position, size)
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
+            details |= {"lastGoodOffset": a if a >= 0 else None, "nextGoodOffset": first_good_offset(headers, row + 1)}
+            if details["nextGoodOffset"] is None:
+                self._awaiting.append(details)
             text = "the stored checksum is not that of the bytes"
             if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
                 code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
         elif kind == chain.NOT_RISING:
             text = f"offset {b} follows {a}"
+            details["offsetBefore"] = a
             self._gaps.fill(max(b, 0), rows[at + BATCH_LAST_OFFSET])
         elif kind == chain.WRONG_OFFSET:
             text = f"its base offset is {b}, between its neighbours it should be {a}"
+            details["expectedOffset"] = a
             if c:
                 text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
         elif kind == chain.OUTSIDE:
             text, offset = f"offset {a} does not fit in a segment that begins at {segment.base_offset}", a
         elif kind == chain.ATTRIBUTES:
             text = f"attributes {a:#06x}"
+            details["attributes"] = a
         elif kind == chain.COUNT:
             text = f"{a} records in {b} offsets"
+            details["offsetCount"] = b
         elif kind == chain.EPOCH_FALLS:
             text = f"leader epoch {b} follows {a}"
+            details["leaderEpochBefore"] = a
+            needs = None if _is_between_equal_epochs(headers, row) else DECISION
         else:
             text = f"timestamp {a}"
+            details["timestamp"] = a
         known = offset if offset >= 0 else rows[at + BATCH_LAST_OFFSET]
-        self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid))
+        self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid, needs, details))
 
     @property
     def _valid(self) -> int:
@@ -179,7 +203,11 @@ class BatchRule(Rule):
             self.report.more(damage.code, segment.path, 1)
             return
         text = damage.message.removesuffix("; no intact batch follows")
-        self._found.append(_Found(damage.position, damage.length, damage.code, None, text, self._valid))
+        last = self._state[chain.LAST_OFFSET]
+        details: Details = {"lastGoodOffset": last if last >= 0 else None, "nextGoodOffset": None}
+        self._awaiting.append(details)
+        found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
+        self._found.append(found)
 
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
@@ -187,7 +215,36 @@ class BatchRule(Rule):
         if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
             self.report.more(problem.code, segment.path, 1)
             return
-        self._found.append(_Found(problem.position, problem.size, problem.code, problem.offset, problem.message))
+        details = self._facts(segment, problem.position, problem.size)
+        found = _Found(
+            problem.position, problem.size, problem.code, problem.offset, problem.message, details=details
+        )  # fmt: skip
+        self._found.append(found)
+
+    def _facts(self, segment: "Segment", position: int, size: int) -> Details:
+        if segment.source is None:
+            return {}
+        return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
+
+    def _meet(self, offset: int | None) -> None:
+        """The next good offset of what waits for one, if there is one; what waited for it alone is told then."""
+        if offset is None:
+            return
+        for details in self._awaiting:
+            details["nextGoodOffset"] = offset
+        self._awaiting.clear()
+        self._tell_late()
+
+    def _tell_late(self) -> None:
+        for segment, found, text in self._late:
+            self._tell(segment, found, text)
+        self._late.clear()
+
+    def _tell(self, segment: "Segment", found: _Found, text: str) -> None:
+        self.report.add(
+            found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
+            needs=found.needs,
+        )  # fmt: skip
 
     def end(self, segment: "Segment") -> None:
         state, total = self._state, self._valid
@@ -195,7 +252,10 @@ class BatchRule(Rule):
             text = found.message
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
-            self.report.add(found.code, segment.path, text, found.position, found.length, found.offset)
+            if self._awaiting and not segment.is_last and any(found.details is each for each in self._awaiting):
+                self._late.append((segment, found, text))
+            else:
+                self._tell(segment, found, text)
         counts = state[chain.COUNTS : chain.COUNTS + chain.KINDS].tolist()
         if counts != self._shown:
             for kind, code in _CODES.items():
@@ -219,9 +279,26 @@ class BatchRule(Rule):
         self._last_epoch = state[chain.LAST_EPOCH]
         self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
 
+    def unread(self, segment: "Segment") -> None:
+        # What it holds is not known, so that no offset is missing.
+        self._last_offset = max(self._last_offset, (segment.base_behind or 0) - 1)
+        self._was_damaged = True
+
     def finish(self) -> None:
+        self._tell_late()
         self._gaps.tell()
         old, newer = self._old_messages
         if old or newer:
             text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"
-            self.report.add("old-message-format", self.partition.name, text)
+            self.report.add("old-message-format", self.partition.name, text, details={"v0": old, "v1": newer})
+
+
+def _is_between_equal_epochs(headers: Headers, row: int) -> bool:
+    """Whether one of two batches, at ``row`` and before it, has another leader epoch than both of its neighbours, so
+    that these tell which epoch it should have."""
+    epochs = [
+        headers.rows[i * BATCH_WIDTH + BATCH_LEADER_EPOCH] if 0 <= i < headers.count else None
+        for i in range(row - 2, row + 2)
+    ]
+    before, first, second, behind = epochs
+    return (before is not None and before == second) or (behind is not None and first == behind)

@@ -13,7 +13,7 @@ class CheckpointRule(Rule):
 
     def finish(self) -> None:
         partition, broker = self.partition, self.partition.broker
-        if not partition.is_whole or not partition.segments:
+        if not partition.is_whole or not partition.segments or partition.segments[-1].is_unread:
             return
         end = partition.segments[-1].next_offset
         if end is None:
@@ -25,7 +25,10 @@ class CheckpointRule(Rule):
             ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
         ):
             if offset is not None and offset > end:
-                self.report.add(code, partition.name, f"{what} is {offset}, the log ends at {end}", offset=offset)
+                details = {"checkpointOffset": offset, "logEndOffset": end}
+                self.report.add(
+                    code, partition.name, f"{what} is {offset}, the log ends at {end}", offset=offset, details=details
+                )
         if broker.log_start_offset is not None and broker.log_start_offset <= end:
             self._below(broker.log_start_offset)
 
@@ -35,4 +38,7 @@ class CheckpointRule(Rule):
         below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
         if below:
             text = f"the log start offset is {start}; segments that lie below it: {len(below)}"
-            self.report.add("segments-below-log-start", below[0].path, text, offset=below[0].base_offset)
+            details = {"startOffset": start, "segments": len(below)}
+            self.report.add(
+                "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
+            )

@@ -94,7 +94,12 @@ def _keys(partition: "Partition", before: int) -> Iterator[tuple[int, bytes | No
     """Offsets and keys, None for no key, of intact records that lie in their order, up to the first at an offset."""
     scratch, last = partition.buffers.scratch, -1
     for segment in partition.segments:
-        if segment.path == "-" or segment.file.kind != ".log" or (segment.base_offset or 0) >= before:
+        if (
+            segment.path == "-"
+            or segment.is_unread
+            or segment.file.kind != ".log"
+            or (segment.base_offset or 0) >= before
+        ):
             continue
         try:
             with open_source(segment.path) as source:

@@ -3,17 +3,22 @@
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.segment.buffers import Buffers
-from kseg.segment.files import holds_segments, list_partitions, parse_partition_name
+from kseg.segment.file_types import named_like_segment
+from kseg.segment.files import OWN_PREFIX, holds_segments, list_partitions, names_in, parse_partition_name
+from kseg.segment.passed_over import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify import directory_rules
 from kseg.verify.broker_state import BrokerState, state_by_name
-from kseg.verify.log_directory import LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.verify.directory_rules import KNOWN_FILES
+from kseg.verify.log_directory import OWN_FILES, LogDirectory, directory_around, is_moved, read_log_directory
 from kseg.verify.report import Report, Totals
+from kseg.verify.strays import judge_loose_files
+from kseg.verify.unread import tell_unread, why_no_file
 from kseg.verify.verification import Progress, Settings, judge_file, judge_partition
 
 ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
@@ -47,33 +52,138 @@ Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
 def judge_directory(
     path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None
 ) -> None:
-    """A partition, a log directory, or a directory of side files; the rest is as `judge_path` says."""
+    """A partition, a log directory, files of Kafka's that lie loose, or directories of these; the rest is as
+    `judge_path` says."""
+    if not judge_inside(path, settings, report, progress, together):
+        raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
+
+
+def judge_inside(
+    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None,
+    depth: int = DEPTH,
+) -> bool:  # fmt: skip
+    """What is Kafka's in a directory, or in directories so many levels below it, links left out; whether there is any.
+
+    Raises PathError where the directory itself cannot be read.
+    """
     name = os.path.basename(os.path.abspath(path))
-    if not holds_segments(path):
-        partitions, directory = list_partitions(path), read_log_directory(path)
-        if partitions or directory is not None:
-            judge_log_directory(directory, partitions, settings, report, progress, together)
-            return
-        if parse_partition_name(name) is None:
-            if not judge_side_files(path, settings, report, progress):
-                raise PathError(f"{path}: neither a partition nor a log directory (nothing of Kafka's in it)")
-            return
-    task = Task(path, _state(directory_around(path), name))
+    files, others = names_in(path)
+    is_asked_for = depth == DEPTH
+    if (is_asked_for or _is_log_directory(path, files, others)) and judge_if_log_directory(
+        path, files, others, settings, report, progress, together
+    ):
+        return True
+    below = [os.path.join(path, name) for name in sorted(others) if is_directory_of_others(path, name)]
+    is_partition = parse_partition_name(name) is not None and not below and (is_asked_for or _has_names_of_kafka(files))
+    if holds_segments(path) or is_partition:
+        _judge_one(Task(path, _state(directory_around(path), name)), settings, report, progress, together)
+        return True
+    found = _judge_loose(path, files, settings, report, progress, is_asked_for)
+    for directory in below if depth > 0 else ():
+        try:
+            found |= judge_inside(directory, settings, report, progress, together, depth - 1)
+        except PathError as error:
+            report.failures.append(str(error))
+    return found
+
+
+def judge_if_log_directory(
+    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress,
+    together: "Together | None" = None,
+) -> bool:  # fmt: skip
+    """Judges a directory of these names if it is a log directory; whether it is. Raises PathError."""
+    if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
+        return False
+    partitions, directory = list_partitions(path), read_log_directory(path)
+    if not partitions and (directory is None or holds_segments(path)):
+        return False
+    judge_log_directory(directory, partitions, settings, report, progress, together)
+    _judge_beside_partitions(path, files, others, settings, report, progress)
+    return True
+
+
+def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
+    """Whether a directory that nobody has called one is a log directory: by files of its own, or by what partitions
+    hold. Raises PathError."""
+    partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
+    return bool(OWN_FILES & set(files)) or any(
+        _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if os.path.isdir(partition)
+    )
+
+
+def _has_names_of_kafka(files: list[str]) -> bool:
+    from kseg.sidefiles.kinds import side_file
+
+    return any(named_like_segment(name) or side_file(name) is not None for name in files)
+
+
+def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
+    """Whether a directory of these names that is called as a partition is none: it holds directories, and no file of a
+    partition."""
+    from kseg.sidefiles.kinds import side_file
+
+    has_directories = any(is_directory_of_others(path, name) for name in others)
+    return has_directories and not any(side_file(name) is not None for name in files)
+
+
+def is_directory_of_others(path: str, name: str) -> bool:
+    """Whether a name in a directory is that of a directory, no link to one, that kseg has not made itself."""
+    inside = os.path.join(path, name)
+    return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
+
+
+def _judge_one(
+    task: Task, settings: Settings, report: Report, progress: Progress, together: "Together | None"
+) -> None:  # fmt: skip
+    """A partition by itself. Raises PathError."""
     if together is None:
-        judge_partition(path, settings, report, task.broker, progress)
+        judge_partition(task.directory, settings, report, task.broker, progress)
         return
     for outcome in together([task], settings, report, progress):
         if outcome.failure is not None:
             raise PathError(outcome.failure)
 
 
-def judge_side_files(directory: str, settings: Settings, report: Report, progress: Progress) -> bool:
-    """Each side file of a directory without segments by itself; whether there is any. Raises PathError where the
-    directory cannot be read."""
+def _judge_beside_partitions(
+    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress
+) -> None:
+    """What lies in a log directory and is neither a partition nor a file that a broker keeps there."""
+    names = [name for name in files if name not in KNOWN_FILES and not name.startswith(OWN_PREFIX)]
+    judge_loose_files(path, names, settings, report, progress)
+    for name in sorted(others):
+        is_known = parse_partition_name(name) is not None or name == REMOTE_INDEX_CACHE
+        if not is_known and is_directory_of_others(path, name):
+            judge_inside(os.path.join(path, name), settings, report, progress, depth=DEPTH - 1)
+        elif named_like_segment(name) and not is_known and not name.startswith(OWN_PREFIX):
+            inside = os.path.join(path, name)
+            tell_unread(inside, why_no_file(inside), report)
+
+
+def _judge_loose(
+    path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_asked_for: bool
+) -> bool:
+    """Files of a directory that is neither a partition nor a log directory; whether any is Kafka's.
+
+    In a directory that was not asked for by name, names have to hint at segments.
+    """
+    names = [name for name in files if is_asked_for or named_like_segment(name)]
+    logs = judge_loose_files(path, names, settings, report, progress)
+    if not logs and not is_asked_for:
+        return False
+    return judge_side_files(path, settings, report, progress, {name.partition(".")[0] for name in logs}) or bool(logs)
+
+
+def judge_side_files(
+    directory: str, settings: Settings, report: Report, progress: Progress, judged: Collection[str] = ()
+) -> bool:
+    """Each side file of a directory without segments by itself, but for indexes of the ``judged`` stems; whether there
+    is any. Raises PathError where the directory cannot be read."""
     from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do without
 
     files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
     for file in files:
+        if file.stem in judged and file.kind in (".index", ".timeindex", ".txnindex"):
+            continue
         try:
             judge_file(file.path, settings, report, progress)
         except PathError as error:
@@ -87,16 +197,20 @@ def judge_task(task: Task, settings: Settings, report: Report, progress: Progres
     The totals of the outcome are those of ``report``.
     """
     failure = topic_id = None
+    told = len(report.failures)
     try:
         topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
     except (KsegError, OSError) as error:
         failure = str(error)
+    failures = [*report.failures[told:], *([failure] if failure is not None else [])]
+    del report.failures[told:]
+    failure = "; ".join(failures) or None
     return Outcome(task.directory, report.totals, topic_id, failure)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
     """Whether partitions that take as long as those before are worth more processes."""
-    return seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
+    return done > 0 and seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
 
 
 def _state(directory: LogDirectory | None, name: str) -> BrokerState:

@@ -7,16 +7,20 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 
-from kseg.segment.files import METADATA_TOPIC
+from kseg.changes.journal import OPEN, UNDOING, journals
+from kseg.errors import KsegError
+from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, parse_partition_name
+from kseg.segment.passed_over import some
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.verify.findings import TOPIC_ID
 from kseg.verify.log_directory import HIGH_WATERMARKS, META_PROPERTIES, OWN_FILES, LogDirectory, is_moved
 from kseg.verify.report import Report
 
+PARTITION_METADATA = "partition.metadata"
 BOOTSTRAP = "bootstrap.checkpoint"
-_IGNORED_FILES = OWN_FILES | {".lock", BOOTSTRAP}
-NAMED_AT_MOST = 5
+KNOWN_FILES = OWN_FILES | {".lock", BOOTSTRAP}
 
 
 def judge_directory(directory: LogDirectory, report: Report) -> None:
@@ -34,23 +38,48 @@ def _own_files(directory: LogDirectory, report: Report) -> None:
         first = problems[0]
         text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
         report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
-    if directory.is_kraft and META_PROPERTIES not in directory.files:
-        text = f"no {META_PROPERTIES}, which a KRaft node does not start without"
+    if META_PROPERTIES not in directory.files and _needs_meta_properties(directory):
+        text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
         report.add("bad-meta-properties", directory.path, text)
     if BOOTSTRAP in directory.files:
         from kseg.verify.snapshots import judge_snapshot
 
         judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report)
-    unknown = sorted(name for name in directory.files - _IGNORED_FILES if not name.endswith(".tmp"))
+    _pending(directory, report)
+    unknown = sorted(
+        name for name in directory.files - KNOWN_FILES if not name.endswith(".tmp") and not name.startswith(OWN_PREFIX)
+    )
     if unknown:
         report.add("unknown-file", directory.path, f"files that no broker knows: {some(unknown)}")
+
+
+def _pending(directory: LogDirectory, report: Report) -> None:
+    """Changes of the log directory that kseg began and did not end."""
+    if not any(name.startswith(OWN_PREFIX) for name in directory.files):
+        return
+    try:
+        for journal in journals(directory.path):
+            if journal.state in (OPEN, UNDOING):
+                text = f"{journal.command!r} was interrupted: some partitions may be changed, others not"
+                report.add("pending-change", journal.path, text)
+    except KsegError as error:
+        report.add("pending-change", directory.path, str(error))
+
+
+def _needs_meta_properties(directory: LogDirectory) -> bool:
+    """Whether there are partitions here that a release with KRaft wrote (2.8 on): those have partition.metadata."""
+    return directory.is_kraft or any(
+        parse_partition_name(name) is not None
+        and os.path.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
+        for name in directory.directories
+    )
 
 
 def _directory_names(directory: LogDirectory, report: Report) -> None:
     seen: dict[tuple[str, int, str], str] = {}
     for name in directory.directories:
         path = os.path.join(directory.path, name)
-        if name == REMOTE_INDEX_CACHE:
+        if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
             continue
         place = topic_partition(name)
         if place is None:
@@ -109,21 +138,17 @@ def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Rep
             _, *fewer = sorted(found.items(), key=lambda item: -len(item[1]))
             for topic_id, names in fewer:
                 text = f"topic id {topic_id}, other partitions of {topic} have another"
-                _mismatch(directory, names, text, report)
+                _mismatch(directory, names, topic_id, text, report)
     for topic_id, topics in of_id.items():
         if len(topics) > 1:
             for topic, names in topics.items():
                 if topic not in known:
                     others = some(sorted(topics.keys() - {topic}))
-                    _mismatch(directory, names, f"topic id {topic_id} is that of {others}, too", report)
+                    text = f"topic id {topic_id} is that of {others}, too"
+                    _mismatch(directory, names, topic_id, text, report)
 
 
-def _mismatch(directory: LogDirectory, names: list[str], text: str, report: Report) -> None:
+def _mismatch(directory: LogDirectory, names: list[str], topic_id: str, text: str, report: Report) -> None:
     for name in names:
-        report.add("topic-id-mismatch", os.path.join(directory.path, name, "partition.metadata"), text)
-
-
-def some(names: list[str]) -> str:
-    """A few of the names, and how many more there are."""
-    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    return ", ".join(names[:NAMED_AT_MOST]) + more
+        path = os.path.join(directory.path, name, "partition.metadata")
+        report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)

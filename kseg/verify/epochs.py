@@ -108,7 +108,8 @@ class EpochRule(Rule):
         if self._runs:
             latest = self._runs[-1]
             text = f"{what}; the latest epoch of the batches is {latest.epoch}"
-            self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset)
+            details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
+            self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
 
     def _read(self, buffer: object) -> tuple[Sequence[EpochEntry], bool]:
         """Entries as a broker takes them, and whether it can read the file at all."""
@@ -134,7 +135,8 @@ class EpochRule(Rule):
         if beyond and not segments[-1].has_grown():
             for entry in beyond:
                 text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
-                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end)
+                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
+                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
 
     def _compare(self, entries: Sequence[EpochEntry]) -> None:
         starts = {entry.epoch: entry.start_offset for entry in entries}
@@ -153,4 +155,5 @@ class EpochRule(Rule):
                 text = f"epoch {run.epoch} begins behind offset {run.offset_before}, by the file at {start}"
             else:
                 continue
-            self.report.add("leader-epochs-mismatch", self._path, text, offset=run.first_offset)
+            details = {"leaderEpoch": run.epoch, "firstOffset": run.first_offset, "startOffset": start}
+            self.report.add("leader-epochs-mismatch", self._path, text, offset=run.first_offset, details=details)

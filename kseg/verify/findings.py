@@ -7,12 +7,27 @@ Its sections are the modules of `kseg.verify.table`.
 from kseg.verify.table.comparisons import COMPARISON_KINDS
 from kseg.verify.table.directories import DIRECTORY_KINDS
 from kseg.verify.table.indexes import INDEX_KINDS
-from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, SALVAGE, SEVERITIES, WARNING, Kind
+from kseg.verify.table.kind import (
+    BROKER,
+    DECISION,
+    ERROR,
+    INFO,
+    NEEDS,
+    RECOVER,
+    REINDEX,
+    REPLICA,
+    SALVAGE,
+    SEVERITIES,
+    TOPIC_ID,
+    WARNING,
+    Kind,
+)
 from kseg.verify.table.log import LOG_KINDS
 from kseg.verify.table.producers import PRODUCER_KINDS
 
 __all__ = [
-    "ERROR", "INFO", "KINDS", "RECOVER", "REINDEX", "SALVAGE", "SEVERITIES", "WARNING", "Kind", "severity_of",
+    "BROKER", "DECISION", "ERROR", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE", "SEVERITIES",
+    "TOPIC_ID", "WARNING", "Kind", "severity_of",
 ]  # fmt: skip
 
 KINDS: dict[str, Kind] = {**LOG_KINDS, **INDEX_KINDS, **PRODUCER_KINDS, **DIRECTORY_KINDS, **COMPARISON_KINDS}

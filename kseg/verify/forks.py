@@ -10,6 +10,8 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any
 
+from kseg.signals import ENDING_SIGNALS, restore_defaults
+
 _SIZE_BYTES = 8
 _TICKET_BYTES = 4
 MOST_TICKETS = select.PIPE_BUF // _TICKET_BYTES
@@ -41,7 +43,13 @@ class Child:
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None], before: "list[Child]") -> None:
         self._source, target = os.pipe()
-        self.process_id = os.fork()
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)  # no handler of the parent runs in the child
+        try:
+            self.process_id = os.fork()
+            if not self.process_id:
+                restore_defaults()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if self.process_id:
             os.close(target)
             return

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from kseg.verify.partition import Partition
 
 TRUNCATED, UNEXPLAINED, SALVAGED, COMPACTED = "gap-truncated", "gap-unexplained", "gap-salvaged", "gap-compacted"
+_CLASSES = {
+    TRUNCATED: "damaged", UNEXPLAINED: "lost", SALVAGED: "salvaged", COMPACTED: "compacted", "gap-control": "compacted",
+    "gap-aborted": "compacted",
+}  # fmt: skip
+"""What became of missing offsets, by code."""
 
 
 class Gap(NamedTuple):
@@ -75,10 +80,24 @@ class Gaps:
                 text = f"{text}; no cleaner was here, as offset {reach} has a key that came before, or none"
             elif code == UNEXPLAINED and maker is Maker.UNKNOWN and not self._is_active(gap):
                 severity, text = WARNING, f"{text}, lost or cleaned away: nothing here tells which"
-            report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity)
+            details = {
+                "firstMissing": gap.first,
+                "lastMissing": gap.last,
+                "missing": gap.missing,
+                "class": _CLASSES[code],
+            }
+            report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity, details=details)
         for (file, code), gaps in thinned.items():
-            text = f"gaps: {len(gaps)}, offsets missing in them: {sum(gap.missing for gap in gaps)}"
-            report.add(code, file, text, gaps[0].position, offset=gaps[0].first)
+            missing = sum(gap.missing for gap in gaps)
+            text = f"gaps: {len(gaps)}, offsets missing in them: {missing}"
+            details = {
+                "firstMissing": gaps[0].first,
+                "lastMissing": gaps[-1].last,
+                "missing": missing,
+                "gaps": len(gaps),
+                "class": _CLASSES[code],
+            }
+            report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
         if self.uncounted and maker is not Maker.CLEANER:
             report.more(UNEXPLAINED, self._partition.name, self.uncounted)
 

@@ -12,6 +12,7 @@ from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
 from kseg.verify.index_walk import NO_ENTRY, SPARSE_BYTES, IndexEvent, IndexWalk
+from kseg.verify.report import NO_DETAILS, Details
 from kseg.verify.rule import Rule
 
 if TYPE_CHECKING:
@@ -106,12 +107,13 @@ class IndexRule(Rule):
     def add(
         self, code: str, segment: "Segment", file: str, message: str, position: int | None = None,
         length: int | None = None, offset: int | None = None, severity: str | None = None,
+        details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
         """A finding about an index, which is no error where the next start rebuilds it."""
         severity = severity or severity_of(code)
         if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
             severity = WARNING
-        self.report.add(code, file, message, position, length, offset, severity)
+        self.report.add(code, file, message, position, length, offset, severity, details=details)
 
     def finish(self) -> None:
         if any(self._without.values()) and not self.partition.is_bare:
@@ -138,6 +140,7 @@ class IndexRule(Rule):
             for name in self.partition.odd_names
             if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names
         ]
+        alone = [name for name in alone if f"{name.partition('.')[0]}.log" not in (self.partition.others or ())]
         for name in sorted(alone):
             for suffix in endings:
                 if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
@@ -171,9 +174,15 @@ class _IndexReport:
 
     def _add(
         self, code: str, message: str, position: int | None = None, length: int | None = None,
-        offset: int | None = None, severity: str | None = None,
+        offset: int | None = None, severity: str | None = None, details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
-        self._rule.add(self._prefix + code, self._segment, self._path, message, position, length, offset, severity)
+        place = position, length, offset
+        self._rule.add(self._prefix + code, self._segment, self._path, message, *place, severity, details)
+
+    def _facts(self, event: IndexEvent, entries: int) -> Details:
+        """The first of some wrong entries, and how many they are."""
+        value = "entryTimestamp" if self._suffix == ".timeindex" else "entryPosition"
+        return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
 
     def tell(self, is_compared: bool, may_go_on: bool) -> None:
         """``may_go_on``: the log has, or may have, more behind its last batch that was seen."""
@@ -209,7 +218,10 @@ class _IndexReport:
         first = min((event for event in walk.events if event.kind in kinds), key=lambda event: event.entry)
         end = max(walk.last_entry(kind) for kind in kinds) + 1
         text = f"{count} of {walk.used} entries are wrong; the first: {self._text(first)}"
-        self._add("corrupt", text, first.entry * walk.width, (end - first.entry) * walk.width, first.offset)
+        self._add(
+            "corrupt", text, first.entry * walk.width, (end - first.entry) * walk.width, first.offset,
+            details=self._facts(first, count),
+        )  # fmt: skip
 
     def _events(self, code: str, events: list[IndexEvent]) -> None:
         width = self._walk.width
@@ -226,12 +238,14 @@ class _IndexReport:
                 head, text = run[0], self._text(run[0])
                 if len(run) > 1:
                     text = f"{len(run)} entries; the first: {text}"
-                self._add(code, text, head.entry * width, len(run) * width, head.offset, severity)
+                facts = self._facts(head, len(run))
+                self._add(code, text, head.entry * width, len(run) * width, head.offset, severity, facts)
             return
         first = events[0].entry
         last = max(self._walk.last_entry(kind) for kind in kinds)
         text = f"{count} of {self._walk.used} entries; the first: {self._text(events[0])}"
-        self._add(code, text, first * width, (last + 1 - first) * width, events[0].offset, severity)
+        facts = self._facts(events[0], count)
+        self._add(code, text, first * width, (last + 1 - first) * width, events[0].offset, severity, facts)
 
     def _text(self, event: IndexEvent) -> str:
         kind, a = event.kind, event.a
@@ -261,7 +275,8 @@ class _IndexReport:
         if used < room and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
             text = "all of it is zeros" if not used else f"the last {room - used} of {room} entries are zeros"
             severity = None if self._rule.is_closed(self._segment) else WARNING
-            self._add("zero-tail", text, used * width, (room - used) * width, None, severity)
+            facts = {"entry": used, "entries": room - used}
+            self._add("zero-tail", text, used * width, (room - used) * width, None, severity, facts)
         if rest := walk.size % width:
             text = f"{rest} bytes at the end are no whole entry of {width}"
             self._add("bad-size", text, room * width, rest)
@@ -280,5 +295,8 @@ class _IndexReport:
             text = "it has no entry" if last == NO_ENTRY else f"its last timestamp is {last}"
             is_old = last == NO_ENTRY and not self._walk.state[kernel.HAS_V2]
             self._add(
-                "incomplete", f"{text}, the largest of the segment is {largest}", severity=INFO if is_old else None
+                "incomplete",
+                f"{text}, the largest of the segment is {largest}",
+                severity=INFO if is_old else None,
+                details={"entryTimestamp": None if last == NO_ENTRY else last, "latestTimestamp": largest},
             )

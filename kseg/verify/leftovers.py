@@ -11,18 +11,21 @@ import os
 import re
 from typing import NamedTuple
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
 from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, SIDE_SUFFIXES
+from kseg.segment.passed_over import some
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer
 from kseg.verify.compaction import shows_cleaning
-from kseg.verify.directory_rules import some
 from kseg.verify.findings import ERROR
-from kseg.verify.partition import EVERYWHERE
+from kseg.verify.partition import EVERYWHERE, Partition, alone
 from kseg.verify.rule import Rule
+from kseg.verify.side_files import judge_side_file
+from kseg.verify.unread import tell_unread
 
 _DIGITS = 20
 _USUAL = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
@@ -83,7 +86,9 @@ class LeftoverRule(Rule):
         swaps = [name for name in swaps if name not in undone]
         for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
             if found:
-                self.report.add(code, self._path(found[0]), f"files: {len(found)} ({some(found)})")
+                self.report.add(
+                    code, self._path(found[0]), f"files: {len(found)} ({some(found)})", details={"count": len(found)}
+                )
         placed = self._swaps(swaps)
         for name in [*deleted, *cleaned, *undone]:
             if ".log." in name:
@@ -92,6 +97,7 @@ class LeftoverRule(Rule):
     def _swaps(self, names: list[str]) -> list[_Extent]:
         """Tells of copies that a start puts in place; their extents."""
         logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
+        self._side_swaps([name for name in names if not name.endswith(".log.swap")], {log.base for log in logs})
         if not logs:
             return []
         lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
@@ -100,7 +106,8 @@ class LeftoverRule(Rule):
         ]  # fmt: skip
         for log in logs:
             text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
-            self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base)
+            details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
+            self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
             index = log.name.replace(".log.", ".index.")
             # What lies there under the index's last name is removed with the range, unless that is empty.
             is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
@@ -112,9 +119,25 @@ class LeftoverRule(Rule):
             for segment in replaced:
                 first, last = segment.first_offset, segment.last_offset
                 if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
+                    lost = {"firstOffset": first, "lastOffset": last}
                     text = f"offsets {first} to {last} are not in the .swap that a start puts in its place"
-                    self.report.add("leftover-holds-data", segment.path, text, offset=first, severity=ERROR)
+                    self.report.add(
+                        "leftover-holds-data", segment.path, text, offset=first, severity=ERROR, details=lost
+                    )
         return logs
+
+    def _side_swaps(self, names: list[str], placed: set[int]) -> None:
+        """Tells of copies of indexes that a start puts in place without a segment; judged against the one there."""
+        for name in names:
+            side = side_file(self._path(name))
+            if side is None or side.base_offset in placed:
+                continue
+            text = f"a start puts it in the place of {name.removesuffix('.swap')}"
+            self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
+            try:
+                judge_side_file(alone(self.partition), side, lambda _: None)
+            except PathError as error:
+                tell_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
         """Tells if a start removes records that nothing else here holds."""
@@ -129,10 +152,13 @@ class LeftoverRule(Rule):
         is_cleaned = self.partition.is_compacted or (not is_held and shows_cleaning(self.partition))
         if file.last >= end or not (is_held or is_cleaned):
             first = max(file.first, end) if file.last >= end else file.first
+            details = {"firstOffset": first, "lastOffset": file.last}
             text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
             # A recovery or a truncation by the leader leaves .deleted files alike; no broker leaves others so.
             severity = None if file.name.endswith(".deleted") else ERROR
-            self.report.add("leftover-holds-data", self._path(file.name), text, offset=first, severity=severity)
+            self.report.add(
+                "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
+            )
 
     def _extent(self, name: str) -> _Extent:
         first = last = -1
@@ -152,9 +178,16 @@ class LeftoverRule(Rule):
         return _Extent(name, _base(name) or 0, first, last)
 
 
+def stray_names(partition: Partition) -> list[str]:
+    """Of the files of a partition those that no broker reads or knows, and copies that a start puts in place."""
+    names = [name for name in partition.odd_names if not _is_usual(name)]
+    return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
+
+
 def _is_usual(name: str) -> bool:
     """Whether it is named as brokers name the files of a segment."""
-    return (name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit()) or name in EVERYWHERE
+    is_named = name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit() and integer(name[:_DIGITS], 64) is not None
+    return is_named or name in EVERYWHERE
 
 
 def _is_known(name: str) -> bool:

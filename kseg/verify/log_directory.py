@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LOG_DIRECTORY_FILES,
+    METADATA_TOPIC,
+    is_directory,
+    is_regular_file,
+    parse_partition_name,
+)
+from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
@@ -14,15 +22,14 @@ from kseg.sidefiles.problems import SideFileProblem
 from kseg.verify.broker_state import COMPACTED_TOPICS, BrokerState
 
 if TYPE_CHECKING:
-    from kseg.verify.cluster_metadata import TopicSettings
+    from kseg.logdir.cluster_metadata import TopicSettings
 
 RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS = (
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
     "cleaner-offset-checkpoint",
 )  # fmt: skip
-META_PROPERTIES, CLEAN_SHUTDOWN = "meta.properties", ".kafka_cleanshutdown"
-OWN_FILES = frozenset({*OFFSET_CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN})
-"""Any of these makes a directory a log directory; all of them together are not there in any era."""
+META_PROPERTIES = "meta.properties"
+OWN_FILES = LOG_DIRECTORY_FILES
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
 Offsets = dict[tuple[str, int], int]
@@ -93,9 +100,9 @@ def read_log_directory(path: str) -> LogDirectory | None:
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.is_dir():
+                if is_directory(entry):
                     directories.append(entry.name)
-                elif entry.is_file():  # no pipe, which could be waited for without end
+                elif is_regular_file(entry):  # no pipe, which could be waited for without end
                     files.append(entry.name)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
@@ -104,13 +111,16 @@ def read_log_directory(path: str) -> LogDirectory | None:
         return None
     for name in OFFSET_CHECKPOINTS:
         if name in found.files:
-            _read_offsets(found, name)
-    if META_PROPERTIES in found.files:
-        items = list(read_meta_properties(_bytes(found, META_PROPERTIES)))
+            try:
+                _read_offsets(found, name)
+            except PathError as error:
+                _keep_unread(found, name, error)
+    if META_PROPERTIES in found.files and (data := _meta_bytes(found)) is not None:
+        items = list(read_meta_properties(data))
         found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
         _keep_problems(found, META_PROPERTIES, items)
     if METADATA_PARTITION in found.directories:
-        from kseg.verify.cluster_metadata import read_topic_settings
+        from kseg.logdir.cluster_metadata import read_topic_settings
 
         found.topics = read_topic_settings(os.path.join(path, METADATA_PARTITION))
     return found
@@ -127,10 +137,24 @@ def directory_around(partition: str) -> LogDirectory | None:
 def _bytes(directory: LogDirectory, name: str) -> bytes:
     path = os.path.join(directory.path, name)
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
+
+
+def _meta_bytes(directory: LogDirectory) -> bytes | None:
+    """None where it cannot be read, which is kept as its problem."""
+    try:
+        return _bytes(directory, META_PROPERTIES)
+    except PathError as error:
+        _keep_unread(directory, META_PROPERTIES, error)
+        return None
+
+
+def _keep_unread(directory: LogDirectory, name: str, error: PathError) -> None:
+    reason = str(error).removeprefix(f"{os.path.join(directory.path, name)}: ")
+    directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, f"it cannot be read: {reason}")]
 
 
 def _read_offsets(directory: LogDirectory, name: str) -> None:

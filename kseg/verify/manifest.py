@@ -12,6 +12,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.segment.files import SegmentFile, expand_path, segments_at
 from kseg.segment.pipeline import Pipeline
+from kseg.segment.regular_files import open_regular
 from kseg.segment.source import STANDARD_INPUT, open_source
 from kseg.verify.digests import blocks_of
 from kseg.verify.manifest_check import SegmentCheck
@@ -56,13 +57,16 @@ def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], 
     return lines
 
 
-def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Report) -> None:
-    """Reports how the segments below ``paths`` differ from the manifest at ``path``. Raises PathError."""
+def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Report) -> int:
+    """Reports how the segments below ``paths`` differ from the manifest at ``path``; how many of them it names.
+
+    Raises PathError.
+    """
     there = _segments(paths)
     known = _Known()
     met = 0
     try:
-        stream = open(path, "rb")
+        stream = open_regular(path)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
     with stream, Pipeline(manner.jobs) as pipeline:
@@ -82,6 +86,7 @@ def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Repo
     root = next(iter(paths), "")
     _report_gone(gone, there, root, report)
     _report_new(known, there, report)
+    return met
 
 
 def _is_07(file: SegmentFile, manner: Manner) -> bool:

@@ -6,6 +6,7 @@ Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 import os
 
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, segments_among
+from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import problems_of
 from kseg.verify.rule import Rule
@@ -38,7 +39,7 @@ class MetadataLogRule(Rule):
 
         path = os.path.join(self.partition.name, QUORUM_STATE)
         try:
-            with open(path, "rb") as stream:
+            with open_regular(path) as stream:
                 found = problems_of(read_quorum_state(stream.read(MAX_TEXT_BYTES)))
         except OSError as error:
             self.report.add("bad-quorum-state", path, str(error.strerror))
@@ -56,4 +57,5 @@ class MetadataLogRule(Rule):
         end = segments[-1].next_offset if segments else None
         if newest is not None and end is not None and (newest.base_offset or 0) > end:
             text = f"it stands for all below offset {newest.base_offset}, the log ends at {end}"
-            self.report.add("metadata-log-behind", newest.path, text, offset=newest.base_offset)
+            details = {"offset": newest.base_offset, "logEndOffset": end}
+            self.report.add("metadata-log-behind", newest.path, text, offset=newest.base_offset, details=details)

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
 
+from kseg.errors import PathError
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
@@ -19,9 +20,12 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
+from kseg.verify.unread import packed, tell_unread, why_no_file
 
 EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
 """What brokers keep in a partition, or KRaft nodes in theirs, under a name that never changes."""
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""FileRecords.open refuses a larger file."""
 _USUAL = (".log", ".index", ".timeindex")
 
 
@@ -30,7 +34,7 @@ class Segment:
     """A .log or .kafka file that is being judged. Totals are those of the items seen so far; offsets -1: none yet.
 
     ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it. ``base_behind`` is the
-    base offset of the segment that follows, None where none does.
+    base offset of the segment that follows, None where none does. ``is_unread``: it could not be opened.
     """
 
     file: SegmentFile
@@ -47,6 +51,7 @@ class Segment:
     magics: tuple[int, int, int] = (0, 0, 0)
     end: int = 0
     is_damaged: bool = False
+    is_unread: bool = False
     path: str = field(init=False)
     base_offset: int | None = field(init=False)
 
@@ -147,23 +152,54 @@ class Partition:
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
+def alone(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
+    """Another that stands for a file of a partition, judged by itself. ``listed``: what counts as beside it."""
+    return Partition(
+        partition.directory, partition.topic, partition.number, False, partition.level, partition.now_ms,
+        partition.report, partition.broker, partition.buffers, partition.jobs, False, listed,
+        holds_gaps=partition.holds_gaps,
+    )  # fmt: skip
+
+
 def judge_segments(
     partition: Partition,
     files: Iterable[SegmentFile],
     rules: list[Rule],
     progress: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Shows the segments to the rules. Raises PathError where one cannot be opened."""
+    """Shows the segments to the rules. Of a whole partition one that cannot be opened is told, else PathError is
+    raised."""
     files = list(files)
     asked = _who_answers(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
-        with open_source(file.path) as source:
-            segment = Segment(file, source.size, behind is None, source, behind and behind.base_offset)
-            partition.segments.append(segment)
-            _judge(partition, segment, source, rules, asked, progress)
-            segment.source = None
+        segment = Segment(file, 0, behind is None, None, behind and behind.base_offset)
+        partition.segments.append(segment)
+        try:
+            source = _open(partition, file)
+        except PathError as error:
+            if not partition.is_whole:
+                raise
+            segment.is_unread = segment.is_damaged = True
+            tell_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
+            if not partition.others or file.name not in partition.others:
+                partition.report.failures.append(str(error))  # it may be readable to somebody else
+        else:
+            with source:
+                segment.size, segment.source = source.size, source
+                _judge(partition, segment, source, rules, asked, progress)
+                segment.source = None
+            continue
+        for rule in rules:
+            rule.unread(segment)
     for rule in rules:
         rule.finish()
+
+
+def _open(partition: Partition, file: SegmentFile) -> Source:
+    """Raises PathError."""
+    if partition.others and file.name in partition.others:
+        raise PathError(f"{file.path}: {why_no_file(file.path)}")
+    return open_source(file.path)
 
 
 class _Answers(NamedTuple):
@@ -210,6 +246,9 @@ def _judge(
                 headers(rules[place], segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
+            if item.position == 0 and (text := packed(source)) is not None:
+                partition.report.totals.not_judged += 1
+                item = item._replace(code="packed-segment", message=text)
             for place, damage in asked.damage:
                 damage(rules[place], segment, item)
         elif isinstance(item, BatchProblem):
@@ -220,6 +259,8 @@ def _judge(
     for place, end in asked.end:
         end(rules[place], segment)
     progress(segment.size - told)
+    if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == ".log":
+        partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
     totals = partition.report.totals
     totals.files += 1
     totals.bytes += segment.size
@@ -227,5 +268,3 @@ def _judge(
     totals.records += segment.records
     if source.current_size() < source.size:
         partition.report.add("file-shrank", segment.path, f"it had {source.size} bytes, now {source.current_size()}")
-    elif source.has_lost_pages:
-        partition.report.add("unreadable-bytes", segment.path, "parts of the file could not be read")

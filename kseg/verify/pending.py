@@ -4,6 +4,7 @@ import os
 
 from kseg.changes.quarantine import FOLDER, check_folder, folder_of, pending, remains
 from kseg.errors import KsegError
+from kseg.verify.findings import DECISION
 from kseg.verify.rule import Rule
 
 
@@ -20,9 +21,9 @@ class PendingChangeRule(Rule):
             check_folder(directory)
             for change in pending(directory):
                 text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
-                self.report.add("pending-change", folder_of(directory), text)
+                self.report.add("pending-change", folder_of(directory), text, details={"command": change.command})
             if left := remains(directory):
                 text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
-                self.report.add("pending-change", folder_of(directory), text)
+                self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
         except KsegError as error:
-            self.report.add("pending-change", folder_of(directory), str(error))
+            self.report.add("pending-change", folder_of(directory), str(error), needs=DECISION)

@@ -147,7 +147,8 @@ class ProducerSnapshots:
             return  # that the log has lost its end is told already
         for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
             text = f"the log ends at offset {end}, all below {offset} was there once"
-            self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end)
+            details = {"logEndOffset": end, "offset": offset}
+            self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end, details=details)
         self._report.more("producer-snapshot-beyond-end", self._partition.name, len(self._offsets) - SHOWN_PER_FILE)
 
     def _missing(self) -> None:
@@ -156,9 +157,10 @@ class ProducerSnapshots:
         if self._partition.is_bare or (broker.was_clean is None and len(self._partition.segments) < 2):
             return
         text = f"batches with a producer id: {self._states.state[kernel.BATCHES]}"
+        details = {"batches": self._states.state[kernel.BATCHES]}
         # After an unclean stop a broker replays the log; after a clean one it takes it that there are no producers.
         severity = INFO if broker.was_clean is False else None
-        self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity)
+        self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)
 
 
 def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:

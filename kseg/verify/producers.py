@@ -8,12 +8,20 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.kernel import producers as kernel
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_POSITION, BATCH_PRODUCER_ID, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.native import (
+    BATCH_FIRST_OFFSET,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+)
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
+from kseg.segment.times import show_span
 from kseg.sidefiles.producer_state import Abort, Event, OngoingTransaction, ProducerStates
 from kseg.verify.producer_snapshots import ProducerSnapshots
-from kseg.verify.report import SHOWN_PER_FILE
+from kseg.verify.report import SHOWN_PER_FILE, Details
 from kseg.verify.rule import Rule
 from kseg.verify.transaction_indexes import TransactionIndexes
 
@@ -46,6 +54,7 @@ class _Gap(NamedTuple):
     position: int
     length: int
     offset: int
+    details: Details
 
 
 class ProducerRule(Rule):
@@ -93,30 +102,42 @@ class ProducerRule(Rule):
         self._shown[kind] += 1
         at = row * BATCH_WIDTH
         position, size, offset = (headers.rows[at + k] for k in (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET))
-        who = f"producer {headers.rows[at + BATCH_PRODUCER_ID]}"
+        producer, epoch = headers.rows[at + BATCH_PRODUCER_ID], headers.rows[at + BATCH_PRODUCER_EPOCH]
+        who, details = f"producer {producer}", {"producerId": producer, "producerEpoch": epoch}
         if kind == kernel.SEQUENCE:
             if c:
                 return  # offsets are missing in between, which is told of the gap
             text = f"{who}: sequence {b} where {a} is next"
+            details |= {"sequence": b, "expectedSequence": a}
             if len(self._gaps) < _KEPT_FINDINGS:
-                self._gaps.append(_Gap(segment.path, text, position, size, offset))
+                self._gaps.append(_Gap(segment.path, text, position, size, offset, details))
             else:
                 self._more_gaps += 1
             return
         if kind == kernel.EPOCH_FALLS:
             text = f"{who}: epoch {b} of a {'marker' if c else 'batch'} follows {a}"
+            details["epochBefore"] = a
         elif kind == kernel.COORDINATOR_FALLS:
             text = f"{who}: coordinator epoch {b} follows {a}"
+            details |= {"coordinatorEpoch": b, "epochBefore": a}
         elif kind == kernel.OUTSIDE:
             text = f"{who} has had a transaction open since offset {a}"
+            details["startOffset"] = a
         elif kind == kernel.LOST_MARKER:
             text = f"{who}: epoch {c} writes, and no marker has ended the transaction of epoch {b} that began at {a}"
+            details |= {"epochBefore": b, "startOffset": a}
+        elif headers.rows[at + BATCH_PRODUCER_ID] < 0:
+            text = "control batch of no producer: consumers pass over its records"
         else:
             text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"
-        self.report.add(_CODES[kind], segment.path, text, position, size, offset)
+        self.report.add(_CODES[kind], segment.path, text, position, size, offset, details=details)
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         if self._is_on_segment:
+            self._states.tell_damage()
+
+    def unread(self, segment: "Segment") -> None:
+        if self._is_on:
             self._states.tell_damage()
 
     def end(self, segment: "Segment") -> None:
@@ -135,11 +156,13 @@ class ProducerRule(Rule):
             return
         if not self.partition.is_compacted:
             for gap in self._gaps:
-                self.report.add("producer-sequence-gap", *gap)
+                place = gap.position, gap.length, gap.offset
+                self.report.add("producer-sequence-gap", gap.file, gap.message, *place, details=gap.details)
             self.report.more("producer-sequence-gap", self.partition.name, self._more_gaps)
         if self._states.is_full:
             text = f"only the first {len(self._states)} producers were followed"
-            self.report.add("too-many-producers", self.partition.name, text)
+            details = {"count": len(self._states)}
+            self.report.add("too-many-producers", self.partition.name, text, details=details)
         if self.partition.is_whole:
             self._open_transactions()
             self._snapshots.finish()
@@ -156,13 +179,26 @@ class ProducerRule(Rule):
             text = (
                 f"producer {transaction.producer_id} epoch {transaction.producer_epoch}, batches: {transaction.batches}"
             )
+            since_ms = self.partition.now_ms - transaction.timestamp if transaction.timestamp >= 0 else -1
             if age > 0:
-                text += f", open for at least {age} ms by the timestamps in the log"
+                text += f", open for at least {show_span(age)} by the timestamps in the log"
+            elif since_ms >= 0:
+                text += f", begun {show_span(since_ms)} ago"
             is_hanging = age > TRANSACTION_LIMIT_MS and transaction.is_certain
             if not transaction.is_certain:
                 text += "; its end may lie in what is damaged"
             code = "hanging-transaction" if is_hanging else "open-transaction"
-            self.report.add(code, segment.path, text, transaction.position, None, transaction.first_offset)
+            details = {
+                "producerId": transaction.producer_id,
+                "producerEpoch": transaction.producer_epoch,
+                "transactionalId": None,
+                "firstOffset": transaction.first_offset,
+                "firstTimestamp": transaction.timestamp if transaction.timestamp >= 0 else None,
+                "ageMs": age if age > 0 else since_ms if since_ms >= 0 else None,
+                "batches": transaction.batches,
+            }
+            place = transaction.position, None, transaction.first_offset
+            self.report.add(code, segment.path, text, *place, details=details)
 
     def _age_ms(self, transaction: OngoingTransaction) -> int:
         """How long it has been open at least: by the clock of brokers (markers), else by that of producers.

@@ -238,19 +238,22 @@ class ReplicaComparison:
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
         path, position = self._there
         text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"
-        self._report.add("replicas-diverge", found.file, text, found.position, None, found.first)
+        details = {"firstOffset": found.first, "lastOffset": found.last, "count": found.records, "other": path}
+        self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
 
     def _tell_damage(self) -> None:
-        for side in self._sides.values():
+        for is_here, side in self._sides.items():
+            details = {"other": self.found.other if is_here else self.found.path}
             for path, position, length in side.not_compared:
                 self.found.damaged_ranges += 1
-                self._report.add("replica-not-compared", path, "damaged bytes", position, length)
+                self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
             side.not_compared.clear()
 
     def _tell_lacking(self) -> None:
         is_cleaned = self._is_compacted or any(side.holds_gaps for side in self._sides.values())
         for is_here, lacking in self._lacking.items():
-            path = self.found.path if is_here else self.found.other
+            path, other = self.found.path, self.found.other
+            path, other = (path, other) if is_here else (other, path)
             if lacking.ranges and is_cleaned:
                 text = f"{_records(lacking.records)} in {lacking.ranges} ranges of offsets are only in the other one"
                 self._report.add("replicas-cleaned-apart", path, text, offset=lacking.shown[0].first)
@@ -258,7 +261,8 @@ class ReplicaComparison:
                 for gap in lacking.shown:
                     text = f"{_records(gap.records)} from {gap.first} to {gap.last} are only in {gap.file}"
                     text += f", from position {gap.position} on"
-                    self._report.add("replica-lacks-records", path, text, offset=gap.first)
+                    details = {"firstOffset": gap.first, "lastOffset": gap.last, "count": gap.records, "other": other}
+                    self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
 
     def _tell_ends(self) -> None:

@@ -11,11 +11,16 @@ from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
 SHOWN_PER_FILE = 100
 """Findings of one code that are shown for one file; all are counted."""
 
+Details = dict[str, Any]
+NO_DETAILS: Details = {}
+
 
 class Finding(NamedTuple):
     """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None: none is meant.
 
     ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
+    ``details`` are facts by name, as JSON has them. ``repair`` is a command that runs as it is, ``needs`` one of NEEDS:
+    `kseg.verify.repairs` adds both.
     """
 
     code: str
@@ -25,11 +30,17 @@ class Finding(NamedTuple):
     length: int | None
     offset: int | None
     message: str
+    details: Details = NO_DETAILS
+    repair: list[str] | None = None
+    needs: str | None = None
 
 
 @dataclass(slots=True)
 class Totals:
-    """What was looked at, and how many findings there are of each severity, ignored ones not among them."""
+    """What was looked at, and how many findings there are of each severity, ignored ones not among them.
+
+    ``not_judged`` counts files and directories that may hold what is Kafka's and were not read.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -37,6 +48,7 @@ class Totals:
     records: int = 0
     severities: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     codes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    not_judged: int = 0
 
     @property
     def errors(self) -> int:
@@ -56,6 +68,7 @@ class Totals:
         self.bytes += other.bytes
         self.batches += other.batches
         self.records += other.records
+        self.not_judged += other.not_judged
         for severity, count in other.severities.items():
             self.severities[severity] += count
         for code, count in other.codes.items():
@@ -63,20 +76,43 @@ class Totals:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Four numbers where nothing was found: processes send one for each partition."""
-        counted = (self.severities, self.codes) if self.codes else ()
+        counted = (self.severities, self.codes, self.not_judged) if self.codes or self.not_judged else ()
         return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
+
+
+class Step(NamedTuple):
+    """A command that repairs findings of these codes."""
+
+    argv: list[str]
+    codes: list[str]
+
+
+class Need(NamedTuple):
+    """Findings of these codes at ``path`` that only something from outside repairs: ``needs`` is one of NEEDS.
+
+    ``argv`` is the command that carries a decision out, None where there is none.
+    """
+
+    needs: str
+    path: str
+    codes: list[str]
+    argv: list[str] | None
 
 
 class Report:
     """Takes findings from rules and hands those to be shown to ``show``, in the order they come.
 
     ``failures`` are sentences on what could not be judged; the report is then, as after ``was_interrupted``, not whole.
+    ``steps`` are the commands to run next, ``needs`` what no command alone repairs; `kseg.verify.repairs` decides on
+    both when all has been judged.
     """
 
     def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
         self.totals = Totals()
         self.failures: list[str] = []
         self.was_interrupted = False
+        self.steps: list[Step] = []
+        self.needs: list[Need] = []
         self.show = show
         self.ignored = frozenset(ignored)
         self._shown: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -92,8 +128,13 @@ class Report:
         offset: int | None = None,
         severity: str | None = None,
         count: int = 1,
+        details: Details = NO_DETAILS,
+        needs: str | None = None,
     ) -> None:
-        """A finding; ``count`` above 1: it stands for so many alike, of which this one is shown."""
+        """A finding; ``count`` above 1: it stands for so many alike, of which this one is shown.
+
+        ``needs``: what it needs instead of the table's repair.
+        """
         if code in self.ignored:
             return
         severity = severity or severity_of(code)
@@ -104,7 +145,7 @@ class Report:
             self._unshown[file, code] += count - is_shown
         if is_shown:
             self._shown[file, code] += 1
-            self.show(Finding(code, severity, file, position, length, offset, message))
+            self.show(Finding(code, severity, file, position, length, offset, message, details, None, needs))
 
     def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
         """``count`` more findings of a code that the kernel only counted."""

@@ -28,6 +28,9 @@ class Rule:
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
         """What is wrong with the records of a batch, whose header came before."""
 
+    def unread(self, segment: "Segment") -> None:
+        """A segment in its place that cannot be opened; nothing else is called for it."""
+
     def end(self, segment: "Segment") -> None:
         """All of it was shown; `Segment` now has its totals."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.source import open_source
 from kseg.segment.survey import QUICK
+from kseg.segment.unreadable import named
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem
@@ -47,6 +48,12 @@ def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[
                 told += 1
             if told == SHOWN_PROBLEMS:
                 break
+        if source.current_size() < source.size:
+            partition.report.add("file-shrank", side.path, f"{source.current_size()} of {source.size} bytes are left")
+        source.look_for_unreadable()
+        if source.unreadable:
+            first, behind = source.unreadable[0][0], source.unreadable[-1][1]
+            partition.report.add("unreadable-bytes", side.path, named(source.unreadable), first, behind - first)
         _count(partition, source.size)
         progress(source.size)
 

@@ -5,6 +5,7 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 
 import os
 
+from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
@@ -18,7 +19,7 @@ _MAX_BYTES = 1 << 16
 def topic_id_at(directory: str) -> str | None:
     """The topic id that a partition directory's file tells; None where there is none, or no file that can be read."""
     try:
-        with open(os.path.join(directory, NAME), "rb") as stream:
+        with open_regular(os.path.join(directory, NAME)) as stream:
             found = list(read_partition_metadata(stream.read(_MAX_BYTES)))
     except OSError:
         return None
@@ -51,9 +52,9 @@ class TopicIdRule(Rule):
         if not isinstance(found, PartitionMetadata):
             return
         partition.topic_id = found.topic_id
-        wanted = partition.broker.topic_id
+        wanted, own = partition.broker.topic_id, {"topicId": found.topic_id}
         if wanted == "":
-            self.report.add("unknown-topic", path, f"__cluster_metadata has no topic {partition.topic}")
+            self.report.add("unknown-topic", path, f"__cluster_metadata has no topic {partition.topic}", details=own)
         elif wanted is not None and wanted != found.topic_id:
             text = f"topic id {found.topic_id}; in __cluster_metadata {partition.topic} has {wanted}"
-            self.report.add("topic-id-mismatch", path, text)
+            self.report.add("topic-id-mismatch", path, text, details=own | {"expectedTopicId": wanted})

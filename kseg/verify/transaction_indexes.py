@@ -42,7 +42,12 @@ class TransactionIndexes:
             if needed and not self._partition.is_bare:
                 text = f"aborted transactions whose marker is in {segment.file.name}: {len(needed)}"
                 self._report.add(
-                    "transaction-index-missing", path, text, offset=needed[0].last_offset, severity=severity
+                    "transaction-index-missing",
+                    path,
+                    text,
+                    offset=needed[0].last_offset,
+                    severity=severity,
+                    details={"count": len(needed)},
                 )
             return
         try:
@@ -94,13 +99,23 @@ class _File:
                     f"producer {abort.producer_id}: offsets {abort.first_offset} to {abort.last_offset} have no entry"
                 )
                 self._report.add(
-                    "transaction-index-incomplete", self._path, text, offset=abort.last_offset, severity=self._severity
+                    "transaction-index-incomplete",
+                    self._path,
+                    text,
+                    offset=abort.last_offset,
+                    severity=self._severity,
+                    details={
+                        "producerId": abort.producer_id,
+                        "firstOffset": abort.first_offset,
+                        "lastOffset": abort.last_offset,
+                    },
                 )
 
     def _add(self, code: str, text: str, position: int, severity: str, length: int = _WIDTH) -> None:
         self._wrong += 1
         self._damaged += code == "transaction-index-damaged"
-        self._report.add(code, self._path, text, position, length, severity=severity)
+        details = {"entry": position // _WIDTH}
+        self._report.add(code, self._path, text, position, length, severity=severity, details=details)
 
     def _agrees(self, entry: AbortedTxn, abort: Abort, position: int) -> bool:
         """Whether the entry is one for the marker; tells a last stable offset that is none."""

@@ -12,6 +12,7 @@ from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SegmentFile, names_in, parse_partition_name, segment_file, segments_among
+from kseg.segment.regular_files import expect_pipe
 from kseg.verify.broker_state import BrokerState, state_by_name
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Report
@@ -43,15 +44,27 @@ def judge_partition(
     progress: Progress,
     buffers: Buffers | None = None,
 ) -> Partition:
-    """A partition directory. Raises PathError where it cannot be read."""
+    """A partition directory, with what lies in it under other names. Raises PathError where it cannot be read."""
     files_in, others = names_in(directory)
     names = frozenset(files_in)
     own_name = _own_name(directory)
-    files = [file for file in segments_among(directory, names, own_name=own_name) if file.kind != ".checkpoint"]
+    listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
+    files = [file for file in listed if file.kind != ".checkpoint"]
     place = parse_partition_name(own_name) or (None, None)
     partition = _partition(directory, place, True, settings, report, broker, buffers, names)
     partition.own_name, partition.others = own_name, others
+    if others and not files:
+        from kseg.verify.directories import is_directory_above, judge_if_log_directory, judge_inside
+
+        if judge_if_log_directory(directory, files_in, others, settings, report, progress):
+            return partition
+        if is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
+            return partition
     judge_segments(partition, files, rules_of(partition), progress)
+    if others or not files or partition.odd_names:
+        from kseg.verify.strays import judge_strays
+
+        judge_strays(partition, settings, progress)
     return partition
 
 
@@ -63,6 +76,7 @@ def _own_name(directory: str) -> str:
 def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
     """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
     be read."""
+    expect_pipe(path)
     file = segment_file(path)
     if settings.era_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)

@@ -35,9 +35,9 @@ def plain_record(delta: int, attributes: int = 0) -> bytes:
     return varint(len(body)) + body
 
 
-def of_records(records: list[bytes], last_delta: int, max_timestamp: int = 1000) -> bytes:
+def of_records(records: list[bytes], last_delta: int, max_timestamp: int = 1000, attributes: int = 0) -> bytes:
     """A v2 batch at offset 0, whatever its records are."""
-    head = struct.pack(">hiqqqhii", 0, last_delta, 1000, max_timestamp, -1, -1, -1, len(records))
+    head = struct.pack(">hiqqqhii", attributes, last_delta, 1000, max_timestamp, -1, -1, -1, len(records))
     body = head + b"".join(records)
     return sealed(struct.pack(">qiibI", 0, len(body) + 9, 0, 2, 0) + body)
 

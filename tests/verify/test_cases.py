@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failing_disk import PAGE, FailingDisk
 from findings_cases import CASES
 from findings_cases.case import NOW_MS
 from partitions import PLAIN, TESTDATA, Found
@@ -16,6 +17,7 @@ from partitions import PLAIN, TESTDATA, Found
 from kseg.segment.source import Source
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles import producer_state
+from kseg.verify import partition
 from kseg.verify.against import compare_path
 from kseg.verify.findings import INFO, KINDS
 from kseg.verify.manifest import Manner, check_manifest
@@ -25,7 +27,7 @@ FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
 
 
-def _shrink(patch: pytest.MonkeyPatch) -> None:
+def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """Whatever is opened loses half of its bytes at once."""
     opened = Source.__init__
 
@@ -36,10 +38,18 @@ def _shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Source, "__init__", cut_later)
 
 
-CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+def _fail_disk(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The second page of each .log cannot be read."""
+    disk = FailingDisk(patch)
+    for path in folder.rglob("*.log"):
+        disk.fail(path, PAGE, 2 * PAGE)
+
+
+CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
     "file-shrinks": _shrink,
-    "disk-fails": lambda patch: patch.setattr(Source, "has_lost_pages", property(lambda _source: True)),
-    "few-are-followed": lambda patch: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
+    "disk-fails": _fail_disk,
+    "segments-are-small": lambda patch, _: patch.setattr(partition, "MAX_SEGMENT_BYTES", 1000),
+    "few-are-followed": lambda patch, _: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
 }
 """What files alone cannot be: by the name that case.json gives it."""
 
@@ -89,7 +99,7 @@ def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch:
     if "packed" in case or "condition" in case:
         folder = as_it_was_meant(folder, tmp_path)
     if "condition" in case:
-        CONDITIONS[case["condition"]](monkeypatch)
+        CONDITIONS[case["condition"]](monkeypatch, folder)
     assert told_of(folder) == in_order(case["findings"])
     assert (code, KINDS[code].severity) in {(finding["code"], finding["severity"]) for finding in case["findings"]}
 

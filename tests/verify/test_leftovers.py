@@ -127,7 +127,17 @@ def test_a_split_that_was_not_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["abc.log", "abc.index", "x.timeindex", ".snapshot", "x.log.swap", "x.cleaned", f"{1 << 63}.log"]
+    "name",
+    [
+        "abc.log",
+        "abc.index",
+        "x.timeindex",
+        ".snapshot",
+        "x.log.swap",
+        "x.cleaned",
+        f"{1 << 63}.log",
+        "9" * 20 + ".log",
+    ],
 )
 def test_a_name_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> None:
     folder = partition(tmp_path)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
 
 from kseg.errors import PathError
+from kseg.logdir.cluster_metadata import read_topic_settings
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
-from kseg.verify.cluster_metadata import read_topic_settings
 from kseg.verify.directory_rules import topic_partition
 from kseg.verify.findings import KINDS
 from kseg.verify.log_directory import plain_offsets, read_log_directory
@@ -121,6 +121,8 @@ def test_a_kraft_node_needs_meta_properties(tmp_path: Path) -> None:
 def test_a_broker_of_old_needs_none(tmp_path: Path) -> None:
     logs = copied(tmp_path)
     (logs / "meta.properties").unlink()
+    assert check(logs).serious == ["bad-meta-properties"]
+    (logs / "dplain-0" / "partition.metadata").unlink()  # which brokers write since 2.8
     assert check(logs).serious == []
 
 
@@ -137,15 +139,22 @@ def test_a_directory_that_keeps_a_broker_from_starting(tmp_path: Path, name: str
     logs = copied(tmp_path)
     (logs / name).mkdir()
     found = check(logs)
-    assert found.serious == ["broker-would-not-start"]
+    assert set(found.serious) <= {"broker-would-not-start", "segments-missing"}
     assert name in found.one("broker-would-not-start").message
 
 
-@pytest.mark.parametrize("name", ["remote-log-index-cache", "__cluster_metadata-0", "a.b_c-17"])
+@pytest.mark.parametrize("name", ["remote-log-index-cache", ".kseg-x"])
 def test_a_directory_that_may_lie_there(tmp_path: Path, name: str) -> None:
     logs = copied(tmp_path)
     (logs / name).mkdir()
     assert check(logs).serious == []
+
+
+@pytest.mark.parametrize("name", ["__cluster_metadata-0", "a.b_c-17"])
+def test_a_partition_without_any_file(tmp_path: Path, name: str) -> None:
+    logs = copied(tmp_path)
+    (logs / name).mkdir()
+    assert check(logs).serious == ["segments-missing"]
 
 
 def test_a_partition_that_is_there_twice(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Sequences, epochs and transactions of producers: nothing in what brokers wrote, each break found where it is."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from producer_cases import (
     sealed,
 )
 
+from kseg.kernel.checksum import crc32c
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.findings import ERROR, INFO, KINDS, WARNING
@@ -246,3 +248,21 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     last.write_bytes(whole[: 12 + int.from_bytes(whole[8:12], "big")])
     assert cut <= set(codes(findings(copied)))
     assert cut & set(codes(findings(copied, progress=lambda _: last.write_bytes(whole)))) == set()
+
+
+def test_control_batches_that_end_no_transaction(tmp_path: Path) -> None:
+    """Also where no producer wrote them, where records are compressed, and where the count is none: a broker dies, or
+    consumers pass over what was data."""
+    data = [batch(0, 5), batch(1), batch(2, 5, sequence=1), batch(3, 5, sequence=2)]
+    for number, attributes in ((1, 32), (2, 32 | 1)):
+        data[number] = resealed(data[number], 21, ">h", attributes)
+    data[3] = resealed(resealed(data[3], 21, ">h", 48), 57, ">i", -1)
+    found = [finding for finding in findings(log_of(tmp_path, data)) if finding.code == "bad-control-record"]
+    assert [finding.offset for finding in found] == [1, 2, 3]
+    assert "consumers pass over its records" in found[0].message
+
+
+def resealed(data: bytes, at: int, form: str, value: int) -> bytes:
+    """A batch with another field, and the checksum that it then has."""
+    data = data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
+    return data[:17] + struct.pack(">I", crc32c(data[21:], 0)) + data[21:]

@@ -1,6 +1,6 @@
 """Findings of what a log is compared with: a manifest (--manifest), another replica (--against)."""
 
-from kseg.verify.table.kind import ERROR, INFO, WARNING, Kind
+from kseg.verify.table.kind import DECISION, ERROR, FROM_REPLICA, INFO, REPLICA, WARNING, Kind
 
 COMPARISON_KINDS: dict[str, Kind] = {
     # Against a manifest (--manifest)
@@ -9,18 +9,21 @@ COMPARISON_KINDS: dict[str, Kind] = {
         "The bytes of a batch are not those that the manifest tells of.",
         "Bits have rotted, or someone has changed or cleaned the log. A change in the first 21 bytes of a batch breaks "
         "no checksum, so that nobody else notices.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "manifest-missing": Kind(
         ERROR,
         "A batch or a segment of the manifest is not there.",
         "Records were lost since, or removed by the cleaner, or the log was cut by a recovery.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "manifest-added": Kind(
         WARNING,
         "A batch or a segment is there that the manifest does not tell of, in front of others that it does.",
         "Brokers only append: somebody has put it there, or the log was cleaned.",
+        needs=DECISION,
     ),
     "manifest-grown": Kind(
         INFO,
@@ -38,18 +41,21 @@ COMPARISON_KINDS: dict[str, Kind] = {
         "Two replicas have different records, or records of different leader epochs, at one offset.",
         "Consumers read one or the other, depending on which replica leads. A broker notices only while a follower "
         "catches up and epochs tell it, and then the follower's records go. Look at both with kseg dump --offsets.",
+        needs=DECISION,
     ),
     "replica-lacks-records": Kind(
         ERROR,
         "Records that one replica has are missing in the middle of the other.",
         "They are lost as soon as the replica that has them is gone: a broker never looks for holes.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "replica-not-compared": Kind(
         WARNING,
         "Damaged bytes of a replica could not be compared with the other one.",
         "The other one has what was there, if it holds these offsets.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "replicas-cleaned-apart": Kind(
         INFO,

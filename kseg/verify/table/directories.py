@@ -1,20 +1,36 @@
 """Findings about partition and log directories: their files, checkpoints, leftovers, and what the cleaner meets."""
 
-from kseg.verify.table.kind import ERROR, INFO, RECOVER, SALVAGE, WARNING, Kind
+from kseg.verify.table.kind import (
+    BROKER,
+    COMPLETE,
+    DECISION,
+    ERROR,
+    FROM_REPLICA,
+    INFO,
+    RECOVER,
+    REPLICA,
+    SALVAGE,
+    TOPIC_ID,
+    WARNING,
+    WITH_TOPIC_ID,
+    Kind,
+)
 
 DIRECTORY_KINDS: dict[str, Kind] = {
     # What kseg itself has left
     "pending-change": Kind(
         WARNING,
         "A command of kseg was interrupted in this partition.",
-        "The next command that changes the partition completes it, or takes back what never began; so does kseg undo.",
-        "kseg undo --list",
+        "The next command that changes the partition completes it, or takes back what never began.",
+        COMPLETE,
     ),
     # The log directory and its own files
     "broker-would-not-start": Kind(
         ERROR,
         "Something here keeps a broker from starting: a name it cannot read, or a partition that is there twice.",
         "The whole broker stops, or takes the log directory offline, until it is renamed or moved away.",
+        needs=DECISION,
+        is_refused=True,
     ),
     "unreadable-checkpoint": Kind(
         ERROR,
@@ -27,21 +43,25 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         ERROR,
         "meta.properties, which tells cluster and node of a log directory, is missing or cannot be read.",
         "The broker does not start with this directory. Copy the line of the cluster's id from another node.",
+        needs=BROKER,
     ),
     "bad-quorum-state": Kind(
         ERROR,
         "quorum-state, which holds the vote of a KRaft node, cannot be read.",
         "The node does not start. Without the file it does, but may vote twice in one epoch.",
+        needs=DECISION,
     ),
     "bad-metadata-snapshot": Kind(
         ERROR,
         "A snapshot of the cluster's metadata is damaged or not complete.",
         "A KRaft node that has to load it does not start; another of the quorum has the same snapshot.",
+        needs=REPLICA,
     ),
     "metadata-log-behind": Kind(
         WARNING,
         "The newest snapshot of the cluster's metadata is ahead of the log.",
         "A KRaft node drops its log at start and goes on from the snapshot.",
+        needs=BROKER,
     ),
     "unclean-shutdown": Kind(
         INFO,
@@ -52,6 +72,14 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         INFO,
         "A partition that had records here has no directory any more.",
         "A broker begins an empty one and fetches all from the leader, if there is one.",
+    ),
+    "segments-missing": Kind(
+        ERROR,
+        "A partition has no segment.",
+        "All its records are lost here: brokers keep at least one segment, and be it empty. A broker begins a new log "
+        "at offset 0, or the log start offset, and as a leader serves nothing else.",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "delete-directory": Kind(
         INFO,
@@ -67,7 +95,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "A partition that a broker put aside, as it was not assigned to it (any more).",
         "Its records are served to nobody. Rename it back only if the topic's id is right.",
-        "kseg recover --topic-id UUID",
+        needs=DECISION,
     ),
     "unknown-file": Kind(INFO, "A file that no broker knows or looks at.", "Nothing happens to it."),
     # A partition against its log directory
@@ -75,7 +103,8 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         ERROR,
         "The high watermark is beyond the end of the log.",
         "Records that were acknowledged are missing here. A broker moves the high watermark back without a word.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "log-start-beyond-end": Kind(
         ERROR,
@@ -93,6 +122,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "The cleaner's checkpoint is beyond the end of the log.",
         "The cleaner begins anew at the log's start (up to 2.2 it fails on the partition).",
+        RECOVER,
     ),
     "segments-below-log-start": Kind(
         INFO,
@@ -104,24 +134,29 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         ERROR,
         "A partition of a KRaft node has no partition.metadata.",
         "A start puts the partition aside as -stray and begins an empty one.",
-        "kseg recover --topic-id UUID",
+        WITH_TOPIC_ID,
+        TOPIC_ID,
     ),
     "bad-partition-metadata": Kind(
         ERROR,
         "partition.metadata cannot be read.",
         "A broker takes the whole log directory offline.",
-        "kseg recover --topic-id UUID",
+        WITH_TOPIC_ID,
+        TOPIC_ID,
+        is_refused=True,
     ),
     "topic-id-mismatch": Kind(
         ERROR,
         "The topic id of a partition is not that of its topic.",
         "A start puts the partition aside as -stray and begins an empty one.",
-        "kseg recover --topic-id UUID",
+        WITH_TOPIC_ID,
+        TOPIC_ID,
     ),
     "unknown-topic": Kind(
         WARNING,
         "The cluster's metadata knows no topic of this name.",
         "The topic was deleted, or the directory belongs to another cluster. A start puts it aside as -stray.",
+        needs=DECISION,
     ),
     "bad-clean-shutdown": Kind(
         INFO,
@@ -133,6 +168,8 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "The number in the name of a .log does not have 20 digits.",
         "A broker looks for the name with 20 digits, and makes that file anew: these records are served to nobody.",
+        needs=DECISION,
+        is_refused=True,
     ),
     "leftover-deleted": Kind(
         INFO,
@@ -180,5 +217,6 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "Records of a compacted partition have no key.",
         "The cleaner drops them the first time it meets them (0.8 stops at them).",
+        needs=DECISION,
     ),
 }

@@ -1,6 +1,6 @@
 """Findings about offset and time indexes."""
 
-from kseg.verify.table.kind import ERROR, INFO, REINDEX, WARNING, Kind
+from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, WARNING, Kind
 
 INDEX_KINDS: dict[str, Kind] = {
     # Offset and time indexes
@@ -129,5 +129,6 @@ INDEX_KINDS: dict[str, Kind] = {
         WARNING,
         "An index has no .log beside it.",
         "A broker deletes it when it starts. If the .log was there once, its records are gone.",
+        RECOVER,
     ),
 }

@@ -1,6 +1,20 @@
 """Findings about producers, transactions and leader epochs, and the files that tell of them."""
 
-from kseg.verify.table.kind import ERROR, INFO, RECOVER, REINDEX, WARNING, Kind
+from kseg.verify.table.kind import (
+    BROKER,
+    DECISION,
+    ERROR,
+    FROM_REPLICA,
+    INFO,
+    REBUILD_EPOCHS,
+    RECOVER,
+    REINDEX,
+    REPLICA,
+    SALVAGE,
+    SNAPSHOTS,
+    WARNING,
+    Kind,
+)
 
 PRODUCER_KINDS: dict[str, Kind] = {
     # Producers and transactions
@@ -8,27 +22,32 @@ PRODUCER_KINDS: dict[str, Kind] = {
         WARNING,
         "The sequence numbers of a producer do not go on from its batch before, in one epoch.",
         "Records of the producer are missing here, or lie here twice: a leader refuses such batches.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "producer-epoch-falls": Kind(
         WARNING,
         "A batch of a producer has an epoch below that of its batch before.",
         "An instance of the producer wrote that had been fenced off. A leader refuses such batches.",
+        needs=DECISION,
     ),
     "coordinator-epoch-falls": Kind(
         WARNING,
         "The marker of a transaction comes from a coordinator older than one whose marker came before.",
         "A leader refuses such markers: a transaction may have been ended that the coordinator of the time had not.",
+        needs=DECISION,
     ),
     "bad-control-record": Kind(
         ERROR,
         "The control record of a producer's batch is no marker of a transaction that can be read.",
         "A broker that learns the state of producers from this batch does not start. Consumers of committed data stop.",
+        SALVAGE,
     ),
     "batch-outside-transaction": Kind(
         ERROR,
         "A batch that belongs to no transaction comes from a producer whose transaction is open.",
         "A broker that learns the state of producers from this batch does not start.",
+        SALVAGE,
     ),
     "open-transaction": Kind(
         INFO,
@@ -40,6 +59,7 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "A transaction is open longer than a broker allows by default, or a later epoch of its producer writes.",
         "Consumers of committed data wait at its first offset, and the cleaner stops there, until someone ends it: "
         "kafka-transactions.sh abort.",
+        needs=BROKER,
     ),
     "too-many-producers": Kind(
         INFO,
@@ -75,50 +95,53 @@ PRODUCER_KINDS: dict[str, Kind] = {
         WARNING,
         "A .snapshot cannot be read.",
         "A broker deletes it, takes the one before and replays the log from there on.",
-        "kseg reindex --snapshots",
+        SNAPSHOTS,
     ),
     "producer-snapshot-mismatch": Kind(
         WARNING,
         "A .snapshot does not say of a producer what the log says.",
         "A broker that loads it may refuse what the producer writes, take records twice, or show open transactions.",
-        "kseg reindex --snapshots",
+        SNAPSHOTS,
     ),
     "producer-snapshot-beyond-end": Kind(
         ERROR,
         "A .snapshot was taken at an offset that the log does not reach.",
         "The end of the log is lost here. A broker deletes the snapshot at its start and does not say so.",
-        "kseg recover --from-replica DIR",
+        FROM_REPLICA,
+        REPLICA,
     ),
     "producer-snapshot-missing": Kind(
         WARNING,
         "Batches have producer ids, and there is no .snapshot.",
         "A broker that starts after a clean stop takes it that there are no producers and no open transactions.",
-        "kseg reindex --snapshots",
+        SNAPSHOTS,
     ),
     # Leader epochs
     "leader-epochs-damaged": Kind(
         ERROR,
         "leader-epoch-checkpoint cannot be read.",
         "A broker does not start with this log directory.",
-        RECOVER,
+        REBUILD_EPOCHS,
     ),
     "leader-epochs-unsorted": Kind(
         WARNING,
         "Epochs or start offsets of leader-epoch-checkpoint do not rise.",
         "A broker drops entries at its start until they do; followers may truncate too much.",
-        RECOVER,
+        REBUILD_EPOCHS,
+        is_repaired_alone=True,
     ),
     "leader-epochs-missing": Kind(
         WARNING,
         "Batches have leader epochs, and leader-epoch-checkpoint has none.",
         "Followers and consumers cannot tell by epochs where logs part. A start after a clean stop does not mend it.",
-        RECOVER,
+        REBUILD_EPOCHS,
     ),
     "leader-epochs-mismatch": Kind(
         WARNING,
         "leader-epoch-checkpoint does not say where a leader epoch of the batches begins.",
         "Followers and consumers may truncate too much or too little.",
-        RECOVER,
+        REBUILD_EPOCHS,
+        is_repaired_alone=True,
     ),
     "leader-epochs-beyond-end": Kind(
         WARNING,

@@ -2,9 +2,11 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from log_directories import OTHER_ID, checkpoint
+from made import stored_gzip
 from partitions import changed
 
 from findings_cases.bases import LOGS, SHORT, log_directory, metadata, name, short, short_batches
@@ -45,6 +47,42 @@ def broker_would_not_start(folder: Path) -> Made:
     """An empty file called abc.log."""
     (short(folder) / "abc.log").write_bytes(b"")
     return in_partition(Told("broker-would-not-start", "dplain-0/abc.log"))
+
+
+@case
+def segments_missing(folder: Path) -> Made:
+    """All files of the partition are gone but partition.metadata; the high watermark is 116."""
+    logs = log_directory(folder)
+    for path in (logs / "dplain-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    (logs / "replication-offset-checkpoint").write_text(checkpoint("dplain 0 116"))
+    return in_logs(Told("segments-missing", PARTITION, offset=116))
+
+
+@case
+def unreadable_file(folder: Path) -> Made:
+    """A directory has the name of the segment that would follow."""
+    (short(folder) / name(116)).mkdir()
+    (folder / "dplain-0" / name(116) / "note.txt").write_text("No segment.\n")
+    return in_partition(Told("unreadable-file", f"dplain-0/{name(116)}"))
+
+
+@case
+def packed_segment(folder: Path) -> Made:
+    """A copy of a segment was packed with gzip."""
+    partition = short(folder)
+    (partition / name(97, ".log.gz")).write_bytes(stored_gzip((partition / name(97)).read_bytes()))
+    return in_partition(Told("packed-segment", f"dplain-0/{name(97, '.log.gz')}"), Told("unknown-file", "dplain-0"))
+
+
+@case
+def segment_too_large(folder: Path) -> Made:
+    """Nothing to the bytes: segments of more than 1000 bytes count as too large."""
+    short(folder)
+    return replace(
+        in_partition(Told("segment-too-large", f"dplain-0/{name(101)}")), settings={"condition": "segments-are-small"}
+    )
 
 
 @case

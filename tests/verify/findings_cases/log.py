@@ -114,6 +114,22 @@ def offset_out_of_range(folder: Path) -> Made:
 
 
 @case
+def cut_message_set(folder: Path) -> Made:
+    """A compressed v0 message made by hand: its set ends in the middle of the second message."""
+    inner = message(0, b"one") + message(1, b"two")[:-2]
+    made = of_bytes(folder, message(1, stored_gzip(inner), attributes=1), "cut-message-set", 1)
+    return replace(made, findings=[*made.findings, Told("old-message-format", "made-0")])
+
+
+@case
+def bytes_behind_records(folder: Path) -> Made:
+    """A batch made by hand: behind its gzip member lie three bytes that are none."""
+    return of_bytes(
+        folder, of_records([stored_gzip(plain_record(0)) + b"any"], 0, attributes=1), "bytes-behind-records"
+    )
+
+
+@case
 def inner_crc_mismatch(folder: Path) -> Made:
     """A compressed v0 message made by hand: one bit of the checksum of the second message in it is wrong."""
     inner = message(0, b"one") + message(1, b"two", spoilt=1)
@@ -286,5 +302,9 @@ def file_shrank(folder: Path) -> Made:
 @case
 def unreadable_bytes(folder: Path) -> Made:
     """Nothing to the bytes: the disk does not give all of them."""
-    short(folder, (97,), bare=True)
-    return Made("dplain-0", SHORT, [Told("unreadable-bytes", LOG)], {"condition": "disk-fails"})
+    (folder / "dplain-0").mkdir(parents=True)
+    shutil.copy(TESTDATA / SHORT / name(0), folder / "dplain-0")
+    file, batches = f"dplain-0/{name(0)}", dict(spans((folder / "dplain-0" / name(0)).read_bytes()))
+    lost = batches[2765] + batches[6802]  # the offsets 16 to 35; these batches hold bytes 4096 to 8191
+    found = [Told("unreadable-bytes", file, 2765, lost), Told("gap-truncated", file, 9610, None, 16)]
+    return Made("dplain-0", SHORT, found, {"condition": "disk-fails"})

@@ -24,8 +24,9 @@ from kseg.segment.source import open_source
 MAX_BYTES = 256 << 20
 """Of more than so much metadata nothing is taken: it would cost more than the topics' settings are worth."""
 
-_TOPIC, _CONFIG, _REMOVE_TOPIC = 2, 4, 9
+_TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
 _KINDS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
+_ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})
 _OF_TOPIC, _OF_BROKER = 2, 4
 _DEFAULTS = {
     "cleanup.policy": "log.cleanup.policy",
@@ -78,24 +79,55 @@ class TopicSettings:
 def read_topic_settings(directory: str) -> TopicSettings | None:
     """The settings in a __cluster_metadata directory; None where there are none to be had."""
     try:
-        files = list_segments(directory)
-        snapshots = [file for file in files if file.kind == ".checkpoint" and file.base_offset is not None]
-        newest = max(snapshots, key=lambda file: (file.base_offset, file.epoch or 0), default=None)
-        start = newest.base_offset or 0 if newest else 0
-        logs = _from(start, [file for file in files if file.kind == ".log"])
-        chosen = [newest, *logs] if newest else logs
-        if not chosen or sum(os.path.getsize(file.path) for file in chosen) > MAX_BYTES:
+        start, files = _newest(directory)
+        if not files:
             return None
         found = TopicSettings()
-        for file in chosen:
-            for record in _records(file, start if file.kind == ".log" else 0):
-                if record is None:
-                    found.is_complete = False
-                    return found
-                found.apply(*record)
+        for record in _records_of(files, start, _KINDS):
+            if record is None:
+                found.is_complete = False
+                break
+            found.apply(*record)
     except (KsegError, OSError):
         return None  # the partition's own check tells what is wrong with it
     return found
+
+
+def replica_counts(directory: str) -> dict[tuple[str, int], int]:
+    """How many replicas each partition has, by topic id and number, as far as a __cluster_metadata directory tells."""
+    found: dict[tuple[str, int], int] = {}
+    try:
+        start, files = _newest(directory)
+        for record in _records_of(files, start, _ABOUT_PARTITIONS):
+            if record is None:
+                break
+            _, fields = record
+            if (replicas := fields.get("replicas")) is not None:
+                found[fields["topicId"], fields["partitionId"]] = len(replicas)
+    except (KsegError, OSError):
+        return found
+    return found
+
+
+def _newest(directory: str) -> tuple[int, list[SegmentFile]]:
+    """The newest snapshot's offset, 0 without one, and the files to read from there on; none where they are too large.
+
+    Raises KsegError or OSError where they cannot be listed.
+    """
+    files = list_segments(directory)
+    snapshots = [file for file in files if file.kind == ".checkpoint" and file.base_offset is not None]
+    newest = max(snapshots, key=lambda file: (file.base_offset, file.epoch or 0), default=None)
+    start = newest.base_offset or 0 if newest else 0
+    logs = _from(start, [file for file in files if file.kind == ".log"])
+    chosen = [newest, *logs] if newest else logs
+    return start, chosen if sum(os.path.getsize(file.path) for file in chosen) <= MAX_BYTES else []
+
+
+def _records_of(
+    files: list[SegmentFile], start: int, kinds: frozenset[int]
+) -> Iterator[tuple[int, dict[str, Any]] | None]:
+    for file in files:
+        yield from _records(file, start if file.kind == ".log" else 0, kinds)
 
 
 def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:
@@ -104,8 +136,10 @@ def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:
     return [file for i, file in enumerate(logs) if i >= len(ends) or ends[i] > start]
 
 
-def _records(file: SegmentFile, first_offset: int) -> Iterator[tuple[int, dict[str, Any]] | None]:
-    """Kind and fields of each record about topics; None and the end where something is not intact."""
+def _records(
+    file: SegmentFile, first_offset: int, kinds: frozenset[int]
+) -> Iterator[tuple[int, dict[str, Any]] | None]:
+    """Kind and fields of each record of these kinds; None and the end where something is not intact."""
     scratch = Scratch()
     with open_source(file.path) as source:
         reader = SegmentReader(source, scratch=scratch)
@@ -119,28 +153,30 @@ def _records(file: SegmentFile, first_offset: int) -> Iterator[tuple[int, dict[s
                     yield None
                     return
                 if not batch.is_control and batch.last_offset >= first_offset:
-                    yield from _of_batch(batch, first_offset)
+                    yield from _of_batch(batch, first_offset, kinds)
 
 
-def _of_batch(batch: RecordBatch, first_offset: int) -> Iterator[tuple[int, dict[str, Any]] | None]:
+def _of_batch(
+    batch: RecordBatch, first_offset: int, kinds: frozenset[int]
+) -> Iterator[tuple[int, dict[str, Any]] | None]:
     try:
         for rows in batch.rows():
-            for value in _values(rows, first_offset):
+            for value in _values(rows, first_offset, kinds):
                 record = read_framed(value, RECORDS)
                 yield record.api_key, record.fields
     except (UndecodableError, MessageError):
         yield None
 
 
-def _values(rows: Rows, first_offset: int) -> Iterator[bytes]:
-    """The values of the records that say something about topics."""
+def _values(rows: Rows, first_offset: int, kinds: frozenset[int]) -> Iterator[bytes]:
+    """The values of the records of these kinds."""
     columns, payload = rows.rows, rows.payload
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
         value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
         if (
             size > 2
             and payload[value] == 1
-            and payload[value + 1] in _KINDS
+            and payload[value + 1] in kinds
             and columns[at + ROW_OFFSET] >= first_offset
         ):
             yield bytes(payload[value : value + size])

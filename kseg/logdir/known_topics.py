@@ -1,0 +1,44 @@
+"""Settings of topics that the log directory itself knows, in its __cluster_metadata, read when first asked.
+
+What is not there is for the caller to guess, or a broker's default.
+"""
+
+import os
+
+from kseg.logdir.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+
+METADATA_PARTITION = f"{METADATA_TOPIC}-0"
+SOURCE = f"as {METADATA_PARTITION} has it"
+INTERVAL = "index.interval.bytes"
+_LARGEST_INTERVAL = (1 << 31) - 1
+
+
+class KnownTopics:
+    """The metadata of each log directory are read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, TopicSettings | None] = {}
+
+    def settings(self, log_directory: str) -> TopicSettings | None:
+        """All that the newest metadata in a log directory tell; None where there are none, or none that can be read."""
+        path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
+        if path not in self._read:
+            self._read[path] = read_topic_settings(path) if os.path.isdir(path) else None
+        return self._read[path]
+
+    def setting(self, partition: str, name: str) -> str | None:
+        """A setting of a partition's topic, or the cluster's default for it; None where neither is known."""
+        path = os.path.abspath(partition)
+        place = parse_partition_name(os.path.basename(path))
+        found = self.settings(os.path.dirname(path)) if place is not None else None
+        if found is None or place is None or place[0] not in found.ids:
+            return None
+        return found.setting(place[0], name)
+
+    def interval_bytes(self, partition: str) -> int | None:
+        """index.interval.bytes of a partition's topic; None where it is not known, or no number that Kafka takes."""
+        text = self.setting(partition, INTERVAL)
+        if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
+            return None
+        return int(text) if int(text) <= _LARGEST_INTERVAL else None

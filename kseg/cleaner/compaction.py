@@ -19,6 +19,7 @@ from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
 from kseg.segment.buffers import Buffers
+from kseg.segment.regular_files import open_regular
 
 _SWAP = ".swap"
 _COMPARE_BYTES = 1 << 20
@@ -308,7 +309,7 @@ def _is_same(plan: Plan, group: CleanedGroup, suffix: str) -> bool:
         return False
     if new is None:
         return True
-    with open(old, "rb") as one, open(new, "rb") as other:
+    with open_regular(old) as one, open_regular(new) as other:
         while data := one.read(_COMPARE_BYTES):
             if data != other.read(_COMPARE_BYTES):
                 return False

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kseg.errors import PathError, UnsupportedError
+from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.segment.regular_files import read_regular
+from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
 
@@ -65,8 +68,7 @@ class Segment:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        return read_regular(path, MAX_ROOT_FILE_BYTES)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
 
@@ -75,9 +77,14 @@ def _last_entry(path: str | None, size: int) -> bytes:
     """Of an index file without the room behind its entries."""
     if path is None:
         return b""
-    content = _content(path)
-    used = -(-len(content.rstrip(b"\0")) // size) * size
-    return content[used - size : used] if size <= used <= len(content) else b""
+    try:
+        windows = EntryWindows(path, size)
+        try:
+            return windows.window(windows.used - 1)[:size] if windows.used else b""
+        finally:
+            windows.close()
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
 
 
 def read_segments(directory: str) -> list[Segment]:

@@ -10,6 +10,7 @@ from kseg.kernel import opening, records
 from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
 from kseg.limits import MAX_BATCH_BYTES, ROWS_PER_CALL
 from kseg.segment.batches import Message
+from kseg.segment.problems import HARMLESS_CODES
 
 
 class RecordRooms:
@@ -53,7 +54,7 @@ def open_message(window: Window, i: int, rooms: RecordRooms) -> Message:
     """The message (v0, v1) i. Raises DamagedError where something inside of it is not intact."""
     data = batch_bytes(window, i)
     message = Message(data, 0, len(data), data[16], True, rooms.scratch)
-    if problems := message.check():
+    if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
         raise window.damage(i, problems[0].message)
     return message
 

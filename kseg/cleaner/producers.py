@@ -14,6 +14,7 @@ from kseg.kernel.native import BATCH_ATTRIBUTES, BATCH_LAST_OFFSET, BATCH_PRODUC
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import file_names, segment_file
+from kseg.segment.regular_files import read_regular
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
 from kseg.sidefiles.producer_state import ProducerStates
@@ -94,8 +95,7 @@ def _newest_snapshot(directory: str, last_base: int) -> tuple[list[ProducerState
         try:
             if os.path.getsize(path) > MAX_ROOT_FILE_BYTES:
                 continue
-            with open(path, "rb") as stream:
-                items = list(read_producer_snapshot(stream.read()))
+            items = list(read_producer_snapshot(read_regular(path, MAX_ROOT_FILE_BYTES)))
         except OSError as error:
             raise PathError(f"{path}: {error.strerror}") from error
         if not problems_of(items):

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from kseg.cleaner.log import Segment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
+from kseg.segment.regular_files import open_regular
+from kseg.segment.times import show_span
 
 
 @dataclass(slots=True)
@@ -58,10 +60,7 @@ def cleanable_range(
             if largest > settings.now_ms - settings.min_lag_ms:
                 if segment.base_offset < uncleanable:
                     uncleanable = segment.base_offset
-                    stops.append(
-                        f"segment {segment.base_offset}: its largest timestamp {largest} is younger than the lag of "
-                        f"{settings.min_lag_ms} ms"
-                    )
+                    stops.append(f"segment {segment.base_offset}: {_lag(largest, settings)}")
                 break
     uncleanable = max(start, uncleanable)
     end = next((s.base_offset for s in segments_between(inactive, uncleanable, 1 << 63)), active_base)
@@ -73,6 +72,13 @@ def cleanable_range(
     found = CleanableRange(start, end, clean_bytes, dirty_bytes, dirty_bytes / total if total else 0.0, False, stops)
     _judge(found, dirty, settings)
     return found
+
+
+def _lag(largest_ms: int, settings: CleanerSettings) -> str:
+    """Why a segment whose newest record has this timestamp is not old enough."""
+    age_ms = settings.now_ms - largest_ms
+    age = f"{show_span(age_ms)} old" if age_ms >= 0 else f"{show_span(age_ms)} in the future"
+    return f"its newest record is {age}, min.compaction.lag.ms is {show_span(settings.min_lag_ms)}"
 
 
 def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSettings) -> None:
@@ -97,7 +103,7 @@ def _is_late(dirty: Sequence[Segment], settings: CleanerSettings) -> bool:
 
 def _first_timestamp(segment: Segment) -> int:
     """The largest of the first batch, in ms; -1 where there is none."""
-    with open(segment.path, "rb") as stream:
+    with open_regular(segment.path) as stream:
         head = stream.read(61)
     if len(head) < 26:
         return -1

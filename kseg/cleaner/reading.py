@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import headers
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.buffers import Buffers
 from kseg.segment.reader import BELIEVE_CHECKSUMS, SegmentReader
-from kseg.segment.source import Source, open_source
+from kseg.segment.source import Source, check_readable, open_source
 from kseg.segment.windows import Windows
 
 
@@ -55,8 +55,19 @@ class Window:
 def windows(path: str, buffers: Buffers, believes: bool = False) -> Iterator[Window]:
     """All batches of a segment. ``believes``: checksums are not looked at.
 
-    Raises DamagedError where something is no intact batch, PathError.
+    Raises DamagedError where something is no intact batch, PathError where bytes cannot be read.
     """
+    try:
+        yield from _windows(path, buffers, believes)
+    except DamagedError:
+        check_readable(path)
+        raise
+    except OSError as error:
+        check_readable(path)
+        raise PathError(f"{path}: {error.strerror or error}") from error
+
+
+def _windows(path: str, buffers: Buffers, believes: bool) -> Iterator[Window]:
     with open_source(path) as source:
         position, last_offset = 0, -1
         while position < source.size:

@@ -12,6 +12,7 @@ from typing import Protocol
 from kseg.cleaner.grouping import group_segments
 from kseg.cleaner.log import Segment
 from kseg.cleaner.settings import CleanerSettings
+from kseg.segment.regular_files import open_regular
 
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 and more; delete horizons make timestamps of records longer."""
@@ -93,6 +94,6 @@ def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: boo
 
 
 def _is_legacy(segment: Segment) -> bool:
-    with open(segment.path, "rb") as stream:
+    with open_regular(segment.path) as stream:
         head = stream.read(17)
     return len(head) == 17 and head[16] < 2

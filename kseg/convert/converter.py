@@ -34,6 +34,7 @@ from kseg.kernel.native import (
 from kseg.kernel.single_batches import most_bytes, single_batches
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.items import Problem
+from kseg.segment.problems import HARMLESS_CODES
 
 GROUP_BYTES = 16 << 10
 """How many bytes of plain messages are put together to be compressed: batch.size of Kafka's producer."""
@@ -209,7 +210,7 @@ class Converter:
 
     @staticmethod
     def _check(batch: Batch) -> None:
-        if problems := batch.check():
+        if problems := [problem for problem in batch.check() if problem.code not in HARMLESS_CODES]:
             raise Refused(problems[0])
 
 
@@ -221,7 +222,8 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
             survey.add(rows)
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
-    if problems := survey.problems(bool(batch.header.codec)):
+    problems = [*batch.passed(), *survey.problems(bool(batch.header.codec))]
+    if problems := [problem for problem in problems if problem.code not in HARMLESS_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:

@@ -1,10 +1,11 @@
 """Partitions built from batches and records that were read as text."""
 
+import os
 from collections.abc import Callable, Iterator
 
 from kseg.changes.disk import Disk
 from kseg.convert.grouping import Build, Grouper, Manner
-from kseg.convert.json_lines import BadLineError, BatchLine, DamageLine, Line, RecordLine
+from kseg.convert.json_lines import BatchLine, DamageLine, Line, RecordLine
 from kseg.convert.new_records import NewRecord, rows_of
 from kseg.convert.request import DamagedError, Request
 from kseg.convert.side_files import make_side_files
@@ -12,6 +13,7 @@ from kseg.errors import KsegError
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
+from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
 NAMELESS = "records-0"
@@ -31,24 +33,35 @@ class Import:
         self._request, self._folder = request, folder
         self.partitions: dict[str, NewPartition] = {}
         self.skipped: list[str] = []
-        self._name = NAMELESS
+        self._names: dict[str, str] = {}
+        self._nameless: dict[str, list[BatchLine]] = {}
+        """By folder: the partition of its records, and the batches without records that came before the first."""
 
     def add(self, line: Line) -> None:
-        """Raises DamagedError, BadLineError, KsegError."""
+        """Raises DamagedError, KsegError."""
         problem = line.text if isinstance(line, DamageLine) else line.problem if isinstance(line, BatchLine) else None
         if problem is not None:
             if not self._request.skips_damage:
                 raise DamagedError(f"the lines tell of damage: {problem}; --skip-damage leaves it out")
             self.skipped.append(problem)
         elif isinstance(line, BatchLine):
-            names = {record.partition for record in line.records if record.partition is not None}
-            if len(names) > 1:
-                raise BadLineError(f"a batch holds records of several partitions: {', '.join(sorted(names))}")
-            # A batch without records does not say where it belongs: to the one before it.
-            self._name = names.pop() if names else self._name
-            self._of(self._name).add_batch(line)
+            self._add_batch(line)
         elif isinstance(line, RecordLine):
             self._of(line.partition or NAMELESS).add_record(line)
+
+    def _add_batch(self, line: BatchLine) -> None:
+        """A batch without records does not say where it belongs: to where others of the same folder do."""
+        names = {record.partition or NAMELESS for record in line.records}
+        if len(names) > 1:
+            raise KsegError(f"a batch holds records of several partitions: {', '.join(sorted(names))}")
+        if names:
+            self._names[line.folder] = names.pop()
+        name = self._names.get(line.folder)
+        if name is None:
+            self._nameless.setdefault(line.folder, []).append(line)
+            return
+        for batch in [*self._nameless.pop(line.folder, ()), line]:
+            self._of(name).add_batch(batch)
 
     def _of(self, name: str) -> "NewPartition":
         if name not in self.partitions:
@@ -57,6 +70,10 @@ class Import:
 
     def finish(self) -> None:
         """Completes all of them."""
+        for folder, batches in self._nameless.items():
+            name = os.path.basename(folder)
+            for batch in batches:
+                self._of(name if parse_partition_name(name) else NAMELESS).add_batch(batch)
         for partition in self.partitions.values():
             partition.finish()
 

@@ -2,7 +2,8 @@
 objects with key, value, timestamp and headers.
 
 In bare ones everything may be left out, and a key or value that is neither a string nor null nor ``{"base64": …}`` is
-taken as the JSON text that it is. A 0.7 record has no offset of its own, only a byte position.
+taken as the JSON text that it is. An unknown field is an error. A 0.7 record has no offset of its own, only a byte
+position.
 """
 
 import json
@@ -12,12 +13,30 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, BinaryIO
 
 from kseg.errors import KsegError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
 
+_RECORD_FIELDS = frozenset(
+    {
+        "type", "file", "position", "topic", "partition", "offset", "nextOffset", "timestamp", "timestampType",
+        "sequence", "keySize", "valueSize", "headers", "isValid", "key", "value", "control",
+    }
+)  # fmt: skip
+_BATCH_FIELDS = frozenset(
+    {
+        "type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "nextOffset", "count", "baseSequence",
+        "lastSequence", "producerId", "producerEpoch", "partitionLeaderEpoch", "isTransactional", "isControl",
+        "deleteHorizonMs", "compression", "timestampType", "baseTimestamp", "maxTimestamp", "crc", "isValid",
+        "problems",
+    }
+)  # fmt: skip
+"""All that a dump writes, also what is derived and not read here."""
+_HEADER_FIELDS = frozenset({"key", "value"})
+_TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
 _NUMBERS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
 _SEGMENT = re.compile(r"([0-9]{20})\.log$")
 
@@ -43,13 +62,14 @@ class RecordLine:
 @dataclass(slots=True)
 class BatchLine:
     """What a batch says of itself, with the ``records`` that follow it. ``header``: of v2; of an older message only its
-    codec, type of timestamps and largest timestamp are meant. ``segment``: base offset in the name of its file."""
+    codec, type of timestamps and largest timestamp are meant. ``segment``: base offset in the name of its file;
+    ``folder``: the directory of that file."""
 
     magic: int
     header: RecordBatchHeader
     segment: int | None
     position: int
-    partition: str | None
+    folder: str
     problem: str | None
     records: list[RecordLine] = field(default_factory=list)
 
@@ -67,15 +87,17 @@ Line = BatchLine | RecordLine | DamageLine
 class JsonLines:
     """Reads a stream of lines. Iterating gives batches with their records, and the records that belong to none.
 
-    Raises BadLineError, which names the line.
+    ``first_line``: the number of the line with which the latest of them begins. Raises BadLineError, which names the
+    line.
     """
 
     def __init__(self, stream: BinaryIO, name: str, max_line_bytes: int) -> None:
         self._stream, self._name, self._max = stream, name, max_line_bytes
-        self._number = 0
+        self._number = self.first_line = 0
 
     def __iter__(self) -> Iterator[Line]:
         batch: BatchLine | None = None
+        begins = 0
         while line := self._stream.readline(self._max + 1):
             self._number += 1
             if len(line) > self._max:
@@ -87,11 +109,14 @@ class JsonLines:
                 batch.records.append(found)
                 continue
             if batch is not None:
+                self.first_line = begins
                 yield batch
-            batch = found if isinstance(found, BatchLine) else None
+            batch, begins = found if isinstance(found, BatchLine) else None, self._number
             if found is not None and batch is None:
+                self.first_line = begins
                 yield found
         if batch is not None:
+            self.first_line = begins
             yield batch
 
     def _bad(self, why: str) -> BadLineError:
@@ -100,6 +125,8 @@ class JsonLines:
     def _line(self, line: bytes) -> Line | None:
         try:
             row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise self._bad(f"is no JSON: {error.msg} at character {error.colno}") from error
         except (ValueError, RecursionError) as error:
             raise self._bad(f"is no JSON: {error}") from error
         if not isinstance(row, dict):
@@ -113,7 +140,22 @@ class JsonLines:
             return DamageLine(f"{row.get('code')} at position {row.get('position')} of {self._text(row, 'file')}")
         raise self._bad(f"is of the type {kind!r}: only batches and records make a log")
 
+    def _check_fields(self, row: dict[str, Any], known: frozenset[str], what: str) -> None:
+        if row.keys() <= known:
+            return
+        unknown = next(name for name in row if name not in known)
+        near = get_close_matches(unknown, sorted(known), 1)
+        hint = f"is {near[0]!r} meant?" if near else f"known are {', '.join(sorted(known))}"
+        raise self._bad(f"has the field {unknown!r}, which no {what} has: {hint}")
+
+    def _is_append_time(self, row: dict[str, Any]) -> bool:
+        kind = row.get("timestampType")
+        if kind not in _TIMESTAMP_TYPES:
+            raise self._bad(f"has {json.dumps(kind)[:40]} for timestampType: CreateTime or LogAppendTime")
+        return bool(kind == "LogAppendTime")
+
     def _record(self, row: dict[str, Any], is_bare: bool) -> RecordLine:
+        self._check_fields(row, _RECORD_FIELDS, "record")
         if not is_bare and "value" not in row:
             raise self._bad("has no value: kseg dump writes it with --print-data-log")
         is_07 = "nextOffset" in row
@@ -121,7 +163,7 @@ class JsonLines:
         return RecordLine(
             None if is_07 or row.get("offset") is None else self._number_of(row, "offset", "int64", least=0),
             -1 if row.get("timestamp") is None else self._number_of(row, "timestamp", "int64"),
-            row.get("timestampType") == "LogAppendTime",
+            self._is_append_time(row),
             self._bytes(row.get("key"), "key", is_bare),
             self._bytes(row.get("value"), "value", is_bare),
             self._headers(row.get("headers"), is_bare),
@@ -139,6 +181,7 @@ class JsonLines:
             key = self._bytes(pair.get("key"), "header key", False) if isinstance(pair, dict) else None
             if key is None:
                 raise self._bad('has a header that is not {"key": …, "value": …}')
+            self._check_fields(pair, _HEADER_FIELDS, "header")
             headers.append((key, self._bytes(pair.get("value"), "header", is_bare)))
         return headers
 
@@ -170,7 +213,10 @@ class JsonLines:
         return os.fsdecode(self._bytes(row.get(name), name, False) or b"")
 
     def _partition(self, row: dict[str, Any]) -> str | None:
-        if row.get("topic") is None or row.get("partition") is None:
+        missing = [name for name in ("topic", "partition") if row.get(name) is None]
+        if len(missing) == 1:
+            raise self._bad(f"has no {missing[0]}: a record says both topic and partition, or neither")
+        if missing:
             return None
         name = f"{self._text(row, 'topic')}-{self._number_of(row, 'partition', 'int32', least=0)}"
         if "/" in name or "\0" in name or name.startswith("."):
@@ -178,6 +224,7 @@ class JsonLines:
         return name
 
     def _batch(self, row: dict[str, Any]) -> BatchLine:
+        self._check_fields(row, _BATCH_FIELDS, "batch")
         magic = self._number_of(row, "magic", "int16")
         if magic not in (0, 1, 2):
             raise self._bad(f"has the magic {magic}, which names no format")
@@ -186,7 +233,7 @@ class JsonLines:
         base = -1 if magic < 2 else self._number_of(row, "baseOffset", "int64", least=0)
         last = self._number_of(row, "lastOffset", "int64", least=0)
         horizon = row.get("deleteHorizonMs") if magic == 2 else None
-        attributes = CODEC_NAMES.index(row["compression"]) | 8 * (row.get("timestampType") == "LogAppendTime")
+        attributes = CODEC_NAMES.index(row["compression"]) | 8 * self._is_append_time(row)
         attributes |= (
             16 * bool(row.get("isTransactional")) | 32 * bool(row.get("isControl")) | 64 * (horizon is not None)
         )
@@ -207,6 +254,6 @@ class JsonLines:
             header,
             None if segment is None else int(segment[1]),
             self._number_of(row, "position", "int64"),
-            None,
+            os.path.dirname(name),
             None if bad is None else f"{bad} of {name}",
         )

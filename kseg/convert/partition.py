@@ -177,8 +177,8 @@ class _Conversion:
             if self._request.segment_bytes is None:
                 self._submit(self._converter.flush())
             self._drain()
-            if source.has_lost_pages:
-                raise KsegError(f"{file.path}: became shorter while it was read, or cannot be read")
+            if source.current_size() < source.size:
+                raise KsegError(f"{file.path}: became shorter while it was read")
             mtime_ns = os.fstat(source.descriptor).st_mtime_ns if source.descriptor >= 0 else None
         if self._request.segment_bytes is None:
             self._end_segments(mtime_ns)
@@ -311,7 +311,7 @@ class _Conversion:
         if not self._request.skips_damage:
             raise DamagedError(
                 f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
-                "kseg recover repairs it, --skip-damage goes on without these bytes; nothing was written"
+                "--skip-damage goes on without these bytes, kseg verify tells more; nothing was written"
             )
         self.found.skipped.append((self._file, damage))
         self.is_after_damage = True

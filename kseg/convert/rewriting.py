@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
 from kseg.convert.partition import Converted, convert_segments
 from kseg.convert.request import Request
-from kseg.convert.side_files import DERIVED, EPOCH_FILE, PARTITION_FILE, carried_files, make_side_files
+from kseg.convert.side_files import DERIVED, EPOCH_FILE, PARTITION_FILE, SNAPSHOT, carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
+from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
 from kseg.segment.items import Damage
+from kseg.segment.regular_files import open_regular, read_regular
 
 MOST_GAPS = 10_000
 _UNFINISHED = (".cleaned", ".swap")
@@ -61,27 +64,36 @@ def rewrite(
         made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
     if request.magic in (0, 1):
         return made
+    # Producer snapshots tell of the last batch of each producer, which other batches make another one.
+    keeps_batches = found.is_same_log or request.batch_bytes is None
+    stays: tuple[str, ...] = ()
     if directory is not None:
         made.carried = [EPOCH_FILE] if os.path.exists(os.path.join(directory, EPOCH_FILE)) else []
-        made.carried += carried_files(directory) if found.has_same_segments else []
-    is_all_carried = directory is not None and found.has_same_segments
-    if folder is not None and not (is_all_carried and EPOCH_FILE in made.carried):
+        if found.has_same_segments:
+            stays = DERIVED if keeps_batches else tuple(suffix for suffix in DERIVED if suffix != SNAPSHOT)
+            carried = carried_files(directory)
+            made.carried += [name for name in carried if name.endswith(stays) or name == _first_snapshot(found)]
+    if folder is not None and not (stays == DERIVED and EPOCH_FILE in made.carried):
         for each, content in make_side_files(found.segments, _seed(directory, found)):
-            if each not in made.carried and not (is_all_carried and each.endswith(DERIVED)):
+            if each not in made.carried and not each.endswith(stays):
                 Disk().write_file(os.path.join(folder, each), content, folder)
                 made.files[each] = len(content)
     return made
+
+
+def _first_snapshot(found: Converted) -> str:
+    """Name of the producer snapshot at the first segment, "" without segments."""
+    return f"{found.segments[0].base_offset:020d}{SNAPSHOT}" if found.segments else ""
 
 
 def _seed(directory: str | None, found: Converted) -> bytes | None:
     """The producer snapshot at the first segment."""
     if directory is None or not found.segments:
         return None
-    path = os.path.join(directory, f"{found.segments[0].base_offset:020d}.snapshot")
+    path = os.path.join(directory, _first_snapshot(found))
     if not os.path.exists(path):
         return None
-    with open(path, "rb") as file:
-        return file.read()
+    return read_regular(path, MAX_ROOT_FILE_BYTES)
 
 
 def complete(folder: str, directory: str, carried: list[str]) -> None:
@@ -90,14 +102,15 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
     for name in [*carried, PARTITION_FILE]:
         if os.path.exists(os.path.join(directory, name)):
             disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
-    take_after(folder, directory)
+    take_after(folder, directory, umask())
 
 
-def take_after(folder: str, directory: str) -> None:
-    """Owner and mode of new files, as far as this user may give them."""
+def take_after(folder: str, directory: str, mask: int = 0) -> None:
+    """Owner and mode of new files, less ``mask``, as far as this user may give them."""
     disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
     for name in sorted(os.listdir(folder)):
-        disk.take_after(os.path.join(folder, name), model)
+        with suppress(PermissionError):
+            disk.take_after(os.path.join(folder, name), model, mask=mask)
 
 
 def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: str) -> Plan:
@@ -146,5 +159,5 @@ def _is_same(path: str, other: str) -> bool:
     """Whether two files have the same content; told of side files only, others differ."""
     if path.endswith(".log") or not os.path.exists(other) or os.path.getsize(path) != os.path.getsize(other):
         return False
-    with open(path, "rb") as mine, open(other, "rb") as theirs:
+    with open_regular(path) as mine, open_regular(other) as theirs:
         return mine.read() == theirs.read()

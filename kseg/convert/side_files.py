@@ -1,7 +1,8 @@
 """What lies beside new segments: transaction indexes, producer snapshots, leader epochs.
 
-Where every batch of the old segments lies in a new segment of the same base offset these files say what they said; else
-they are made from the batches, as a broker makes them when it appends and rolls.
+Where every batch of the old segments lies in a new segment of the same base offset these files say what they said, but
+for snapshots where records were put into other batches. Else they are made from the batches, as a broker makes them
+when it appends and rolls.
 """
 
 import os
@@ -23,10 +24,11 @@ from kseg.sidefiles.transaction_index import build_transaction_index
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_FILE = "partition.metadata"
-DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot")
+SNAPSHOT = ".snapshot"
+DERIVED = (".index", ".timeindex", ".txnindex", SNAPSHOT)
 """Suffixes of what is made anew with the segments."""
 
-_CARRIED = (".txnindex", ".snapshot")
+_CARRIED = (".txnindex", SNAPSHOT)
 
 
 def carried_files(directory: str) -> list[str]:
@@ -55,7 +57,9 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
                         epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
         if aborted:
             yield segment.name(".txnindex"), build_transaction_index(aborted)
-    if has_producers:
+    # An empty last segment ends at its base offset, where a snapshot was made.
+    is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
+    if has_producers and not is_made:
         yield f"{segments[-1].next_offset:020d}.snapshot", _snapshot(states)
     yield EPOCH_FILE, build_leader_epochs(epochs)
 

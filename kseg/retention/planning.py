@@ -14,6 +14,8 @@ from kseg.retention.partition_log import PartitionLog, Segment, read_log
 from kseg.retention.rules import LOG_START, SIZE, Rules
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 from kseg.segment.files import segment_file
+from kseg.segment.regular_files import open_regular
+from kseg.segment.times import show_span
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
 
@@ -134,7 +136,7 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         return
     path = os.path.join(log.directory, EPOCH_FILE)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             content = file.read(_LARGEST_EPOCH_FILE_BYTES)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
@@ -187,7 +189,7 @@ def _reason(rule: str, segment: Segment, state: LogState, request: Request) -> s
     if rule == LOG_START:
         return f"lies below the log start offset {state.log_start_offset}"
     if rule == SIZE:
-        return f"the log holds retention.bytes {request.limits.retention_bytes} without it"
+        return f"the log holds retention.bytes ({request.limits.retention_bytes} bytes) without it"
     by = f"its newest record (offset {segment.largest.offset})" if segment.largest.offset is not None else "its file"
     age = request.now_ms - segment.largest.timestamp
-    return f"{by} is {age} ms old, retention.ms is {request.limits.retention_ms}"
+    return f"{by} is {show_span(age)} old, retention.ms is {show_span(request.limits.retention_ms)}"

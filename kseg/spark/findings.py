@@ -1,6 +1,8 @@
 """Mode ``findings``: what `kseg verify` finds, partitions judged where Spark puts them; no record leaves a task."""
 
+import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +14,8 @@ from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import grouped, local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
 from kseg.verify.directories import Outcome, Task, judge_task
-from kseg.verify.findings import KINDS, severity_of
+from kseg.verify.findings import severity_of
+from kseg.verify.repairs import Repairs
 from kseg.verify.report import Finding, Report, Totals
 from kseg.verify.topic_ids import topic_id_at
 from kseg.verify.verification import Progress, Settings, judge_file, judge_path
@@ -103,10 +106,10 @@ def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> I
 
 
 def _rows(works: Sequence[Work], settings: Settings) -> Iterator[dict[str, Any]]:
-    buffers = Buffers(settings.max_batch_bytes)
+    buffers, repairs = Buffers(settings.max_batch_bytes), Repairs()
     for work in works:
         if isinstance(work, Told):
-            yield from (_row(finding, count) for finding, count in work.findings)
+            yield from (_row(finding, count, repairs) for finding, count in work.findings)
             continue
         found: list[Finding] = []
         report = Report(found.append)
@@ -117,8 +120,8 @@ def _rows(works: Sequence[Work], settings: Settings) -> Iterator[dict[str, Any]]
             report.failures += [outcome.failure] if outcome.failure else []
         if report.failures:
             raise KsegError(report.failures[0])
-        yield from (_row(finding, 1) for finding in found)
-        yield from (_row(finding, count) for finding, count in _unshown(report))
+        yield from (_row(finding, 1, repairs) for finding in found)
+        yield from (_row(finding, count, repairs) for finding, count in _unshown(report))
 
 
 def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
@@ -126,12 +129,15 @@ def _unshown(report: Report) -> Iterator[tuple[Finding, int]]:
         yield Finding(code, severity_of(code), file, None, None, None, f"{count} more of {code}"), count
 
 
-def _row(finding: Finding, count: int) -> dict[str, Any]:
+def _row(finding: Finding, count: int, repairs: Repairs) -> dict[str, Any]:
     place = parse_partition_name(os.path.basename(finding.file))
     if place is None:
         named = segment_file(finding.file)
         topic, partition = named.topic, named.partition
     else:
         topic, partition = place
-    fields = finding._asdict() | {"repair": KINDS[finding.code].repair or None, "count": count}
+    finding = repairs.settled(finding)
+    details = json.dumps(finding.details) if finding.details else None
+    repair = shlex.join(finding.repair) if finding.repair else None
+    fields = finding._asdict() | {"details": details, "repair": repair, "count": count}
     return fields | place_of(finding.file, topic, partition)

@@ -65,7 +65,9 @@ FINDINGS: Mapping[str, DataType] = {
     "length": LongType(),
     "offset": LongType(),
     "message": StringType(),
+    "details": StringType(),
     "repair": StringType(),
+    "needs": StringType(),
     "count": LongType(),
 }
 

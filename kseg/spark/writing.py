@@ -26,6 +26,7 @@ from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
 from kseg.kernel.native import ROW_OFFSET, ROW_WIDTH
 from kseg.segment.files import parse_partition_name
+from kseg.segment.no_follow import resolved
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
 from kseg.spark.options import WriteOptions
@@ -70,7 +71,7 @@ class KsegWriter(DataSourceArrowWriter):
         self._names = _checked(schema)
         path = os.path.abspath(without_scheme(options.paths[0]))
         self._partition: str | None = None
-        self._output = path
+        self._output = path = resolved(path)
         if "topic" not in self._names:
             self._output, self._partition = os.path.split(path)
             if parse_partition_name(self._partition) is None:

@@ -43,6 +43,11 @@ class Pair(NamedTuple):
             "--delete-retention-ms", str(self.retention_ms), "--now", str(self.now_ms), "--memory", "1M",
         ]  # fmt: skip
 
+    def options_with(self, *more: str) -> list[str]:
+        """The same with other options: of one that both have, the value given here."""
+        pairs = zip(self.options[::2], self.options[1::2], strict=True)
+        return [word for name, value in pairs if name not in more for word in (name, value)] + list(more)
+
     def copy(self, target: Path) -> Path:
         """The partition as it was before, in a log directory that may be changed."""
         shutil.copytree(self.before, target / self.name)

@@ -76,6 +76,16 @@ def test_any_split_gives_the_same_rows(partition: Path, mode: str) -> None:
         assert rows_of(partition, mode=mode, splitBytes=size) == whole
 
 
+def test_a_log_of_several_0_7_segments_is_read() -> None:
+    partition = TESTDATA / "recovery/0.7.2-flip-payload/after/rec-0"
+    whole = rows_of(partition)
+    offsets = [row["offset"] for row in whole]
+    assert len({*offsets}) > 10
+    assert rows_of(partition, splitBytes="1111") == whole
+    later = [row for row in whole if row["offset"] >= offsets[5]]
+    assert rows_of(partition, startOffset=str(offsets[5])) == later
+
+
 def test_all_columns_are_read_or_those_of_the_schema() -> None:
     whole = rows_of(MIXED)
     assert [list(row) for row in whole[:1]] == [ALL["records"]]

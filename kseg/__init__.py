@@ -21,8 +21,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kseg' has no attribute {name!r}")
-    import kseg.segment
+    from kseg import segment
 
-    value = getattr(kseg.segment, home)
+    value = getattr(segment, home)
     globals()[name] = value
     return value

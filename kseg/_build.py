@@ -24,6 +24,18 @@ _DIRECTIVES = {
 }
 
 
+def _compile_args(chosen: "list[str]") -> "list[str]":
+    """What goes behind the builder's own flags, ``chosen``: nothing that they decide."""
+    if os.name == "nt":
+        return ["/O2"]
+    args = ["-fno-strict-aliasing"]
+    if not any(flag.startswith("-O") for flag in chosen):
+        args.append("-O3")
+    if not any(flag.startswith("-g") for flag in chosen):
+        args.append("-g0")
+    return args
+
+
 class BuildKernel(build_ext):
     """Compiles kseg/kernel/*.py; where tools are missing it says so on standard error and leaves the .py files."""
 
@@ -45,6 +57,7 @@ class BuildKernel(build_ext):
     def _translated(self) -> "list[Extension]":
         from Cython.Build import cythonize
 
+        chosen = os.environ.get("CFLAGS", "").split()
         self.extensions.append(Extension(_SHARED, ["kseg/kernel/_shared.c"]))
         for extension in self.extensions:
             extension.depends = [
@@ -52,13 +65,15 @@ class BuildKernel(build_ext):
                 *map(str, Path("kseg/kernel").glob("*.pxd")),
             ]
             extension.include_dirs = ["kseg/kernel"]
-            extension.extra_compile_args = ["/O2"] if os.name == "nt" else ["-O3", "-g0", "-fno-strict-aliasing"]
+            extension.extra_compile_args = _compile_args(chosen)
         c_folder = str(Path(self.build_temp) / "cython")
         translated = cythonize(
             self.extensions,
             build_dir=c_folder,
             compiler_directives=_DIRECTIVES,
             shared_utility_qualified_name=_SHARED,
+            # Debuggers and sanitizers then name lines of the .py files.
+            emit_linenums=any(flag.startswith("-g") and flag != "-g0" for flag in chosen),
             quiet=True,
         )
         for extension in translated:

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from failing_disk import fail_disk as fail_disk  # a fixture of all tests
 from hypothesis import HealthCheck, settings
 
 from kseg import __version__, kernel

@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "kseg"
 
-CORE = {"changes", "columns", "decoders", "sidefiles", "segment", "formats", "kernel"}
+CORE = {"changes", "columns", "decoders", "logdir", "sidefiles", "segment", "formats", "kernel"}
 WORK = {"verify", "recovery", "cleaner", "retention", "convert"}
 
 # A room may import itself, the loose modules of the package (errors, limits) and these.
@@ -19,13 +19,14 @@ ALLOWED = {
     "columns": {"segment", "formats", "kernel"},
     "sidefiles": {"segment", "formats", "kernel"},
     "decoders": {"segment", "formats", "kernel"},
-    "changes": {"sidefiles", "decoders", "segment", "formats", "kernel"},
+    "logdir": {"sidefiles", "decoders", "segment", "formats", "kernel"},
+    "changes": {"logdir", "sidefiles", "decoders", "segment", "formats", "kernel"},
     **dict.fromkeys(WORK, CORE),
     "output": CORE,
     "spark": WORK | CORE,
     "cli": WORK | CORE | {"output", "spark"},
 }
-LOOSE = {"errors", "limits"}
+LOOSE = {"errors", "limits", "signals"}
 RICH_ROOM = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.
@@ -122,6 +123,24 @@ def test_what_is_heavy_is_imported_on_first_use() -> None:
                 # What Spark imports itself has a base class of PySpark's.
                 allowed = {"pyspark"} if room_of(path) == "spark" and path.name != "__init__.py" else set()
                 found += [f"{path}:{line}" for line, name in names if name in LAZY - allowed]
+    assert found == []
+
+
+def test_functions_import_submodules_in_a_way_that_threads_bear() -> None:
+    """While one thread imports ``package.module`` first, another's ``import package.module`` may return before the
+    package has the attribute. ``from package import module`` and ``import package.module as name`` look the module up.
+    """
+    found = []
+    for path in modules():
+        tree = parsed(path)
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        late = {node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import)}
+        found += [
+            f"{path}:{node.lineno}: {alias.name}"
+            for node in late
+            for alias in node.names
+            if "." in alias.name and alias.asname is None
+        ]
     assert found == []
 
 

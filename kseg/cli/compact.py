@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -14,29 +15,32 @@ from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
 from kseg.cleaner.memory import default_memory_bytes
 from kseg.cleaner.offset_map import memory_for
+from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.room import Need
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.topic_settings import POLICY, is_compacted, settings_for
+from kseg.cleaner.topic_settings import settings_for
 from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction_room import CompactionRoom
 from kseg.cli.engine import engine_options, spark_session
-from kseg.cli.eras import IntervalTeller, era_option
+from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
+from kseg.cli.failures import Failures
 from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds, interval_option, usable_cores
 from kseg.cli.times import TimePoint
-from kseg.cli.topics import Topics, topic_option
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.cli.topics import MOVED, Topics, tell_left_alone, topic_option
+from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.compaction import CompactionPrinter
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes
+from kseg.output.paint import plural, shown_bytes
 from kseg.output.plans import PlanPrinter
 from kseg.output.progress import Progress
-from kseg.recovery.intervals import interval_of
+from kseg.recovery.intervals import chosen_interval
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import list_partitions
+from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 
 CLEANER_OFFSETS, LOG_STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
@@ -71,6 +75,9 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @click.option("--include-active", is_flag=True, help="Clean the last segment too.")
 @click.option("--keep-format", is_flag=True, help="Let messages v0 and v1 be what they are; default: they become v2.")
 @click.option("--drop-null-keys", is_flag=True, help="Go on where records have no key: they go.")
+@click.option(
+    "--force-policy", is_flag=True, help="Compact topics too whose cleanup.policy is known and lacks compact."
+)
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
 @era_option("2.3")
@@ -100,6 +107,7 @@ class CompactWork:
     command = "compact"
     root_names: tuple[str, ...] = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
     damage_remains = False
+    at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices, spark: Any = None) -> None:
         self._spark = spark
@@ -107,6 +115,7 @@ class CompactWork:
         if era < (2, 3):
             raise click.UsageError("--era: the rules of the cleaner are known from 2.3 on")
         self._options, self._notices = options, notices
+        self.failures = Failures(notices)
         self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
         self._ends: dict[Partition, int] = {}
         self._printer: CompactionPrinter | None = None
@@ -137,26 +146,47 @@ class CompactWork:
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
+        if policy := self._refused_policy(directory):
+            raise KsegError(f"{directory}: {_against('its topic', policy)}")
         yield from self._plans(directory, known)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         self._topics.check(directory)
-        for path in list_partitions(directory):
-            if place_of(path) is None or not self._topics.is_meant(path, directory):
-                self._notices.detail(f"{path}: left alone: no topic whose settings are known or that is asked for")
-                continue
-            policy = self._topics.lookup(path)(POLICY)
-            if self._topics.is_known(path) and not is_compacted(policy):
-                self._notices.detail(f"{path}: left alone: its cleanup.policy is {policy or 'delete'}")
-                continue
-            try:
-                yield from self._plans(path, known)
-            except StoppedHalfwayError:
-                raise
-            except KsegError as error:
-                # One that is not to be cleaned must not stop the others half-way.
-                self._notices.error(error)
-                self.damage_remains = True
+        for path in self._meant(directory):
+            with self.failures.of(path):
+                try:
+                    yield from self._plans(path, known)
+                except DamagedError as error:
+                    self._notices.error(error)
+                    self.damage_remains = True
+
+    def _refused_policy(self, path: str) -> str | None:
+        """The cleanup.policy for which a partition that is named is refused; None where it is compacted."""
+        return None if self._options["force_policy"] else self._topics.policy_without_compact(path)
+
+    def _meant(self, directory: str) -> list[str]:
+        """The partitions of a log directory to clean; tells those that are refused or left alone."""
+        meant, refused, left = [], Counter[tuple[str, str]](), Counter[str]()
+        paths = own_partitions(directory)
+        self._topics.tell_if_vain(directory, paths, self._notices)
+        for path in paths:
+            place, policy = place_of(path), self._topics.policy_without_compact(path)
+            why = self._topics.why_left(path, directory) or ("" if place else MOVED)
+            if not why and policy and not self._options["topic"]:
+                why = f"cleanup.policy {policy}"
+            if why:
+                self._notices.detail(f"{path}: left alone: {why}")
+                left[why] += 1
+            elif place and policy and not self._options["force_policy"]:
+                refused[place[0], policy] += 1
+            else:
+                meant.append(path)
+        for (topic, policy), count in refused.items():
+            partitions = plural(count, "partition", "partitions")
+            self._notices.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy)}")
+            self.failures.refused()
+        tell_left_alone(directory, left, self._notices)
+        return meant
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
@@ -181,6 +211,7 @@ class CompactWork:
                 stage = stack.enter_context(staging(directory, self._options["output"]))
             room = CompactionRoom(directory, self._options, self._notices)
             progress = stack.enter_context(Progress(None, self._options["quiet"]))
+            progress.at(directory)
             compactor = Compactor(
                 directory, checkpoints, settings, stage, room.commits_each, progress, room.has_room, self._rounds(),
                 self._spark is not None,
@@ -193,9 +224,14 @@ class CompactWork:
                     has_plan = True
                     progress.erase()
                     yield plan
+                    if directory in self.failures.places:
+                        return  # what comes next is made from the files of this plan
             except OSError as error:
-                left = "what is not in place yet is given up" if has_plan else "nothing was changed"
-                raise KsegError(f"{directory}: {error.strerror or error}; {left}") from error
+                if has_plan and not self._options["dry_run"]:
+                    raise StoppedHalfwayError(
+                        f"{directory}: {text_of(error)}; a part is cleaned: repeat the command, or kseg undo"
+                    ) from error
+                raise KsegError(f"{directory}: {text_of(error)}; nothing was changed") from error
             if not has_plan and self._options["output"]:
                 yield Plan(directory)  # a copy is asked for in any case
         if place is not None and compactor.result.end is not None:
@@ -214,8 +250,9 @@ class CompactWork:
     def _settings(self, directory: str) -> CleanerSettings:
         asked = {**self._options, "interval_bytes": self._options["index_interval_bytes"]}
         lookup = self._topics.lookup(directory)
-        if asked["interval_bytes"] is None and lookup("index.interval.bytes") is None:
-            found = interval_of(Workspace(directory))
+        if asked["interval_bytes"] is None:
+            start = with_known_interval(Start(), self._topics.metadata, directory)
+            found = chosen_interval(Workspace(directory), start.interval_bytes, start.interval_source)
             self._intervals.tell(directory, found)
             asked["interval_bytes"] = found.size
         return settings_for(self._base, asked, lookup)
@@ -275,3 +312,11 @@ class CompactWork:
             self._notices.warning(
                 f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"
             )
+
+
+def _against(topic: str, policy: str) -> str:
+    """Why a topic with this cleanup.policy is not compacted."""
+    return (
+        f"{topic} has cleanup.policy {policy} ({METADATA_TOPIC}-0), and compaction would remove records that its "
+        "consumers expect; --force-policy does it all the same"
+    )

@@ -13,6 +13,8 @@ from kseg.changes.staging import staging
 from kseg.cli.changing import Known, is_partition, run_work
 from kseg.cli.convert_options import asked
 from kseg.cli.engine import spark_session
+from kseg.cli.eras import IntervalTeller, with_known_interval
+from kseg.cli.failures import Failures
 from kseg.convert.partition import convert_segments
 from kseg.convert.request import Request
 from kseg.convert.rewriting import (
@@ -26,12 +28,25 @@ from kseg.convert.rewriting import (
     take_after,
 )
 from kseg.convert.room import check_room
+from kseg.errors import PathError
+from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
-from kseg.output.sink import open_sink
+from kseg.output.sink import open_report
 from kseg.recovery.intervals import chosen_interval
+from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import METADATA_TOPIC, expand_path, list_partitions, parse_partition_name, segment_file
+from kseg.segment.files import (
+    METADATA_TOPIC,
+    expand_path,
+    own_name,
+    own_partitions,
+    parse_partition_name,
+    segment_file,
+    segments_at,
+)
+from kseg.segment.no_follow import resolved
+from kseg.segment.passed_over import tell_passed_over
 
 NAMELESS = "segment-0"
 """The partition that a segment is of whose place does not tell."""
@@ -55,19 +70,24 @@ def _conversion(spark: Any) -> Conversion:
 def _convert(options: dict[str, Any], notices: Notices, conversion: Conversion) -> int:
     if not options["in_place"]:
         return Copies(options, notices, conversion).run()
-    work = ConvertWork(options, notices, conversion)
-    try:
-        return run_work(options["paths"], work, {**options, "output": None})
-    finally:
-        work.close()
+    return run_work(options["paths"], ConvertWork(options, notices, conversion), {**options, "output": None})
 
 
-def _request(directory: str | None, options: dict[str, Any]) -> Request:
-    """With the interval that the indexes of the directory show, where none is given."""
-    request = asked(options)
-    if options["index_interval_bytes"] is None and directory is not None:
-        return replace(request, interval_bytes=chosen_interval(Workspace(directory), None).size)
-    return request
+class Requests:
+    """What is asked for, by partition: with the interval that its topic or its indexes have, where none is given."""
+
+    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self._options = options
+        self._intervals, self._topics = IntervalTeller(notices), KnownTopics()
+
+    def of(self, directory: str | None) -> Request:
+        request = asked(self._options)
+        if self._options["index_interval_bytes"] is not None or directory is None:
+            return request
+        start = with_known_interval(Start(), self._topics, directory)
+        found = chosen_interval(Workspace(directory), start.interval_bytes, start.interval_source)
+        self._intervals.tell(directory, found)
+        return replace(request, interval_bytes=found.size)
 
 
 def tell(name: str, made: Rewritten, notices: Notices) -> None:
@@ -92,17 +112,19 @@ class ConvertWork:
     command = "convert"
     root_names: tuple[str, ...] = ()
     damage_remains = False
+    at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
         self._options, self._notices, self._conversion = options, notices, conversion
-        self._staged = ExitStack()
+        self.failures = Failures(notices)
+        self._requests = Requests(options, notices)
 
-    def plan_partition(self, directory: str, known: Known) -> Plan:
-        self._staged.close()
-        return self._plan(directory, self._staged)
+    def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
+        with ExitStack() as staged:
+            yield self._plan(directory, staged)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        parts = [path for path in list_partitions(directory) if not _is_metadata(path)]
+        parts = [path for path in own_partitions(directory) if not is_left_alone(path, self._notices)]
         requests = [asked(self._options)] if not self._options["dry_run"] else []
         for request in requests:
             for path in parts:  # a partition that is refused is not to leave others changed
@@ -110,14 +132,14 @@ class ConvertWork:
                     rewrite(path, segments_of(path), path, request, None, self._conversion)
         for path in parts:
             if os.path.basename(path) not in done:
-                with ExitStack() as staged:
+                with self.failures.of(path), ExitStack() as staged:
                     yield self._plan(path, staged)
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         return Plan(directory)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
-        files, folder, request = segments_of(directory), None, _request(directory, self._options)
+        files, folder, request = segments_of(directory), None, self._requests.of(directory)
         if not self._options["dry_run"]:
             check_room(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
@@ -127,10 +149,6 @@ class ConvertWork:
             take_after(folder, directory)
         return plan_rewriting(directory, made, folder, f"converted ({_wanted(self._options)})")
 
-    def close(self) -> None:
-        """Removes what was written for the last plan."""
-        self._staged.close()
-
 
 def _wanted(options: dict[str, Any]) -> str:
     """The options that say what becomes of the records, as they were given."""
@@ -138,8 +156,16 @@ def _wanted(options: dict[str, Any]) -> str:
     return " ".join(f"--{name.replace('_', '-')} {options[name]}" for name in names if options[name] is not None)
 
 
-def _is_metadata(path: str) -> bool:
-    return os.path.basename(os.path.abspath(path)).startswith(METADATA_TOPIC + "-")
+def is_left_alone(path: str, notices: Notices) -> bool:
+    """Whether a partition of a log directory is not converted with the others; tells so."""
+    name = os.path.basename(os.path.abspath(path))
+    if name.startswith(METADATA_TOPIC + "-"):
+        notices.warning(f"{path}: left alone: the log of the cluster's metadata; name it to convert it")
+        return True
+    if name != own_name(path):
+        notices.warning(f"{path}: left alone: a broker has moved or deleted it; name it to convert it")
+        return True
+    return False
 
 
 class Copies:
@@ -147,32 +173,53 @@ class Copies:
 
     def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
         self._options, self._notices, self._conversion = options, notices, conversion
+        self._requests = Requests(options, notices)
         self._is_dry: bool = options["dry_run"]
 
     def run(self) -> int:
         output = self._options["output"]
-        with open_sink(None) as sink:
-            printer = plan_printer(self._options["form"], sink, self._options["color"], keeps=False)
+        with open_report(self._is_dry, self._notices.error) as sink:
+            printer = plan_printer(self._options["form"], sink, self._options["color"], self._is_dry, keeps=False)
             plans: list[Plan] = []
-            with new_directories(output, not self._options["no_lock"], self._is_dry) as made:
+            model = next(map(resolved, filter(os.path.isdir, self._options["paths"])), "")
+            with new_directories(output, not self._options["no_lock"], self._is_dry, model) as made:
+                for name, part, directory in self._parts(output):
+                    folder = made.add(name, self._is_dry, directory or resolved(part) * (part != "-"))
+                    plans.append(self._convert(part, directory, os.path.join(output, name), folder))
                 for path in self._options["paths"]:
-                    for part in expand_path(path):
-                        if path == part or not _is_metadata(part):
-                            name, directory = _place(part)
-                            folder = made.add(name, self._is_dry)
-                            plans.append(self._convert(part, directory, os.path.join(output, name), folder))
-            for path in self._options["paths"]:
-                if os.path.isdir(path) and not is_partition(path) and not self._is_dry:
-                    write_root_copy(path, {}, output)
+                    if os.path.isdir(path) and not is_partition(path) and not self._is_dry:
+                        write_root_copy(resolved(path), {}, made.folder)
             for plan in plans:
                 printer.show(plan)
-            printer.totals.has_changed = not self._is_dry and bool(plans)
-            printer.finish(self._notices, self._is_dry)
+            printer.done()
+            printer.finish(self._notices)
         return int(self._is_dry and bool(plans))
+
+    def _parts(self, output: str) -> list[tuple[str, str, str | None]]:
+        """The name of each new partition, with what is converted to it and `_place`. Raises PathError."""
+        found: list[tuple[str, str, str | None]] = []
+        sources: dict[str, str] = {}
+        for path in self._options["paths"]:
+            parts = expand_path(path)
+            if parts != [path]:
+                tell_passed_over(path, False, self._notices.warning)
+            for part in parts:
+                if path != part and is_left_alone(part, self._notices):
+                    continue
+                tell_passed_over(part, os.path.isdir(part) and not segments_at(part), self._notices.warning)
+                name, directory = _place(part)
+                if name in sources:
+                    raise PathError(
+                        f"{sources[name]} and {part} would both become {os.path.join(output, name)}: convert them one "
+                        "by one, each with an --output of its own; nothing was written"
+                    )
+                sources[name] = part
+                found.append((name, part, directory))
+        return found
 
     def _convert(self, path: str, directory: str | None, target: str, folder: str) -> Plan:
         files = [segment_file(path)] if directory is None else segments_of(directory)
-        request, staged = _request(directory, self._options), None if self._is_dry else folder
+        request, staged = self._requests.of(directory), None if self._is_dry else folder
         if staged is not None:
             check_room(staged, path, files, directory, request)
         rewritten = rewrite(path, files, directory, request, staged, self._conversion)
@@ -190,6 +237,6 @@ class Copies:
 def _place(path: str) -> tuple[str, str | None]:
     """Name of the new partition, and the directory that is converted, None for a single file."""
     if os.path.isdir(path):
-        return os.path.basename(os.path.abspath(path)), path
+        return own_name(path), resolved(path)
     parent = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
-    return parent if parse_partition_name(parent) else NAMELESS, None
+    return own_name(os.path.dirname(os.path.abspath(path))) if parse_partition_name(parent) else NAMELESS, None

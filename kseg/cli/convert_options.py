@@ -94,7 +94,7 @@ def check_usage(options: dict[str, Any]) -> None:
     if options["from_"]:
         _refuse(options, "--from jsonl", ("in_place", "position_header"))
         if options["isolation"] != "read_uncommitted":
-            raise click.UsageError("--isolation is nothing for --from jsonl")
+            raise click.UsageError("--isolation does not go with --from jsonl")
     if options["in_place"] == bool(options["output"]):
         raise click.UsageError("give either --output DIR or --in-place")
     if options["output"] and (options["quarantine"] or options["no_quarantine"]):
@@ -108,7 +108,7 @@ def check_usage(options: dict[str, Any]) -> None:
 def _refuse(options: dict[str, Any], what: str, names: tuple[str, ...]) -> None:
     for name in names:
         if options[name] not in (None, False):
-            raise click.UsageError(f"--{name.strip('_').replace('_', '-')} is nothing for {what}")
+            raise click.UsageError(f"--{name.strip('_').replace('_', '-')} does not go with {what}")
 
 
 def asked(options: dict[str, Any]) -> Request:

@@ -18,13 +18,14 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.notices import Notices, on_one_line
+from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Span, Style
 from kseg.output.progress import pieces
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile, expand_path, list_segments, segment_file, segments_at
 from kseg.segment.items import Damage
+from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.reader import LONG_RUNS, Run, SegmentReader
 from kseg.segment.source import Source, open_source
 
@@ -135,7 +136,7 @@ class Dump:
         self._side: SidePrinter | None = None
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
-        self.damaged_ranges = self.damaged_bytes = 0
+        self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
         self._errors = 0  # of what was rendered elsewhere
         self.status = 0
         self._remote: Remote | None = None
@@ -195,11 +196,13 @@ class Dump:
         if self._side is not None:
             errors += self._side.errors
             for line in self._side.report():
-                click.echo(on_one_line(line), err=True)
+                put_line(on_one_line(line))
         return max(self.status, int(errors > 0))
 
     def _summarize(self) -> None:
         self.questions.summarize()
+        if self.options["open_transactions"] and not self.open_transactions and not self.status:
+            self.notices.warning("there are no open transactions")
         errors = self.printer.errors + self._errors
         if errors and self.options["form"] == "text" and not self.options["summary"]:
             self.notices.warning(
@@ -218,6 +221,8 @@ class Dump:
         except KsegError as error:
             self._failed(error, error.exit_status)
             return
+        if parts != [path]:
+            tell_passed_over(path, False, self.notices.warning)
         if self.options["committed_offsets"] and parts != [path]:
             self.printer.add_directory(path)
         for part in parts:
@@ -248,7 +253,10 @@ class Dump:
         if self.options["open_transactions"]:
             self._open_transactions(path, all_files)
             return
+        tell_passed_over(path, not all_files, self.notices.warning)
         files = self._files_of(all_files)
+        if self.options["summary"]:
+            self.printer.is_of_directory = os.path.isdir(path)
         self.transactions = None
         if self._reads_committed and os.path.exists(path):
             from kseg.segment.isolation import Transactions
@@ -268,14 +276,15 @@ class Dump:
                 self._failed(f"{file.path}: {error.strerror}", 4)
         if self.options["everything"] and os.path.isdir(path):
             self._side_files(path)
-        if self.status < 3 and not self.options["fetch_response"] and self.questions.is_in_vain(all_files, path):
-            self.status = 1
+        if self.status < 3:
+            self.questions.end_of_place([] if self.options["fetch_response"] else all_files, path)
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.cli.open_transactions import list_open
 
         options = self.options
-        list_open(self.sink, path, files, options["form"], options["now"], self.scratch, options["live"])
+        form, now = options["form"], options["now"]
+        self.open_transactions += list_open(self.sink, path, files, form, now, self.scratch, options["live"])
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:
@@ -287,6 +296,7 @@ class Dump:
 
     def _file(self, file: SegmentFile, live: bool) -> None:
         self._refuse(file)
+        self.progress.at(file.path)
         if side := _side_file_at(file):
             self._side_file(side)
             return
@@ -314,9 +324,7 @@ class Dump:
                 self.printer.abandon()
                 raise
             if source.current_size() < source.size:
-                self.notices.warning(f"{file.path}: the file shrank while it was read")
-            elif source.has_lost_pages:
-                self._failed(f"{file.path}: parts could not be read and stand here as zeros", 4)
+                self._failed(shrank(file.path, source), 1)
 
     def _rendered(self, file: SegmentFile, parts: "list[Rendered]") -> None:
         """A segment that was rendered elsewhere."""
@@ -331,10 +339,8 @@ class Dump:
             self.damaged_bytes += part.damaged_bytes
             self.progress.advance(part.size)
         self._tell_items(file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts))
-        for warning in {part.warning for part in parts if part.warning}:
-            self.notices.warning(warning)
-        for lost in {part.lost for part in parts if part.lost}:
-            self._failed(lost, 4)
+        for failure in {part.shrank for part in parts if part.shrank}:
+            self._failed(failure, 1)
 
     def _tell_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
         self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
@@ -438,6 +444,11 @@ class Dump:
                 kept.append((first, stop))
                 self.left -= stop - first
         return kept
+
+
+def shrank(path: str, source: Source) -> str:
+    """What is told of a file that became shorter than it was when it was opened."""
+    return f"{path}: the file shrank while it was read: {source.current_size()} of {source.size} bytes are left"
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":

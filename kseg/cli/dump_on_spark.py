@@ -41,8 +41,7 @@ class Rendered(NamedTuple):
     batches: int = 0
     size: int = 0
     end: int = 0
-    warning: str | None = None
-    lost: str | None = None
+    shrank: str | None = None
     failure: str | None = None
 
 
@@ -148,7 +147,7 @@ class _Render:
                 yield Rendered(failure=str(error))
 
     def _one(self, part: Part) -> Rendered:
-        from kseg.cli.dump import Dump
+        from kseg.cli.dump import Dump, shrank
 
         sink = TextSink(self._is_terminal)
         dump = Dump(sink, self._options | {"paths": (part.file.path,), "files": None})
@@ -166,14 +165,10 @@ class _Render:
                     batches += item.count
                     dump.printer.run(reader, item)
             dump.printer.finish()
-            warning = lost = None
-            if source.current_size() < source.size:
-                warning = f"{part.file.path}: the file shrank while it was read"
-            elif source.has_lost_pages:
-                lost = f"{part.file.path}: parts could not be read and stand here as zeros"
+            failure = shrank(part.file.path, source) if source.current_size() < source.size else None
             return Rendered(
                 zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
-                batches, size, reader.end, warning, lost,
+                batches, size, reader.end, failure,
             )  # fmt: skip
 
 

@@ -1,14 +1,17 @@
 """What commands have to be told of the broker whose rules they follow."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from kseg.logdir.known_topics import SOURCE, KnownTopics
 from kseg.output.notices import Notices
 from kseg.recovery.eras import NEWEST, Era, era_of
 from kseg.recovery.intervals import Interval
 from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.start import Start
 
 
 class _Release(click.ParamType):  # type: ignore[type-arg]
@@ -43,12 +46,19 @@ class IntervalTeller:
         self._told: set[int] = set()
 
     def tell(self, directory: str, interval: Interval | None) -> None:
-        if interval is None or interval.indexes is None:
+        if interval is None or (interval.indexes is None and not interval.source):
             return
         source = f"as {interval.indexes} of its indexes show it" if interval.indexes else "which is Kafka's default"
+        source = interval.source or source
         line = f"{directory}: index.interval.bytes {interval.size}, {source}; --index-interval-bytes sets it"
         if interval.size in self._told or interval.size == DEFAULT_INTERVAL_BYTES:
             self._notices.detail(line)
         else:
             self._notices.warning(line)
         self._told.add(interval.size)
+
+
+def with_known_interval(start: Start, topics: KnownTopics, partition: str) -> Start:
+    """With the index.interval.bytes that the log directory knows of a partition's topic, where none is given."""
+    known = topics.interval_bytes(partition) if start.interval_bytes is None else None
+    return start if known is None else replace(start, interval_bytes=known, interval_source=SOURCE)

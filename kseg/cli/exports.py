@@ -4,6 +4,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
+import click
+
 from kseg.cli.convert_options import target_of
 from kseg.cli.options import usable_cores
 from kseg.columns.ahead import RUN_BYTES as RUN_BYTES_AHEAD
@@ -20,6 +22,7 @@ from kseg.output.sink import Sink, open_sink
 from kseg.segment.files import SegmentFile, expand_path, segments_at
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import is_worth_parts
+from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
@@ -45,6 +48,8 @@ def export(options: dict[str, Any], notices: Notices) -> int:
         check_codec(form, None if options["codec"] is None else target_of(options["codec"]).name)
         need_pyarrow()
     with open_sink(options["output"]) as sink:
+        if form != "csv" and sink.is_terminal:
+            raise click.UsageError(f"--to {form} is no text for a terminal: give -o FILE, or a pipe")
         reading = _Reading(options, notices)
         if form == "csv":
             _as_csv(reading, sink)
@@ -95,8 +100,12 @@ class _Reading:
         """
         scratch = Scratch(self._options["max_batch_bytes"])
         for path in self._options["paths"]:
-            for part in expand_path(path):
+            parts = expand_path(path)
+            if parts != [path]:
+                tell_passed_over(path, False, self._notices.warning)
+            for part in parts:
                 files = segments_at(part)
+                tell_passed_over(part, not files, self._notices.warning)
                 transactions = None
                 if self._options["isolation"] == "read_committed":
                     transactions = Transactions.of_segments(files, scratch)

@@ -10,17 +10,17 @@ from kseg.changes.plan import CREATE, Plan, Step
 from kseg.cli.convert_options import asked
 from kseg.convert.importing import Import
 from kseg.convert.json_lines import JsonLines
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
-from kseg.output.sink import open_sink
+from kseg.output.sink import open_report
 
 
 def import_lines(options: dict[str, Any], notices: Notices) -> int:
     """Writes all partitions that the lines tell of below ``--output``, or none; the exit status."""
     request, is_dry, output = asked(options), options["dry_run"], options["output"]
-    with open_sink(None) as sink:
-        printer = plan_printer(options["form"], sink, options["color"], keeps=False)
+    with open_report(is_dry, notices.error) as sink:
+        printer = plan_printer(options["form"], sink, options["color"], is_dry, keeps=False)
         with new_directories(output, not options["no_lock"], is_dry) as made:
 
             def folder(name: str) -> str | None:
@@ -31,9 +31,8 @@ def import_lines(options: dict[str, Any], notices: Notices) -> int:
             try:
                 for path in options["paths"]:
                     with ExitStack() as opened:
-                        stream = _open(path, opened)
-                        for line in JsonLines(stream, path, 4 * request.max_batch_bytes):
-                            work.add(line)
+                        name = "standard input" if path == "-" else path
+                        _add_lines(work, JsonLines(_open(path, opened), name, 4 * request.max_batch_bytes), name)
                 work.finish()
             except BaseException:
                 work.discard()
@@ -45,9 +44,19 @@ def import_lines(options: dict[str, Any], notices: Notices) -> int:
             plan = Plan(os.path.join(output, name))
             plan.steps = [Step(CREATE, file, "", None, size) for file, size in sorted(partition.files.items())]
             printer.show(plan)
-        printer.totals.has_changed = not is_dry and bool(work.partitions)
-        printer.finish(notices, is_dry)
+        printer.done()
+        printer.finish(notices)
     return int(is_dry and bool(work.partitions))
+
+
+def _add_lines(work: Import, lines: JsonLines, path: str) -> None:
+    for line in lines:
+        try:
+            work.add(line)
+        except StoppedHalfwayError:
+            raise
+        except KsegError as error:
+            raise KsegError(f"{path}: line {lines.first_line}: {error}; nothing was written") from error
 
 
 def _open(path: str, opened: ExitStack) -> BinaryIO:

@@ -2,15 +2,17 @@
 
 import errno
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from kseg import __version__
-from kseg.errors import KsegError
+from kseg.errors import KsegError, text_of
+from kseg.signals import Terminated
 
 HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -26,6 +28,17 @@ COMMANDS = {
 }
 
 
+class _EndedBySignal(Exception):
+    """Ctrl-C, SIGTERM or SIGHUP was received."""
+
+    def __init__(self, interrupt: BaseException) -> None:
+        if isinstance(interrupt, Terminated):
+            self.exit_status, message = interrupt.exit_status, f"ended by {signal.Signals(interrupt.number).name}"
+        else:
+            self.exit_status, message = 128 + signal.SIGINT, "interrupted"
+        super().__init__(message)
+
+
 class LazyGroup(click.Group):
     """Knows the names and one-line helps of the subcommands; imports one when it is asked for."""
 
@@ -35,7 +48,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             ctx.exit(0)  # click itself would end with 1, as if there were damage
         except KeyboardInterrupt as interrupt:
-            raise InterruptedError from interrupt  # for a KeyboardInterrupt click prints an empty line
+            raise _EndedBySignal(interrupt) from interrupt  # for a KeyboardInterrupt click prints an empty line
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -46,9 +59,29 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f"kseg.cli.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repeated(click.Context(command, ctx, name), rest)
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:
+    """Raises UsageError for an option that takes one value and is given several: click would use the last of them."""
+    given: list[click.Parameter] = context.command.make_parser(context).parse_args(list(arguments))[2]
+    if any(parameter.is_eager for parameter in given):
+        return  # --help ends everything else
+    for parameter in given:
+        is_single = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
+        if is_single and given.count(parameter) > 1:
+            name = "/".join(parameter.opts)
+            raise click.UsageError(f"{name} is given {given.count(parameter)} times: give it once", context)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -57,6 +90,19 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     from kseg.kernel import description
 
     click.echo(f"kseg {__version__} ({description()} kernel)")
+    ctx.exit()
+
+
+def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | None) -> None:
+    if wanted is None or ctx.resilient_parsing:
+        return
+    import json
+
+    from kseg.output.json_schema import OBJECTS, schema
+
+    if wanted not in ("all", *OBJECTS):
+        raise click.UsageError(f"--json-schema: {wanted!r} prints no JSON; it is one of {', '.join(OBJECTS)}", ctx)
+    click.echo(json.dumps(schema(None if wanted == "all" else wanted), indent=1))
     ctx.exit()
 
 
@@ -69,12 +115,23 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     callback=_print_version,
     help="Show the version and exit.",
 )
+@click.option(
+    "--json-schema",
+    is_flag=False,
+    flag_value="all",
+    metavar="[COMMAND]",
+    expose_value=False,
+    is_eager=True,
+    callback=_print_schema,
+    help="Show the JSON Schema of what --format json prints, of a command or of all, and exit.",
+)
 def main() -> None:
     """Segment forensics and repair for Apache Kafka logs, with no broker and no JVM.
 
     A PATH is a segment file, a partition directory, a log directory, or - for a segment on standard input.
 
-    Exit status: 0 clean, 1 damage found, 2 wrong usage, 3 could not do it, 4 stopped half-way, 130 interrupted.
+    Exit status: 0 clean, 1 damage found, 2 wrong usage, 3 could not do it, 4 stopped half-way, 130 interrupted
+    (128 and the number of the signal).
     """
 
 
@@ -84,15 +141,19 @@ def run(arguments: list[str] | None = None) -> None:
         status = main.main(arguments, prog_name="kseg", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-        sys.exit(status if isinstance(status, int) else 0)
+        _end(status if isinstance(status, int) else 0)
     except click.exceptions.Exit as exit_request:
         _end(exit_request.exit_code)
     except click.ClickException as error:
         if sys.stderr is not None:  # else click would show it on standard output
-            error.show()
+            with suppress(OSError):
+                error.show()
         _end(error.exit_code)
-    except (InterruptedError, KeyboardInterrupt, click.Abort):
-        _end(130, "interrupted")
+    except _EndedBySignal as ending:
+        _end(ending.exit_status, ending)
+    except (KeyboardInterrupt, click.Abort) as interrupt:
+        ended = _EndedBySignal(interrupt)
+        _end(ended.exit_status, ended)
     except BrokenPipeError:
         _end(0)
     except KsegError as error:
@@ -100,19 +161,23 @@ def run(arguments: list[str] | None = None) -> None:
     except MemoryError:
         _end(3, "out of memory (a lower --max-batch-bytes bounds what one batch may take)")
     except OSError as error:
-        _end(4 if error.errno in HALFWAY else 3, error)
+        _end(4 if error.errno in HALFWAY else 3, text_of(error))
 
 
 def _end(status: int, message: object = None) -> NoReturn:
-    """Ends the process; what standard output did not take must not raise once more at exit."""
     if message is not None:
         from kseg.output.notices import Notices
 
-        with suppress(BrokenPipeError):  # nobody is left to be told
-            Notices().error(message)
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        Notices().error(message)
+    for stream in (sys.stdout, sys.stderr):
+        _flush_or_drop(stream)
     sys.exit(status)
+
+
+def _flush_or_drop(stream: TextIO | None) -> None:
+    """Python flushes the standard streams at exit, and changes the exit status where that fails: it must not fail."""
+    if stream is not None:
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

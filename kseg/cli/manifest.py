@@ -27,6 +27,11 @@ def check_place(manifest: str, paths: tuple[str, ...]) -> None:
             raise click.UsageError(f"nothing is written into {path}: keep the manifest elsewhere")
 
 
+def _differences(report: Report) -> int:
+    """Findings so far about what a manifest does not say, or says otherwise."""
+    return sum(count for code, count in report.totals.codes.items() if code.startswith("manifest-"))
+
+
 def keep_manifest(
     manifest: str,
     paths: tuple[str, ...],
@@ -40,7 +45,11 @@ def keep_manifest(
 
     manner = Manner(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.era_07, advance)
     if os.path.lexists(manifest):
-        check_manifest(manifest, paths, manner, report)
+        before = _differences(report)
+        compared = check_manifest(manifest, paths, manner, report)
+        differing = _differences(report) - before
+        result = "they match" if not differing else f"differences: {differing}"
+        notices.warning(f"{manifest}: compared, {compared} files; {result}")
         return
     with open_sink(manifest) as sink:
         lines = write_manifest(paths, manner, sink.write)

@@ -13,8 +13,9 @@ from kseg.segment.open_transactions import find_open, newest_timestamp
 
 def list_open(
     sink: Sink, path: str, files: list[SegmentFile], form: str, now: int | None, scratch: Scratch, live: bool
-) -> None:
-    """The open transactions of one path: a partition directory, or a segment, whose followers may hold the markers.
+) -> int:
+    """Lists the open transactions of one path: a partition directory, or a segment, whose followers may hold the
+    markers. Returns how many there are.
 
     Raises PathError where a segment cannot be read, UnsupportedError for what has no transactions.
     """
@@ -32,7 +33,9 @@ def list_open(
     if form == "json":
         for transaction in found:
             sink.write(json_line(transaction, now, path, logs[0]))
-        return
-    sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
+        return len(found)
+    if found:
+        sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for transaction in found:
         sink.write(text_line(transaction, now).encode() + b"\n")
+    return len(found)

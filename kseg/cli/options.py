@@ -20,30 +20,30 @@ class OffsetRange(click.ParamType):  # type: ignore[type-arg]
         low = int(first or 0)
         high = (int(last) if last else largest) if dots else low
         if low > min(high, largest):
-            self.fail(f"{value!r} holds no offset", param, ctx)
+            self.fail(f"{value!r} ends before it begins", param, ctx)
         return low, high
 
 
 class ByteCount(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes, with K, M or G for powers of 1024."""
+    """A number of bytes, with K, M, G or T for powers of 1024."""
 
     name = "BYTES"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        number, unit = value.rstrip("kKmMgG"), value[len(value.rstrip("kKmMgG")) :].upper()
-        scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
+        number, unit = value.rstrip("kKmMgGtT"), value[len(value.rstrip("kKmMgGtT")) :].upper()
+        scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(unit)
         if scale is None or not (number.isascii() and number.isdigit()):
             self.fail(f"{value!r} is no number of bytes such as 1000000, 64K or 1G", param, ctx)
         return int(number) * scale
 
 
 class Milliseconds(click.ParamType):  # type: ignore[type-arg]
-    """A length of time in ms, or with a unit: s, min, h or d. -1 where ``has_none``: no limit."""
+    """A length of time in ms, or with a unit: s, min (m), h or d. -1 where ``has_none``: no limit."""
 
     name = "MS"
-    _UNITS: ClassVar = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+    _UNITS: ClassVar = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
     def __init__(self, has_none: bool = False) -> None:
         self._has_none = has_none
@@ -56,7 +56,7 @@ class Milliseconds(click.ParamType):  # type: ignore[type-arg]
         number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
         scale = self._UNITS.get(value[len(number) :])
         if scale is None or not (number.isascii() and number.isdigit()) or len(number) > 19:
-            self.fail(f"{value!r} is no length of time such as 3600000, 90s, 12h or 7d", param, ctx)
+            self.fail(f"{value!r} is no length of time: a number of ms, or one with s, min, h or d, as 7d", param, ctx)
         return min(int(number) * scale, (1 << 63) - 1)
 
 
@@ -67,7 +67,10 @@ def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
-    """The paths of both forms. Raises UsageError where none is given."""
+    """The paths of both forms. Raises UsageError where none is given, or where a word beside --files is no path."""
+    for word in paths if files else ():
+        if word != "-" and not os.path.lexists(word):
+            raise click.UsageError(f"{word!r} is neither the value of an option nor a file: leave it out")
     found = [*paths, *((name for name in files.split(",") if name) if files else ())]
     if not found:
         raise click.UsageError("no PATH is given")
@@ -130,5 +133,5 @@ def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--index-interval-bytes",
         type=ByteCount(),
-        help="Bytes between two entries of an index; default: what the partition's indexes show, else 4096.",
+        help="Bytes between two entries of an index; default: the topic's, else what indexes show, else 4096.",
     )(command)

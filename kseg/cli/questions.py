@@ -1,4 +1,4 @@
-"""What ``kseg dump`` is asked for: the options, where files are read from and to, and the answer to a vain question."""
+"""What ``kseg dump`` is asked for: the options, where files are read from and to, and what is told of nothing found."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from kseg.segment.source import open_source
 if TYPE_CHECKING:
     from kseg.segment.stop import OffsetStop, TimeStop
 
+_NOTHING = "no record in it matches"
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
@@ -85,12 +86,14 @@ class Questions:
         self._notices = notices
         self._era_07 = options["era"] == "0.7"
         self._found = 0
+        self._places = 0
+        self._example = ""
+        """The first place that holds nothing of what is wanted, and what it holds instead."""
         self._ended_early = 0
         self._stops: list[OffsetStop | TimeStop] = []
 
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
-        """The segments whose names let them hold what is wanted. A new place begins: nothing is found in it yet."""
-        self._found = 0
+        """The segments whose names let them hold what is wanted."""
         offsets = self.selection.offsets
         return between(files, *offsets) if offsets is not None and len(files) > 1 else files
 
@@ -141,27 +144,34 @@ class Questions:
         self._found += found
         return found
 
-    def is_in_vain(self, files: Sequence[SegmentFile], path: str) -> bool:
-        """Tells the range that there is, if nothing was found as the offsets or times asked for lie outside of it."""
-        if self._found or not files or path == "-":
-            return False
-        if self.selection.offsets is None and self.selection.times is None:
-            return False
+    def end_of_place(self, files: Sequence[SegmentFile], path: str) -> None:
+        """All segments of a partition, or a file, were looked through."""
+        if not self.is_asked:
+            return
+        self._places += 1
+        if not self._found and not self._example:
+            self._example = f"{path}: {self._inside(files)}" if path != "-" else f"standard input: {_NOTHING}"
+
+    def _inside(self, files: Sequence[SegmentFile]) -> str:
+        """The offsets and times that segments hold, if those that are wanted lie outside of them."""
         from kseg.segment.seek import offset_extent, time_extent
 
-        is_outside = False
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
-            is_outside |= self._tell(path, "offsets", self.selection.offsets, ends, str)
+            if told := _told_outside("offsets", self.selection.offsets, ends, str):
+                return told
         if self.selection.times is not None:
             extents = self._extents(files, time_extent, len(files))
-            is_outside |= self._tell(
-                path, "times (of the first record, of the newest)", self.selection.times, extents, show_time
-            )
-        return is_outside
+            what = "times (of the first record, of the newest)"
+            if told := _told_outside(what, self.selection.times, extents, show_time):
+                return told
+        return _NOTHING
 
     def summarize(self) -> None:
-        """Tells what a range of times cannot find."""
+        """Tells that nothing was found, and what a range of times cannot find."""
+        if self._places and not self._found:
+            several = f"{self._places} partitions and files, such as " if self._places > 1 else ""
+            self._notices.warning(f"nothing found in {several}{self._example}")
         if self.selection.untimed:
             self._notices.warning(
                 f"batches without timestamps (v0 and 0.7), which --time leaves out: {self.selection.untimed}"
@@ -193,19 +203,14 @@ class Questions:
                 found.append(extent)
         return found
 
-    def _tell(
-        self,
-        path: str,
-        what: str,
-        wanted: tuple[int, int],
-        extents: list[tuple[int, int]],
-        show: Callable[[int], str],
-    ) -> bool:
-        if not extents:
-            self._notices.error(f"{path}: there are no {what.partition(' (')[0]} in it")
-            return True
-        first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)
-        if wanted[0] <= last and wanted[1] >= first:
-            return False
-        self._notices.error(f"{path}: the {what} in it are {show(first)}..{show(last)}")
-        return True
+
+def _told_outside(
+    what: str, wanted: tuple[int, int], extents: list[tuple[int, int]], show: Callable[[int], str]
+) -> str:
+    """The range that there is, if all of it lies outside of what is wanted, else ""."""
+    if not extents:
+        return f"there are no {what.partition(' (')[0]} in it"
+    first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)
+    if wanted[0] <= last and wanted[1] >= first:
+        return ""
+    return f"the {what} in it are {show(first)}..{show(last)}"

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +13,34 @@ from click.core import ParameterSource
 from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
-from kseg.cli.compaction import is_compacted
-from kseg.cli.eras import IntervalTeller, era_option
+from kseg.cli.compaction import CompactedTopics
+from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
+from kseg.cli.failures import Failures
 from kseg.cli.options import ByteCount, interval_option, jobs_option, usable_cores
 from kseg.cli.records import RecordsFile
 from kseg.cli.recovery_facts import facts
+from kseg.cli.topics import Topics
+from kseg.errors import KsegError, PathError
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_time
 from kseg.recovery.broker import Recovery, plan_partition
 from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
+from kseg.recovery.node_files import node_complaints
+from kseg.recovery.partition_plans import plan_partitions
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.topic_ids import TopicIds
-from kseg.segment.files import METADATA_TOPIC, list_partitions, list_segments
+from kseg.segment.files import METADATA_TOPIC, list_segments, own_partitions
+from kseg.segment.no_follow import resolved
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 
 if TYPE_CHECKING:
     from kseg.recovery.salvage import Salvage
 
+_SALVAGE_OPTIONS = ("from_replica", "records", "drop_undecodable", "drop_batch")
+CHANGES_EACH, MOST_CHANGES = 2, 8
+"""Partitions that are changed at once, for each core and in all: most of that time the disk is waited for."""
 MOST_REMAINS = 5
 MOST_GAPS = 5
 
@@ -62,6 +72,18 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     metavar="FILE",
     help="Salvage, and write what records of broken batches decode to FILE, as JSON Lines.",
 )
+@click.option(
+    "--drop-undecodable",
+    is_flag=True,
+    help="Salvage without batches whose records cannot be decoded, though their checksums are right.",
+)
+@click.option(
+    "--drop-batch",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="OFFSET",
+    help="Salvage without the batch that holds this offset; may be repeated.",
+)
 @click.option("--full", is_flag=True, help="Scan every segment, whatever marker and recovery point say.")
 @click.option(
     "--rebuild-epochs",
@@ -92,15 +114,16 @@ def command(**options: Any) -> int:
     kept: kseg undo.
     """
     keep_freed_memory()
-    if options["from_replica"] or options["records"] is not None:
+    given = [name for name in _SALVAGE_OPTIONS if options[name] not in (None, False, ())]
+    if given:
         mode = click.get_current_context().get_parameter_source("mode")
         if options["mode"] == "broker" and mode is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--from-replica and --records keep all that is intact: they exclude --mode broker")
+            raise click.UsageError(f"--{given[0].replace('_', '-')} excludes --mode broker")
         options["mode"] = "salvage"
     if options["topic_id"] and len({place[0] for place in map(partition_of, options["paths"]) if place}) > 1:
         raise click.UsageError("--topic-id: the paths are of several topics")
     notices = Notices(options["color"], options["quiet"], options["verbose"])
-    return run_work(options["paths"], RecoverWork(options, notices), options)
+    return run_work(options["paths"], RecoverWork(options, notices), options, with_root=True)
 
 
 class RecoverWork:
@@ -110,23 +133,33 @@ class RecoverWork:
     damage_remains = False
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+        self.failures = Failures(notices)
         self.command = "recover --from-replica" if options["from_replica"] else f"recover --mode {options['mode']}"
         self._options = options
         self._notices = notices
+        self.jobs = options["jobs"] or usable_cores()
+        # Salvage makes large files anew, and says exactly what room that takes.
+        is_alone = self.jobs == 1 or options["mode"] == "salvage"
+        self.at_once = 1 if is_alone else min(CHANGES_EACH * self.jobs, MOST_CHANGES)
         now = options["now"] if options["now"] is not None else int(time.time() * 1000)
         self._start = Start(
             now_ms=now,
             interval_bytes=options["index_interval_bytes"],
             era=replace(options["era"], message_limit_bytes=options["max_message_bytes"]),
-            jobs=options["jobs"] or usable_cores(),
+            jobs=self.jobs,
         )
         self._intervals = IntervalTeller(notices)
+        self._compacted = CompactedTopics()
         path = options["records"]
         self._records = None if path is None else RecordsFile(path, options, notices)
+        self._topics = Topics()
         self._ends: dict[tuple[str, int], int] = {}
         self._segments = self._unscanned = 0
+        self._is_alone = False
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
+        self._ends.clear()
+        self._is_alone = True
         start = self._start_of(directory, Root.of("", known))
         epochs = EPOCHS_REBUILT if self._options["rebuild_epochs"] else EPOCHS_KEPT
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
@@ -138,22 +171,32 @@ class RecoverWork:
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All of them before the first is carried out: where a broker would not start, nothing is to change.
-        root, paths = Root.of(directory, known), list_partitions(directory)
+        root, paths = Root.of(directory, known), own_partitions(directory)
+        self._ends.clear()
+        self._is_alone = False
+        if self._options["drop_batch"]:
+            raise click.UsageError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options["topic_id"] and len({place[0] for place in map(partition_of, paths) if place}) > 1:
             raise click.UsageError(f"--topic-id: {directory} holds several topics: name the partitions of one")
         epochs = EPOCHS_MENDED if self._options["rebuild_epochs"] else EPOCHS_KEPT
         ids = self._topic_ids(directory)
-        plans = [self._plan(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
+        tasks = [(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
+        plans = self._plans(tasks)
         if self._records is not None:
             self._records.write(paths)
         self._tell_unscanned(directory)
+        for complaint in node_complaints(directory):
+            self._notices.warning(complaint)
+            self.damage_remains = True
         yield from plans
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(root, self._options["topic_id"])
+        return TopicIds(root, self._options["topic_id"], lambda topic: self._topics.topic_id(root, topic))
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
-        return Root.of(directory, known).plan(self._ends)
+        failed = {partition_of(place) for place in self.failures.places}
+        ends = {key: end for key, end in self._ends.items() if key not in failed}
+        return Root.of(directory, known).plan(ends, mends_unreadable=not self._is_alone)
 
     def _start_of(self, directory: str, root: Root) -> Start:
         key = partition_of(directory)
@@ -161,44 +204,78 @@ class RecoverWork:
             return self._start
         point = 0 if self._options["full"] else root.offset(RECOVERY_POINTS, key) or 0
         return replace(
-            self._start,
+            with_known_interval(self._start, self._topics.metadata, directory),
             was_clean=root.was_clean and not self._options["full"],
             recovery_point=point,
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
         )
 
+    def _plans(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+        """Raises KsegError for the first partition that a broker would refuse; what cannot be read is a failure."""
+        if self._options["mode"] == "salvage":
+            return self._salvages(tasks)
+        plans = []
+        with closing(plan_partitions(tasks, self.jobs)) as outcomes:
+            for (directory, _), outcome in zip(tasks, outcomes, strict=True):
+                if isinstance(outcome, PathError):
+                    self.failures.add(outcome, directory)
+                elif isinstance(outcome, KsegError):
+                    raise outcome
+                else:
+                    plans.append(self._taken_up(outcome))
+        return plans
+
+    def _salvages(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+        plans = []
+        for directory, start in tasks:
+            try:
+                plans.append(self._plan(directory, start))
+            except PathError as error:
+                self.failures.add(error, directory)
+            except OSError as error:
+                self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)
+        return plans
+
     def _plan(self, directory: str, start: Start) -> Plan:
         if self._options["mode"] == "salvage":
-            salvaged = self._salvage(directory, start)
-            self._tell_salvage(salvaged)
-            self._tell_remains(salvaged)
-            plan, end = salvaged.plan, salvaged.next_offset
-            plan.facts = facts(salvaged)
+            return self._taken_up(self._salvage(directory, start))
+        return self._taken_up(plan_partition(directory, start))
+
+    def _taken_up(self, found: "Recovery | Salvage") -> Plan:
+        """The plan, after what it was made for is told."""
+        plan = found.plan
+        if isinstance(found, Recovery):
+            self._tell_cuts(found)
+            self._tell_remains(found)
+            self._intervals.tell(found.directory, found.interval if plan else None)
+            self._count_unscanned(found)
         else:
-            recovered = plan_partition(directory, start)
-            self._tell_cuts(recovered)
-            self._tell_remains(recovered)
-            self._intervals.tell(directory, recovered.interval if recovered.plan else None)
-            plan, end = recovered.plan, recovered.next_offset
-            plan.facts = facts(recovered)
-            self._count_unscanned(recovered)
-        if key := partition_of(directory):
-            self._ends[key] = end
+            self._tell_salvage(found)
+            self._tell_remains(found)
+        plan.facts = facts(found)
+        if key := partition_of(found.directory):
+            self._ends[key] = found.next_offset
         return plan
 
     def _salvage(self, directory: str, start: Start) -> "Salvage":
+        from kseg.recovery.rejected_batches import Dropping
         from kseg.recovery.salvage import plan_salvage  # mode broker starts without it
 
-        replica = self._options["from_replica"]
+        replica = self._options["from_replica"] and resolved(self._options["from_replica"])
+        dropping = Dropping(self._options["drop_undecodable"], frozenset(self._options["drop_batch"]))
         if not replica:
-            return plan_salvage(directory, start, is_compacted=lambda: is_compacted(directory))
+            return plan_salvage(
+                directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
+            )
         from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
 
         found = replica_of(directory, replica)
         if found is None:
             self._notices.warning(f"{directory}: {replica} has no replica of it")
-            return plan_salvage(directory, start, is_compacted=lambda: is_compacted(directory))
-        return plan_from_replica(directory, found, start, is_compacted(directory))
+            return plan_salvage(
+                directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
+            )
+        return plan_from_replica(directory, found, start, self._compacted.is_compacted(directory), dropping=dropping)
 
     def _tell_cuts(self, recovered: Recovery) -> None:
         """What is cut, and what of it the other mode would keep."""
@@ -215,9 +292,9 @@ class RecoverWork:
                 if loss.last_timestamp >= 0:
                     times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
                 self._notices.warning(
-                    f"{recovered.directory}: intact in what goes: {loss.batches} batches, {loss.records} records, "
-                    f"offsets {loss.first_offset} to {loss.last_offset}{times}; --mode salvage would keep them, a "
-                    "replica that is in sync has them"
+                    f"{recovered.directory}: intact in what goes: {plural(loss.batches, 'batch', 'batches')}, "
+                    f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
+                    f"{times}; --mode salvage would keep them, a replica that is in sync has them"
                 )
 
     def _count_unscanned(self, recovered: Recovery) -> None:
@@ -239,7 +316,7 @@ class RecoverWork:
     def _tell_remains(self, recovered: "Recovery | Salvage") -> None:
         """What a broker does not mind and consumers do; gaps only where no cleaner is known to have left them."""
         remains = recovered.remains
-        if any(one.missing for one in remains) and is_compacted(recovered.directory):
+        if any(one.missing for one in remains) and self._compacted.is_compacted(recovered.directory):
             remains = recovered.remains = [one for one in remains if not one.missing]
         for one in remains[:MOST_REMAINS]:
             missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
@@ -256,6 +333,8 @@ class RecoverWork:
         self.damage_remains |= bool(remains or recovered.complaint)
 
     def _tell_salvage(self, salvaged: "Salvage") -> None:
+        for offset in salvaged.not_dropped:
+            self._notices.warning(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
         for file, cut in salvaged.cuts[:20]:
             place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
             self._notices.warning(f"{place}: {cut.code}: {cut.message}")

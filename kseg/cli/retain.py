@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,11 @@ from kseg.changes.plan import Plan
 from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
+from kseg.cli.failures import Failures
 from kseg.cli.known_offsets import HIGH_WATERMARKS, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds
 from kseg.cli.times import TimePoint
-from kseg.cli.topics import Topics, topic_option
+from kseg.cli.topics import NO_SEGMENT, Topics, tell_left_alone, topic_option
 from kseg.errors import KsegError
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_bytes, shown_time
@@ -27,7 +29,7 @@ from kseg.retention.planning import Known as KnownOffsets
 from kseg.retention.planning import Request, Retention, retain
 from kseg.retention.rules import LOG_START, Rules
 from kseg.retention.settings import POLICY, RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
-from kseg.segment.files import LAST_OFFSET, list_partitions, list_segments
+from kseg.segment.files import LAST_OFFSET, list_segments, own_partitions
 
 
 class _LimitOfBytes(ByteCount):
@@ -77,7 +79,8 @@ def command(**options: Any) -> int:
     work = RetainWork(options, notices)
     status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
     work.tell_amounts()
-    return status
+    is_plan_alone = options["explains"] and not work.damage_remains
+    return 0 if is_plan_alone and status == 1 else status
 
 
 class RetainWork:
@@ -86,9 +89,11 @@ class RetainWork:
     command = "retain"
     root_names: tuple[str, ...] = (LOG_STARTS, HIGH_WATERMARKS)
     damage_remains = False
+    at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         self._options, self._notices = options, notices
+        self.failures = Failures(notices)
         self._asked = Asked(options["retention_ms"], options["retention_bytes"], options["policy"])
         self._topics = Topics(options["topic"])
         self._rules = Rules(options["era"].release)
@@ -108,9 +113,10 @@ class RetainWork:
 
     def tell_amounts(self) -> None:
         """How much there was, and how much is left."""
-        if self._changed:
+        changed = [each for each in self._changed if each.directory not in self.failures.places]
+        if changed:
             would = "would be: " if self._options["dry_run"] else ""
-            self._notices.warning(f"{would}{_told(self._changed)}, in partitions: {len(self._changed)}")
+            self._notices.warning(f"{would}{_told(changed)}, in partitions: {len(changed)}")
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if not self._topics.is_named(directory):
@@ -124,21 +130,16 @@ class RetainWork:
         if self._options["log_start_offset"] is not None:
             raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
         self._topics.check(directory)
-        meant = [path for path in list_partitions(directory) if self._is_meant(path, directory)]
-        if not meant:
-            self._notices.warning(f"{directory}: holds no partition whose retention is known or asked for")
+        meant = self._meant(directory)
         # All of them before the first is carried out: one that cannot be read is not to stop the others half-way.
         plans = []
         for path in meant:
-            try:
+            with self.failures.of(path):
                 settings = self._settings(path)
                 if settings.refusal:
                     self._notices.warning(f"{path}: left alone: {settings.refusal}")
                 else:
                     plans.append(self._plan(path, known, settings))
-            except KsegError as error:
-                self._notices.error(error)
-                self.damage_remains = True
         yield from plans
 
     def _tell_segments(self, found: Retention, amount: Amounts) -> None:
@@ -151,17 +152,25 @@ class RetainWork:
             f"before at {found.state.spans[0].base_offset}"
         )
 
-    def _is_meant(self, path: str, directory: str) -> bool:
-        if not self._topics.is_meant(path, directory):
-            self._notices.detail(f"{path}: left alone: no topic whose retention is known or asked for")
-            return False
-        if not list_segments(path):
-            self._notices.detail(f"{path}: left alone: holds no segment")
-            return False
-        return True
+    def _meant(self, directory: str) -> list[str]:
+        """The partitions of a log directory that retention is for; tells those that are left alone."""
+        meant, left = [], Counter[str]()
+        paths = own_partitions(directory)
+        self._topics.tell_if_vain(directory, paths, self._notices)
+        for path in paths:
+            why = self._topics.why_left(path, directory) or ("" if list_segments(path) else NO_SEGMENT)
+            if why:
+                self._notices.detail(f"{path}: left alone: {why}")
+                left[why] += 1
+            else:
+                meant.append(path)
+        tell_left_alone(directory, left, self._notices)
+        return meant
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
+        for place in self.failures.places:
+            self._starts.pop(place_of(place) or ("", 0), None)
         if self._rules.has_log_start and self._starts:
             content = with_log_starts(entries_of_checkpoint(directory, LOG_STARTS, known), self._starts)
             if content is not None:

@@ -31,7 +31,7 @@ class TimeRange(click.ParamType):  # type: ignore[type-arg]
             )
         found = low[0] if low else 0, high[1] if high else LAST_TIMESTAMP
         if found[0] > found[1]:
-            self.fail(f"{value!r} holds no time", param, ctx)
+            self.fail(f"{value!r} ends before it begins", param, ctx)
         return found
 
 

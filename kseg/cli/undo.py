@@ -1,106 +1,154 @@
 """``kseg undo``: puts the last change of a partition or log directory back, lists changes, frees what they keep."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
-from kseg.changes.journal import ABANDONED, DONE, Journal, journals
-from kseg.changes.lock import log_directory_of
-from kseg.changes.log_directory import MARKER, changed_partitions, forget
+from kseg.changes.journal import ABANDONED, DONE, MARKER, Journal, journals
+from kseg.changes.lock import directories_to_lock, log_directory_of
+from kseg.changes.log_directory import changed_partitions, forget
 from kseg.changes.log_directory_undo import (
     last_journal,
     plan_log_directory_undo,
+    restorable_marker,
     restored_content,
     sole_change,
     undo_log_directory,
+    undo_partition,
 )
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
-from kseg.changes.undo import changes_of, last_change, plan_all, purge, undo
-from kseg.cli.changing import is_partition, pending_notices, remove_marker, settled
+from kseg.changes.undo import changes_of, last_change, plan_all, purge
+from kseg.cli.changing import is_partition, pending_notices, settled
 from kseg.cli.changing_options import common_options, paths_argument
+from kseg.cli.failures import Failures
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.output.changes_list import ListedChange, show_changes
+from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.plans import PlanPrinter, plan_printer
-from kseg.output.sink import Sink, open_sink
+from kseg.output.sink import Sink, open_report
+from kseg.segment.no_follow import resolved
 
 
 @click.command("undo")
 @paths_argument
 @click.option("--list", "lists", is_flag=True, help="List the changes that are known, and what they keep.")
+@click.option("--complete", "completes", is_flag=True, help="Complete what was interrupted, and undo nothing.")
 @click.option("--purge", "purges", is_flag=True, help="Free what changes keep; they cannot be undone then.")
 @click.option("--change", type=click.IntRange(min=1), metavar="N", help="With --purge: only of change N.")
+@click.option(
+    "--quarantine",
+    type=click.Path(),
+    default="",
+    metavar="DIR",
+    help="Where bytes were kept with --quarantine, if the partition has moved since.",
+)
 @common_options
 def command(**options: Any) -> int:
     """Put the last change of a partition or log directory back, from what its quarantine keeps.
 
     Repeated, it puts the change before that back. Refused where a file has changed since.
     """
-    if options["lists"] and options["purges"]:
-        raise click.UsageError("--list and --purge exclude each other")
+    if sum(options[name] for name in ("lists", "completes", "purges")) > 1:
+        raise click.UsageError("--list, --complete and --purge exclude each other")
     if options["change"] and not options["purges"]:
         raise click.UsageError("--change belongs to --purge")
     notices = Notices(options["color"], options["quiet"], options["verbose"])
-    with open_sink(None) as sink:
+    with open_report(options["dry_run"] or options["lists"], notices.error) as sink:
         if options["lists"]:
             return _list(options, sink, notices)
         if options["purges"]:
-            return _over(options, notices, lambda path: _purge(path, options, notices))
-        printer = plan_printer(options["form"], sink, options["color"], keeps=False)
+            return _over(options, notices, lambda path: _purge(path, options, sink, notices))
+        printer = plan_printer(options["form"], sink, options["color"], options["dry_run"], keeps=False)
+        if options["completes"]:
+            status = _over(options, notices, lambda path: _complete(path, options, notices, printer))
+            printer.finish(notices, status)
+            return status
         status = _over(options, notices, lambda path: _undo(path, options, printer, notices))
-        printer.finish(notices, options["dry_run"])
+        printer.finish(notices, status)
     return max(status, int(options["dry_run"] and printer.totals.directories > 0))
 
 
-def _over(options: dict[str, Any], notices: Notices, act: Any) -> int:
+def _over(options: dict[str, Any], notices: Notices, act: Callable[[str], int]) -> int:
     """The exit status of what is done to each path."""
-    status = 0
+    failures, status = Failures(notices), 0
     for path in options["paths"]:
-        try:
-            status = max(status, act(path) or 0)
-        except StoppedHalfwayError:
-            raise
-        except KsegError as error:
-            notices.error(error)
-            status = max(status, error.exit_status)
-    return status
+        with failures.of(path):
+            status = max(status, act(path))
+    return max(status, failures.status)
 
 
-def _undo(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Notices) -> None:
-    alone = is_partition(path)
+def _place(path: str, options: dict[str, Any]) -> tuple[list[str], str, bool]:
+    """What is to be locked, the resolved path, and whether that is a partition. Raises PathError."""
+    real = resolved(path)
+    alone = is_partition(real)
+    return [] if options["no_lock"] else directories_to_lock(path, real, alone), real, alone
+
+
+def _undo(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Notices) -> int:
+    try:
+        _undo_path(path, options, printer, notices)
+    finally:
+        printer.failed()
+    return 0
+
+
+def _undo_path(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Notices) -> None:
+    to_lock, path, alone = _place(path, options)
+    place = options["quarantine"] and resolved(options["quarantine"])
+    act = _undo_partition if alone else _undo_log_directory
     if options["dry_run"]:
         told = pending_notices(path, alone)
         for line in told:
             notices.warning(line)
         if not told:
-            _undo_partition(path, True, printer, notices) if alone else _undo_log_directory(
-                path, True, printer, notices
-            )
+            act(path, place, True, printer, notices)
         return
-    with settled(path, alone, not options["no_lock"], notices):
-        _undo_partition(path, False, printer, notices) if alone else _undo_log_directory(path, False, printer, notices)
+    with settled(path, alone, to_lock, notices):
+        act(path, place, False, printer, notices)
 
 
-def _undo_partition(path: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
-    change = last_change(path)
+def _complete(path: str, options: dict[str, Any], notices: Notices, printer: PlanPrinter) -> int:
+    """Rolls forward what was begun, and removes what never began."""
+    to_lock, path, alone = _place(path, options)
+    if not options["dry_run"]:
+        with settled(path, alone, to_lock, notices) as told:
+            printer.totals.has_changed |= bool(told)
+        return 0
+    found = pending_notices(path, alone)
+    for line in found:
+        notices.warning(line)
+    return int(bool(found))
+
+
+def _undo_partition(path: str, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
+    change = last_change(path, place)
     if journal := sole_change(path, change.group):  # what was changed beside the partition comes back with it
-        _undo_change(journal, is_dry, printer, notices)
+        _undo_change(journal, place, is_dry, printer, notices)
         return
-    found = plan_all(changes_of(path, change.group) if change.group else [change])
-    root = log_directory_of(path)
+    found = plan_all(changes_of(path, change.group, place) if change.group else [change])
+    changes, root = [each for each, _ in found], log_directory_of(path)
     _show_marker(root, printer)
     for _, plan in found:
         printer.show(plan)
+    if restored := restorable_marker(changes):
+        marker = Plan(root)
+        marker.write(MARKER, [restored.content], "was so before")
+        printer.show(marker)
     if not is_dry:
-        remove_marker(root)
-        for each, _ in found:
-            undo(each)
-        printer.totals.has_changed = True
+        try:
+            undo_partition(changes)
+        except OSError as error:
+            raise StoppedHalfwayError(
+                f"{path}: stopped half-way: {error.strerror or error}; repeat the command"
+            ) from error
+        printer.done()
 
 
 def _show_marker(root: str, printer: PlanPrinter) -> None:
@@ -110,16 +158,16 @@ def _show_marker(root: str, printer: PlanPrinter) -> None:
         printer.show(marker)
 
 
-def _undo_log_directory(path: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
+def _undo_log_directory(path: str, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
     journal = last_journal(path)
     if journal is None:
         raise KsegError(f"{path}: there is no change of the log directory to undo; its partitions may have some")
-    _undo_change(journal, is_dry, printer, notices)
+    _undo_change(journal, place, is_dry, printer, notices)
 
 
-def _undo_change(journal: Journal, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
+def _undo_change(journal: Journal, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
     path = journal.directory
-    found = plan_log_directory_undo(journal)
+    found = plan_log_directory_undo(journal, place)
     for _, plan in found.partitions:
         printer.show(plan)
     root = Plan(path)
@@ -136,17 +184,18 @@ def _undo_change(journal: Journal, is_dry: bool, printer: PlanPrinter, notices: 
         notices.warning(f"{os.path.join(path, name)}: has changed since, and is not put back")
     if not is_dry:
         undo_log_directory(found)
-        printer.totals.has_changed = True
+        printer.done()
 
 
 def _list(options: dict[str, Any], sink: Sink, notices: Notices) -> int:
     found: list[ListedChange] = []
 
-    def add(path: str) -> None:
+    def add(path: str) -> int:
         partitions = [path] if is_partition(path) else changed_partitions(path)
         found.extend(_of_journal(path, journal) for journal in ([] if is_partition(path) else journals(path)))
         for partition in partitions:
             found.extend(_of_change(partition, change) for change in quarantine.changes(partition))
+        return 0
 
     status = _over(options, notices, add)
     show_changes(found, options["form"], sink)
@@ -168,18 +217,23 @@ def _of_journal(directory: str, journal: Journal) -> ListedChange:
     )  # fmt: skip
 
 
-def _purge(path: str, options: dict[str, Any], notices: Notices) -> int:
-    alone = is_partition(path)
-    if options["dry_run"]:
-        freed, count = _purgeable(path, alone, options["change"])
-        notices.warning(f"{path}: would free {shown_bytes(freed)} (changes: {count})")
-        return int(count > 0)
-    with settled(path, alone, not options["no_lock"], notices):
-        freed, count = _purge_settled(path, alone, options["change"])
-    if options["change"] and not count:
-        raise KsegError(f"{path}: there is no change {options['change']} that is over")
-    notices.warning(f"{path}: freed {shown_bytes(freed)} (changes: {count})")
-    return 0
+def _purge(path: str, options: dict[str, Any], sink: Sink, notices: Notices) -> int:
+    to_lock, path, alone = _place(path, options)
+    number, place = options["change"], options["quarantine"] and resolved(options["quarantine"])
+    is_dry = options["dry_run"]
+    if is_dry:
+        freed, count = _purgeable(path, alone, number)
+    else:
+        with settled(path, alone, to_lock, notices):
+            freed, count = _purge_settled(path, alone, number, place)
+        if number and not count:
+            raise KsegError(f"{path}: there is no change {number} that is over")
+    if options["form"] == "json":
+        row = {"type": "purge", "path": name_value(path), "changes": count, "freedBytes": freed, "dryRun": is_dry}
+        sink.write(encode(row) + b"\n")
+    else:
+        notices.warning(f"{path}: {'would free' if is_dry else 'freed'} {shown_bytes(freed)} (changes: {count})")
+    return int(is_dry and count > 0)
 
 
 def _purgeable(path: str, alone: bool, number: int | None) -> tuple[int, int]:
@@ -192,25 +246,25 @@ def _is_over(change: Change, number: int | None) -> bool:
     return change.state != COMMITTED and number in (None, change.number)
 
 
-def _purge_settled(path: str, alone: bool, number: int | None) -> tuple[int, int]:
+def _purge_settled(path: str, alone: bool, number: int | None, place: str) -> tuple[int, int]:
     freed = count = 0
     if not alone:
         for journal in journals(path):
             if journal.state in (DONE, ABANDONED) and number in (None, journal.number):
                 count += 1
-                freed += _forget(journal)
+                freed += _forget(journal, place)
         if number is not None:
             return freed, count
     for partition in [path] if alone else changed_partitions(path):
-        for change in quarantine.changes(partition):
+        for change in quarantine.changes(partition, place):
             if _is_over(change, number):
                 count += 1
                 freed += purge(change)
     return freed, count
 
 
-def _forget(journal: Journal) -> int:
+def _forget(journal: Journal, place: str) -> int:
     try:
-        return forget(journal, Disk())
+        return forget(journal, Disk(), place)
     except OSError as error:
         raise StoppedHalfwayError(f"{journal.path}: {error.strerror or error}; repeat the command") from error

@@ -17,7 +17,9 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings import printer_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import open_sink
+from kseg.segment.unreadable import is_disk_error
 from kseg.verify.findings import KINDS
+from kseg.verify.repairs import Repairs
 from kseg.verify.report import Finding, Report
 from kseg.verify.verification import Settings, judge_path
 
@@ -109,6 +111,7 @@ class Run:
         if self.progress.total is not None:
             self.progress.total *= 1 + bool(options["manifest"]) + bool(options["against"])
         self.notices.before = self.progress.erase
+        self.repairs = Repairs(self.paths)
         self.status = 0
 
     def run(self) -> int:
@@ -122,9 +125,9 @@ class Run:
                     self._judge()
             except KeyboardInterrupt:
                 self.report.was_interrupted = True
-                self.printer.finish(self.report, self.notices)
+                self._finish()
                 raise
-            self.printer.finish(self.report, self.notices)
+            self._finish()
         totals = self.report.totals
         failed = totals.errors > 0 or (options["fail_on"] == "warning" and totals.warnings > 0)
         return max(self.status, int(failed))
@@ -142,14 +145,15 @@ class Run:
 
             judge = partial(judge_path, together=judging(self._spark))
         for path in self.paths:
-            self._attempt(partial(judge, path, settings, self.report, self.progress.advance))
+            self.progress.at(path)
+            self._attempt(path, partial(judge, path, settings, self.report, self.progress.advance))
             if options["against"]:
-                self._attempt(partial(self._compare, path))
+                self._attempt(path, partial(self._compare, path))
         if manifest := options["manifest"]:
             from kseg.cli.manifest import keep_manifest
 
             work = partial(keep_manifest, manifest, self.paths, settings, self.report)
-            self._attempt(partial(work, self.progress.advance, self.notices))
+            self._attempt(manifest, partial(work, self.progress.advance, self.notices))
 
     def _compare(self, path: str) -> None:
         from kseg.verify.against import compare_path
@@ -159,8 +163,8 @@ class Run:
             self.progress.advance,
         )  # fmt: skip
 
-    def _attempt(self, work: Callable[[], None]) -> None:
-        """What cannot be done keeps nothing else from being done."""
+    def _attempt(self, path: str, work: Callable[[], None]) -> None:
+        """What cannot be done of a path keeps nothing else from being done."""
         told = len(self.report.failures)
         try:
             work()
@@ -168,13 +172,21 @@ class Run:
             raise
         except KsegError as error:
             self.report.failures.append(str(error))
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+            self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
         for failure in self.report.failures[told:]:
             self.notices.error(failure)
             self.status = KsegError.exit_status
 
+    def _finish(self) -> None:
+        self.report.steps, self.report.needs = self.repairs.steps(), self.repairs.needs()
+        self.printer.finish(self.report, self.notices)
+
     def _show(self, finding: Finding) -> None:
         self.progress.erase()
-        self.printer.show(finding)
+        self.printer.show(self.repairs.settled(finding))
 
     def _compared(self, comparison: "Comparison") -> None:
         self.progress.erase()

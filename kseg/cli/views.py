@@ -33,7 +33,7 @@ class PositionRange(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is no range of positions such as 0..60, 0x1f00.. or ..4095", param, ctx)
         high = high if dots else low
         if low > high:
-            self.fail(f"{value!r} holds no position", param, ctx)
+            self.fail(f"{value!r} ends before it begins", param, ctx)
         return low, high
 
 
@@ -92,6 +92,8 @@ def view_printer(
     others = options["as_hex"] or summary or options["open_transactions"] or options["everything"]
     if options["committed_offsets"] and others:
         raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
+    if options["open_transactions"] and (options["as_hex"] or summary):
+        raise click.UsageError("--open-transactions goes neither with --hex nor with --summary")
     if options["as_hex"] and (summary or form != "text"):
         raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
     if summary and form == "table":
@@ -102,6 +104,8 @@ def view_printer(
         raise click.UsageError("--sample is for --what-if")
     if not (options["as_hex"] or summary or form == "table" or options["committed_offsets"]):
         return None
+    if options["open_transactions"]:
+        return None  # it has lines of its own
     from kseg.output.paint import Paint
 
     paint = Paint(options["color"], sink.is_terminal)
@@ -151,6 +155,10 @@ def progress_of(
 
 
 def _width(sink: Sink, otherwise: int) -> int:
+    """Columns: what COLUMNS says, else those of the terminal, else the default for a pipe."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
     if not sink.is_terminal:
         return otherwise
     import shutil

@@ -13,13 +13,14 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.output.columns import Column, Columns
 from kseg.output.jsonl import encode
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped, shown_span, shown_time
+from kseg.output.paint import Paint, cells, clipped, shown_time
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.times import show_span
 from kseg.sidefiles.partitions import Partitions
 
 COLUMNS = (
@@ -194,7 +195,7 @@ class CommittedOffsetsPrinter(Printer):
         if end is not None:
             shown |= {"LOG END": str(end), "LAG": str(end - found.offset)}
         if age is not None and found.commit_timestamp is not None:
-            shown |= {"COMMITTED": shown_time(found.commit_timestamp), "AGE": shown_span(age) if age >= 0 else "-"}
+            shown |= {"COMMITTED": shown_time(found.commit_timestamp), "AGE": show_span(age) if age >= 0 else "-"}
         if found.expire_timestamp is not None:
             shown["EXPIRES"] = shown_time(found.expire_timestamp)
         if found.leader_epoch is not None:

@@ -4,12 +4,17 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
-from kseg.output.findings import COLORS
+from kseg.output.findings import COLORS, NEEDED
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.verify.findings import KINDS
+from kseg.verify.findings import KINDS, Kind
 
 PIPED_WIDTH = 80
+
+
+def needs_of(kind: Kind) -> str:
+    """What a repair needs, as a sentence; "" for nothing."""
+    return f"Needs {NEEDED[kind.needs]}." if kind.needs else ""
 
 
 def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
@@ -20,13 +25,13 @@ def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
         for code in codes:
             kind = KINDS[code]
             row = {"type": "explanation", "code": code, "severity": kind.severity, "sentence": kind.sentence}
-            sink.write(encode(row | {"means": kind.means, "repair": kind.repair or None}) + b"\n")
+            sink.write(encode(row | {"means": kind.means, "repair": kind.repair or None, "needs": kind.needs}) + b"\n")
         return
     paint = Paint(color, sink.is_terminal)
     width = min(shutil.get_terminal_size().columns, 100) if sink.is_terminal else PIPED_WIDTH
     for i, code in enumerate(codes):
         kind = KINDS[code]
         text = [f"{paint(code, bold=True)} ({paint(kind.severity, COLORS[kind.severity])})"]
-        for part in (kind.sentence, kind.means, f"To repair: {kind.repair}" if kind.repair else ""):
+        for part in (kind.sentence, kind.means, f"To repair: {kind.repair}" if kind.repair else "", needs_of(kind)):
             text += textwrap.wrap(part, width, initial_indent="  ", subsequent_indent="  ")
         sink.write(("\n" * (i > 0) + "\n".join(text) + "\n").encode())

@@ -1,27 +1,29 @@
 """What the forms of findings have in common, and the one for people."""
 
-import os
 import shlex
-from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, shown_bytes
 from kseg.output.sink import Sink
-from kseg.verify.findings import ERROR, INFO, KINDS, RECOVER, REINDEX, SALVAGE, WARNING
-from kseg.verify.report import Finding, Report
+from kseg.verify.findings import BROKER, DECISION, ERROR, INFO, KINDS, REPLICA, TOPIC_ID, WARNING
+from kseg.verify.report import Finding, Need, Report
 
 if TYPE_CHECKING:
     from kseg.verify.comparison import Comparison
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
-NEXT_STEPS = 10
 CODES_NAMED = 4
-PATHS_REMEMBERED = 1000
+NEXT_STEPS = 10
+NEEDED = {
+    BROKER: "a broker or cluster at work",
+    DECISION: "a decision",
+    REPLICA: "another replica (kseg recover --from-replica)",
+    TOPIC_ID: "the topic's id (kseg recover --topic-id)",
+}
 LEAST_WIDTH = 40
-
-Steps = dict[tuple[str, str], dict[str, None]]
-"""By the place and the command that repairs it: codes, in the order in which they were met."""
 
 
 class FindingsPrinter:
@@ -46,7 +48,7 @@ class TextFindings(FindingsPrinter):
     The summary and the next steps go to standard error.
     """
 
-    def __init__(self, sink: Sink, color: str, paths: tuple[str, ...] = ()) -> None:
+    def __init__(self, sink: Sink, color: str) -> None:
         super().__init__(sink)
         self._paint = Paint(color, sink.is_terminal)
         self._width = 0
@@ -55,10 +57,8 @@ class TextFindings(FindingsPrinter):
 
             self._width = shutil.get_terminal_size().columns
         self._file: str | None = None
-        self._steps = NextSteps(paths)
 
     def show(self, finding: Finding) -> None:
-        self._steps.note(finding)
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
         size = "" if finding.length is None else f" ({finding.length} bytes)"
         offset = "" if finding.offset is None else f" [offset {finding.offset}]"
@@ -98,65 +98,29 @@ class TextFindings(FindingsPrinter):
             for code in report.totals.codes:
                 notices.detail(f"{code}: {KINDS[code].sentence} {KINDS[code].means}")
         notices.warning(summary_of(report))
-        for step in self._steps.lines():
-            notices.warning(step)
+        for step in report.steps[:NEXT_STEPS]:
+            notices.warning(f"next: {shlex.join(step.argv)} (for {_some(step.codes)})")
+        if len(report.steps) > NEXT_STEPS:
+            notices.warning(f"next: {len(report.steps) - NEXT_STEPS} further repairs; --format json lists all")
+        if report.needs:
+            notices.warning("needed from outside:")
+            for line in _needs_lines(report.needs):
+                notices.warning(f"  {line}")
 
     def _put(self, line: str) -> None:
         self.sink.write(line.encode("utf-8", "surrogateescape"))
 
 
-class NextSteps:
-    """The commands that repair what was found, each with the place it is for.
-
-    Where there are many, one is told for all of a log directory that is among the ``paths`` looked at.
-    """
-
-    def __init__(self, paths: tuple[str, ...] = ()) -> None:
-        self._paths = frozenset(path.rstrip("/") or path for path in paths)
-        self._codes: Steps = defaultdict(dict)
-        self._is_full = False
-
-    def note(self, finding: Finding) -> None:
-        repair = KINDS[finding.code].repair
-        if not repair or finding.severity == INFO:
-            return
-        key = (os.path.dirname(finding.file) or "." if _is_file_name(finding.file) else finding.file, repair)
-        if key in self._codes or len(self._codes) < PATHS_REMEMBERED:
-            self._codes[key][finding.code] = None
-        else:
-            self._is_full = True
-
-    def lines(self) -> list[str]:
-        """What to do, a sentence each, `NEXT_STEPS` at most."""
-        found = _without_lesser(self._codes)
-        if len(found) > NEXT_STEPS:
-            found = _without_lesser(self._together(found))
-        steps = [
-            f"next: {repair} {shlex.quote(place)} (for {_some(list(codes))})"
-            for (place, repair), codes in found.items()
-            if place != "-"
-        ]
-        if len(steps) > NEXT_STEPS or self._is_full:
-            more = f"{len(steps) - NEXT_STEPS}{' and more' if self._is_full else ''}"
-            return [*steps[:NEXT_STEPS], f"next: {more} further repairs of other partitions"]
-        return steps
-
-    def _together(self, found: Steps) -> Steps:
-        """One step for the partitions of a log directory that want the same."""
-        merged: Steps = defaultdict(dict)
-        for (place, repair), codes in found.items():
-            parent = os.path.dirname(place)
-            merged[parent if parent in self._paths else place, repair].update(codes)
-        return merged
-
-
-def _without_lesser(found: Steps) -> Steps:
-    """Salvage mends side files too, and whatever the other mode of a recovery does."""
-    kept: Steps = defaultdict(dict)
-    for (place, repair), codes in found.items():
-        is_lesser = repair == RECOVER or repair.startswith(REINDEX)
-        kept[place, SALVAGE if is_lesser and (place, SALVAGE) in found else repair].update(codes)
-    return kept
+def _needs_lines(needs: list[Need]) -> Iterator[str]:
+    """What is needed, at which places, and for which codes; below a decision the command that carries it out."""
+    for name, found in groupby(needs, key=lambda need: need.needs):
+        of_name = list(found)
+        for need in of_name[:NEXT_STEPS]:
+            yield f"{NEEDED[name]}: {on_one_line(need.path)} (for {_some(need.codes)})"
+            if need.argv:
+                yield f"  one way: {shlex.join(need.argv)}"
+        if len(of_name) > NEXT_STEPS:
+            yield f"{NEEDED[name]}: {len(of_name) - NEXT_STEPS} further places"
 
 
 def _some(codes: list[str]) -> str:
@@ -170,12 +134,9 @@ def summary_of(report: Report) -> str:
         f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
         f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
     )
+    if totals.not_judged:
+        text += f"; files not judged: {totals.not_judged}"
     return text if report.is_whole else text + "; not all could be checked"
-
-
-def _is_file_name(path: str) -> bool:
-    """Told by the name, as what is there may be gone."""
-    return not os.path.isdir(path) and path != "-"
 
 
 def _wrapped(text: str, width: int, first_width: int) -> list[str]:
@@ -200,4 +161,4 @@ def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: t
         from kseg.output.junit import JunitFindings
 
         return JunitFindings(sink, fail_on, paths)
-    return TextFindings(sink, color, paths)
+    return TextFindings(sink, color)

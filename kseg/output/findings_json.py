@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from kseg.output.findings import FindingsPrinter
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
-from kseg.verify.findings import KINDS
 from kseg.verify.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -26,7 +25,9 @@ class JsonFindings(FindingsPrinter):
                 "length": finding.length,
                 "offset": finding.offset,
                 "message": finding.message,
-                "repair": KINDS[finding.code].repair or None,
+                "details": _details(finding),
+                "repair": finding.repair,
+                "needs": finding.needs,
             }
         )
 
@@ -66,9 +67,16 @@ class JsonFindings(FindingsPrinter):
                 "warnings": totals.warnings,
                 "infos": totals.infos,
                 "ok": totals.errors == 0 and report.is_whole,
+                "next": [step.argv for step in report.steps],
+                "notJudged": totals.not_judged,
             }
         )
         self.sink.flush()
 
     def _put(self, row: dict[str, object]) -> None:
         self.sink.write(encode(row) + b"\n")
+
+
+def _details(finding: Finding) -> dict[str, object]:
+    other = finding.details.get("other")
+    return finding.details if other is None else finding.details | {"other": name_value(other)}

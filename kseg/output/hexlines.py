@@ -18,6 +18,8 @@ ROW_BYTES = 16
 LEAST_ZERO_ROWS = 4
 SHOWN_BYTES = 64
 """Of a key, a value or the like where no positions were asked for."""
+UNPACKED_ENTRIES = 10_000
+"""Records, headers and messages shown of what one compressed batch holds: a few hundred bytes may hold millions."""
 _NAME_WIDTH = 20
 _VALUE_AT = 52
 _LEAST_VALUE_WIDTH = 20
@@ -48,10 +50,20 @@ class HexLines:
         self.first, self.last = first, last
         self.sign = sign
         self.is_limited = is_limited
+        self._entries_left: int | None = None
 
     def unpacked(self) -> "HexLines":
-        """Lines like these for bytes that are not in the file: all of them."""
-        return HexLines(self.put, self.paint, self.width, sign="+")
+        """Lines like these for bytes that are not in the file, up to UNPACKED_ENTRIES."""
+        lines = HexLines(self.put, self.paint, self.width, sign="+")
+        lines._entries_left = UNPACKED_ENTRIES
+        return lines
+
+    def take_entry(self) -> bool:
+        """Whether one more record, header or message is to be shown; counts it."""
+        if self._entries_left is None:
+            return True
+        self._entries_left -= self._entries_left > 0
+        return self._entries_left > 0
 
     def shows(self, start: int, stop: int) -> bool:
         """Whether any of the bytes [start, stop) is to be shown; of none, whether the place between them is."""

@@ -65,6 +65,9 @@ def show_records(lines: HexLines, data: Any, start: int, position: int, header: 
     for number in range(header.record_count):
         if lines.is_behind(position + at):
             return
+        if not lines.take_entry():
+            lines.note(f"{header.record_count - number} further records, {end - at} bytes, are not shown", "yellow")
+            return
         walk = _Walk(lines, data, at, end, position)
         try:
             raw, length = walk.varint()
@@ -105,7 +108,10 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
     count = walk.number("headersCount")
     if not 0 <= count <= walk.end - walk.at:
         raise _BrokenError("headersCount does not fit")
-    for _ in range(count):
+    for number in range(count):
+        if not walk.lines.take_entry():
+            walk.lines.note(f"{count - number} further headers are not shown", "yellow")
+            return
         walk.content("headerKey", may_be_null=False)
         walk.content("headerValue")
     if walk.at != walk.end:

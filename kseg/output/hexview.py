@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats import message_set, v07
-from kseg.formats.compression import DecompressionError, decompress
+from kseg.formats.compression import decompress
+from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.limits import MAX_NESTING
@@ -164,9 +165,12 @@ class HexPrinter(Printer):
             lines.content(position + start, data[start:stop], shown, is_record=False)
         if codec and self._unpacked and lines.shows(position, position + size):
             magic = v07.FORMAT if era_07 else data[16]
-            self._open_entry(data[start:stop], codec, magic, era_07, budget, depth)
+            inside = self._lines.unpacked() if depth == 0 else lines
+            self._open_entry(inside, data[start:stop], codec, magic, era_07, budget, depth)
 
-    def _open_entry(self, value: Any, codec: int, magic: int, era_07: bool, budget: list[int], depth: int) -> None:
+    def _open_entry(
+        self, lines: HexLines, value: Any, codec: int, magic: int, era_07: bool, budget: list[int], depth: int
+    ) -> None:
         if depth >= MAX_NESTING:
             self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")
             return
@@ -176,11 +180,13 @@ class HexPrinter(Printer):
             self._lines.note(f"cannot be decompressed: {error}", "red")
             return
         budget[0] -= len(payload)
-        lines = self._lines.unpacked()
         lines.note(f"decompressed: {len(payload)} bytes", "green")
         at, overhead, least = 0, 4 if era_07 else 12, v07.LEAST_BYTES if era_07 else message_set.LEAST_BYTES
         while at < len(payload):
             left = len(payload) - at
+            if not lines.take_entry():
+                lines.note(f"{left} bytes of further messages are not shown", "yellow")
+                return
             size = overhead + int.from_bytes(payload[at + overhead - 4 : at + overhead], "big", signed=True)
             if left < least or not least <= size <= left:
                 lines.note(f"{left} bytes that are no whole message:", "yellow")

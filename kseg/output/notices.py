@@ -4,6 +4,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 import click
@@ -46,7 +47,13 @@ class Notices:
             self.before()
         prefix = click.style(_PREFIX, fg=color, bold=True) if self._is_colored else _PREFIX
         # click strips colours from what is no terminal unless it is told otherwise.
-        click.echo(f"{prefix} {_folded(on_one_line(message))}", err=True, color=self._is_colored)
+        put_line(f"{prefix} {_folded(on_one_line(message))}", color=self._is_colored)
+
+
+def put_line(line: str, color: bool | None = None) -> None:
+    """Writes a line to standard error. Where that is full or closed nothing else changes, the exit status included."""
+    with suppress(OSError):
+        click.echo(line, err=True, color=color)
 
 
 def _folded(message: str) -> str:

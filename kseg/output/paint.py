@@ -41,17 +41,6 @@ def shown_time(ms: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
-def shown_span(ms: int) -> str:
-    """A length of time in its two largest units."""
-    seconds, rest = divmod(abs(ms), 1000)
-    if seconds < 60:
-        return f"{seconds}.{rest:03d} s"
-    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
-        if seconds >= size:
-            return f"{seconds // size} {unit} {seconds % size // per} {smaller}"
-    return f"{seconds} s"
-
-
 def cells(text: str) -> int:
     """Columns that a terminal takes for printable text: two for wide characters, none for those that combine."""
     if text.isascii():

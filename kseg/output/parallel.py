@@ -1,8 +1,8 @@
 """A dump on several threads: the kernel renders, and codecs decompress, without holding Python's global lock.
 
 What is printed is cut into tasks. Any thread may work on any task, but bytes leave in the order of the tasks: a thread
-fills its own output buffer, and waits for its task's turn only where that is full or the task done. So memory is that
-of a serial dump times the number of threads.
+fills its own output buffer, and waits for its task's turn only where that is full or the task done, or where it needs
+more memory than LARGEST_ROOM_BYTES. So memory is that of a serial dump, and some of these a thread.
 """
 
 from collections.abc import Callable
@@ -149,6 +149,7 @@ class ParallelPrinter:
         for _ in range(self._jobs):
             sink = TurnSink(self._sink)
             printer = self._make(sink)
+            printer.scratch.before_large = sink.wait
             self._printers.append(printer)
             thread = Thread(target=self._work, args=(printer, sink), daemon=True)
             self._threads.append(thread)

@@ -4,6 +4,7 @@ import os
 import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from kseg.changes.manifest import Change
@@ -26,19 +27,25 @@ _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "g
 
 @dataclass(slots=True)
 class PlanTotals:
-    """What all plans of a command amount to, carried out one after the other.
+    """What plans amount to; ``at_once`` of them are carried out at the same time, in no order that is known.
 
+    ``peak_bytes``: the most room that they take, or can take where several are carried out at the same time.
     ``left_bytes``: by how much the files have grown behind the last one, below 0 where they have shrunk.
     ``damage_remains``: something is left that is not as it should be.
     """
 
+    at_once: int = 1
     names: set[str] = field(default_factory=set)
     actions: Counter[str] = field(default_factory=Counter)
-    removed_bytes: int = 0
+    freed_bytes: int = 0
     rewritten_bytes: int = 0
+    rewriting_bytes: int = 0
+    created_bytes: int = 0
     new_bytes: int = 0
     peak_bytes: int = 0
     left_bytes: int = 0
+    grown_bytes: int = 0
+    passing_bytes: list[int] = field(default_factory=list)
     records: int = 0
     kept: list[str] = field(default_factory=list)
     missing_offsets: int = 0
@@ -53,48 +60,100 @@ class PlanTotals:
     def add(self, plan: Plan, keeps: bool) -> None:
         self.names.add(plan.directory)
         self.actions.update(step.action for step in plan.steps)
-        self.removed_bytes += plan.freed_bytes
+        self.freed_bytes += plan.freed_bytes
         self.rewritten_bytes += plan.rewritten_bytes
+        self.rewriting_bytes += plan.rewriting_bytes
+        self.created_bytes += plan.created_bytes
         self.new_bytes += plan.new_bytes
         needed = room_of(plan, keeps=keeps)
-        self.peak_bytes = max(self.peak_bytes, self.left_bytes + needed.peak + plan.taken_bytes)
-        self.left_bytes += needed.left + plan.taken_bytes  # what is kept takes its room still when the next one begins
+        # What is kept takes its room still when the next one begins.
+        self._add_room(needed.peak + plan.taken_bytes, needed.left + plan.taken_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         room = MAX_GAPS - len(self.gaps)
         self.gaps += [(plan.directory, first, last) for first, last in plan.gaps[:room]]
 
+    def _add_room(self, peak: int, left: int) -> None:
+        if self.at_once == 1:
+            self.peak_bytes = max(self.peak_bytes, self.left_bytes + peak)
+        else:  # all may have grown and none shrunk, while those that take most beyond that are under way
+            grown = max(left, 0)
+            self.grown_bytes += grown
+            heappush(self.passing_bytes, peak - grown)
+            if len(self.passing_bytes) > self.at_once:
+                heappop(self.passing_bytes)
+            self.peak_bytes = self.grown_bytes + sum(self.passing_bytes)
+        self.left_bytes += left
+
+    def append(self, later: "PlanTotals") -> None:
+        """Counts plans that come behind these."""
+        self.names |= later.names
+        self.actions += later.actions
+        self.freed_bytes += later.freed_bytes
+        self.rewritten_bytes += later.rewritten_bytes
+        self.rewriting_bytes += later.rewriting_bytes
+        self.created_bytes += later.created_bytes
+        self.new_bytes += later.new_bytes
+        self._add_room(later.peak_bytes, later.left_bytes)
+        self.records += later.records
+        self.missing_offsets += later.missing_offsets
+        self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
+
 
 class PlanPrinter:
-    """Base of the forms: `show` for each plan before it is carried out, `done` behind it, `finish` once at the end.
+    """Base of the forms: `show` for each plan before it is carried out, `done` or `failed` behind it, `finish` once at
+    the end.
 
-    ``keeps``: whether what goes is kept. ``is_summary``: steps are only counted.
+    ``is_dry``: no plan is carried out, and `totals` are those of all. Else they are those of plans that were, and
+    `undone` those of the others. ``keeps``: whether what goes is kept. ``is_summary``: steps are only counted.
     """
 
     is_summary = False
 
-    def __init__(self, sink: Sink, keeps: bool = True) -> None:
+    def __init__(self, sink: Sink, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
         self.sink = sink
-        self.totals = PlanTotals()
-        self._keeps = keeps
+        self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
+        self._is_dry, self._keeps = is_dry, keeps
+        self._shown: dict[str, PlanTotals] = {}
 
-    def show(self, plan: Plan) -> None:
+    def show(self, plan: Plan, with_directory: str = "") -> None:
+        """``with_directory``: whose plan, shown next, this one is carried out with."""
         if not self.is_summary:
             self._put_facts(plan)
         if plan:
-            self.totals.add(plan, self._keeps)
+            totals = self.totals
+            if not self._is_dry:
+                totals = self._shown.setdefault(with_directory or plan.directory, PlanTotals())
+            totals.add(plan, self._keeps)
             if not self.is_summary:
                 self._put_plan(plan)
             self.sink.flush()
 
-    def done(self, change: Change | None) -> None:
-        """A plan was carried out; None where there was nothing to do."""
-        if change is not None:
+    def done(self, change: Change | None = None, directory: str = "") -> None:
+        """The plan that was shown for a directory is carried out, or all; ``change``: what keeps the bytes that went,
+        if anything does."""
+        for shown in self._taken(directory):
             self.totals.has_changed = True
-            if change.kept:
-                self.totals.kept.append(change.kept)
+            self.totals.append(shown)
+        if change is not None and change.kept:
+            self.totals.kept.append(change.kept)
 
-    def finish(self, notices: Notices, is_dry: bool) -> None:
+    def failed(self, directory: str = "") -> None:
+        """The plan that was shown for a directory will not be carried out, or all that are left."""
+        for shown in self._taken(directory):
+            self.undone.append(shown)
+
+    def _taken(self, directory: str) -> list[PlanTotals]:
+        keys = [key for key in self._shown if not directory or key == directory]
+        return [self._shown.pop(key) for key in keys]
+
+    def finish(self, notices: Notices, status: int = 0) -> None:
+        """``status``: the exit status, as far as it is known."""
+        self.failed()
+        self.sink.flush()
+        self._finish(notices, status)
+
+    def _finish(self, notices: Notices, status: int) -> None:
         raise NotImplementedError
 
     def _put_plan(self, plan: Plan) -> None:
@@ -108,8 +167,8 @@ class TextPlans(PlanPrinter):
     """For each directory its name, an action a line with the reason below, unless it is that of the action before, and
     what goes in all."""
 
-    def __init__(self, sink: Sink, color: str, keeps: bool = True) -> None:
-        super().__init__(sink, keeps)
+    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
+        super().__init__(sink, is_dry, keeps, at_once)
         self._paint = Paint(color, sink.is_terminal)
         self._lines = 0
 
@@ -121,12 +180,12 @@ class TextPlans(PlanPrinter):
             self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
             return
         self._put(on_one_line(plan.directory))
-        before = ""
-        for step in plan.steps[:MAX_STEPS]:
-            reason = _reason(step)
-            self._put_step(step, "" if reason == before else reason)
+        before, groups = "", _grouped(plan.steps)
+        for group in groups[:MAX_STEPS]:
+            reason = _reason(group[0])
+            self._put_steps(group, "" if reason == before else reason)
             before = reason
-        if rest := plan.steps[MAX_STEPS:]:
+        if rest := [step for group in groups[MAX_STEPS:] for step in group]:
             self._put(f"  ... and {_counted(Counter(step.action for step in rest))} more")
         for taken in plan.taken[:MAX_STEPS]:
             self._put_taken(taken)
@@ -136,10 +195,10 @@ class TextPlans(PlanPrinter):
         for line in _wrapped(f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"):
             self._put(line)
 
-    def _put_step(self, step: Step, reason: str) -> None:
+    def _put_steps(self, group: list[Step], reason: str) -> None:
+        step = group[0]
         action = self._paint(f"{step.action:<8}", _COLORS.get(step.action, "cyan"), bold=True)
-        name = on_one_line(step.file) + (f" -> {on_one_line(step.target)}" if step.target else "")
-        self._put(f"  {action} {name} {_sizes(step)}".rstrip())
+        self._put(f"  {action} {on_one_line(_names(group))} {_sizes(group)}".rstrip())
         for line in textwrap.wrap(on_one_line(reason), COLUMNS - 11, break_on_hyphens=False):
             self._put(" " * 11 + line)
 
@@ -154,22 +213,30 @@ class TextPlans(PlanPrinter):
         self._lines += 1
         self.sink.write((line + "\n").encode("utf-8", "surrogateescape"))
 
-    def finish(self, notices: Notices, is_dry: bool) -> None:
-        self.sink.flush()
+    def _finish(self, notices: Notices, status: int) -> None:
         totals = self.totals
         if not totals.directories:
-            notices.warning("nothing is to be changed")
+            self._finish_undone(notices, status)
             return
-        what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
-        size = _gone(totals.removed_bytes, totals.rewritten_bytes)
-        if is_dry:
+        if self._is_dry:
             room = f"; room needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
-            notices.warning(f"nothing was changed; would be: {what}, {size}{room}")
+            notices.warning(f"nothing was changed; would be: {_told(totals)}{room}")
             return
-        notices.warning(f"done: {what}, {size}")
+        if self.undone.directories or status > 1:
+            rest = f"; not done: {_told(self.undone)}" if self.undone.directories else ""
+            notices.warning(f"a part is done: {_told(totals)}{rest}")
+        else:
+            notices.warning(f"done: {_told(totals)}")
         if totals.kept:
             more = f" and {len(totals.kept) - 1} more" if len(totals.kept) > 1 else ""
             notices.warning(f"what went is kept in {totals.kept[0]}{more} (kseg undo puts it back, --purge frees it)")
+
+    def _finish_undone(self, notices: Notices, status: int) -> None:
+        """Nothing was done. Where something is left half-way, or could not even be planned, errors have told so."""
+        if self.undone.directories:
+            notices.warning(f"not done: {_told(self.undone)}")
+        elif status <= 1:
+            notices.warning("nothing is to be changed")
 
 
 class JsonPlans(PlanPrinter):
@@ -192,17 +259,17 @@ class JsonPlans(PlanPrinter):
             }
             self._put(row | ({"reason": taken.why} if taken.why else {}))
 
-    def finish(self, notices: Notices, is_dry: bool) -> None:
+    def _finish(self, notices: Notices, status: int) -> None:
         totals = self.totals
         self._put(
             {
                 "type": "summary",
                 "changed": totals.has_changed,
-                "dryRun": is_dry,
+                "dryRun": self._is_dry,
                 "damageRemains": totals.damage_remains,
                 "directories": totals.directories,
                 "actions": dict(sorted(totals.actions.items())),
-                "removedBytes": totals.removed_bytes,
+                "removedBytes": totals.freed_bytes,
                 "removedRecords": totals.records,
                 "missingOffsets": totals.missing_offsets,
                 "gaps": [
@@ -220,9 +287,9 @@ class JsonPlans(PlanPrinter):
         self.sink.write(encode(row) + b"\n")
 
 
-def plan_printer(form: str, sink: Sink, color: str, keeps: bool = True) -> PlanPrinter:
-    """The printer of a form of the command line."""
-    return JsonPlans(sink, keeps) if form == "json" else TextPlans(sink, color, keeps)
+def plan_printer(form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> PlanPrinter:
+    """The printer of a form of the command line. ``at_once``: plans that are carried out at the same time."""
+    return JsonPlans(sink, is_dry, keeps, at_once) if form == "json" else TextPlans(sink, color, is_dry, keeps, at_once)
 
 
 def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
@@ -257,12 +324,44 @@ def _new_size(step: Step) -> int | None:
     return None if step.action == "delete" else step.size
 
 
-def _sizes(step: Step) -> str:
+def _grouped(steps: list[Step]) -> list[list[Step]]:
+    """Steps that are shown in one line: files of one segment in a row to which the same happens for the same reason."""
+    groups: list[list[Step]] = []
+    for step in steps:
+        if groups and _kind_of(step) == _kind_of(groups[-1][0]) and not (step.removed or groups[-1][0].removed):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
+def _kind_of(step: Step) -> tuple[str, ...]:
+    """The same for steps that belong together."""
+    stem, dot, suffixes = step.file.partition(".")
+    if not (stem.isascii() and stem.isdigit()) or not dot or step.action in (TRUNCATE, EXTEND):
+        return (step.action, step.file)
+    return step.action, stem, step.reason, step.target.removeprefix(stem).removeprefix(f".{suffixes}")
+
+
+def _names(group: list[Step]) -> str:
+    """The file's name, or that of a segment's first file and the suffixes of the others."""
+    first, *others = group
+    stem = first.file.partition(".")[0]
+    suffixes = [step.file.removeprefix(stem) for step in others]
+    target = first.target
+    if others and target.startswith(first.file):
+        target = f"*{target.removeprefix(first.file)}"
+    return " ".join([first.file, *suffixes]) + (f" -> {target}" if target else "")
+
+
+def _sizes(group: list[Step]) -> str:
+    step = group[0]
     if step.action in (TRUNCATE, EXTEND) and step.before is not None:
         return f"{step.before.size} -> {step.size} bytes"
     if step.action == RENAME:
         return ""
-    return f"({shown_bytes(step.before.size if step.action == 'delete' and step.before else step.size)})"
+    sizes = [each.before.size if each.action == "delete" and each.before else each.size for each in group]
+    return f"({shown_bytes(sum(sizes))})"
 
 
 def _reason(step: Step) -> str:
@@ -292,7 +391,7 @@ def _range(step: Step) -> str:
 
 def _removed(plan: Plan) -> str:
     records = sum(removed.records or 0 for step in plan.steps for removed in step.removed)
-    text = _gone(plan.freed_bytes, plan.rewritten_bytes)
+    text = _gone(plan)
     if records:
         text += f", {plural(records, 'record', 'records')} with them"
     if plan.gaps:
@@ -301,10 +400,20 @@ def _removed(plan: Plan) -> str:
     return text
 
 
-def _gone(size: int, rewritten: int) -> str:
-    """What goes: an index that is built anew is no loss."""
-    text = f"{shown_bytes(size - rewritten)} removed"
-    return text + (f", {shown_bytes(rewritten)} replaced" if rewritten else "")
+def _gone(of: Plan | PlanTotals) -> str:
+    """What goes, what of it is only replaced, and what is new."""
+    removed_bytes = of.freed_bytes - of.rewritten_bytes
+    parts = [f"{shown_bytes(removed_bytes)} removed"] if removed_bytes else []
+    if of.rewritten_bytes:
+        parts.append(f"{shown_bytes(of.rewritten_bytes)} replaced by {shown_bytes(of.rewriting_bytes)}")
+    if of.created_bytes:
+        parts.append(f"{shown_bytes(of.created_bytes)} new")
+    return ", ".join(parts) or "0 B removed"
+
+
+def _told(totals: PlanTotals) -> str:
+    what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
+    return f"{what}, {_gone(totals)}"
 
 
 def _counted(actions: Counter[str]) -> str:

@@ -8,7 +8,7 @@ from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.expand import Room
 from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-from kseg.limits import MAX_HEADERS, OUTPUT_BYTES
+from kseg.limits import LARGEST_ROOM_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
@@ -191,6 +191,8 @@ class Printer:
 
     def _grow(self, needed: int) -> None:
         self._flush()
+        if needed > LARGEST_ROOM_BYTES:
+            self.sink.wait()  # one thread at a time holds so much
         if needed > len(self._out):
             self._out = bytearray(needed)
 
@@ -210,6 +212,8 @@ class Printer:
         if written:
             self.sink.write_view(memoryview(self._out)[:written])
             self._state[STATE_OUT] = 0
+            if len(self._out) > LARGEST_ROOM_BYTES:
+                self._out = bytearray(OUTPUT_BYTES)
 
 
 def all_rows(rows: Rows) -> list[Span]:

@@ -43,8 +43,9 @@ class Progress:
         self._began = clock() if self.is_on else 0.0
         self._next = self._began + DELAY_SECONDS
         self._done = 0
-        self._render: Callable[[int, int | None, float], str] | None = None
+        self._render: Callable[[int, int | None, float, str], str] | None = None
         self._is_drawn = False
+        self._path = ""
 
     def __enter__(self) -> "Progress":
         return self
@@ -52,6 +53,10 @@ class Progress:
     def __exit__(self, *_error: object) -> None:
         self.erase()
         self.is_on = False
+
+    def at(self, path: str) -> None:
+        """What is worked on from now on: a file or directory, of which the last two names are shown."""
+        self._path = path
 
     def advance(self, count: int) -> None:
         """``count`` bytes more are done."""
@@ -70,7 +75,7 @@ class Progress:
         if self._render is None:
             self._render = _renderer()
         self._is_drawn = True
-        self._write("\r\x1b[2K" + self._render(self._done, self.total, now - self._began))
+        self._write("\r\x1b[2K" + self._render(self._done, self.total, now - self._began, self._path))
 
     def _write(self, text: str) -> None:
         try:
@@ -80,8 +85,9 @@ class Progress:
             self.is_on = self._is_drawn = False
 
 
-def _renderer() -> Callable[[int, int | None, float], str]:
-    """What draws the line, from bytes done, bytes in all and seconds passed; as wide as the terminal, less a column."""
+def _renderer() -> Callable[[int, int | None, float, str], str]:
+    """What draws the line, from bytes done, bytes in all, seconds passed and path; as wide as the terminal, less a
+    column."""
     import shutil
 
     from rich.console import Console
@@ -89,13 +95,14 @@ def _renderer() -> Callable[[int, int | None, float], str]:
     from rich.table import Table
     from rich.text import Text
 
-    def render(done: int, total: int | None, seconds: float) -> str:
+    def render(done: int, total: int | None, seconds: float, path: str) -> str:
         drawn = io.StringIO()
         width = max(shutil.get_terminal_size().columns - 1, 1)
         console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
         line = Table.grid(padding=(0, 1))
-        text = Text(progress_text(done, total, seconds), overflow="crop", no_wrap=True)
-        if total and len(text.plain) + 1 + _BAR_WIDTH <= width:
+        told = progress_text(done, total, seconds)
+        text = Text(told + _place(path), overflow="crop", no_wrap=True)
+        if total and len(told) + 1 + _BAR_WIDTH <= width:
             line.add_row(ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), text)
         else:
             line.add_row(text)
@@ -115,6 +122,13 @@ def progress_text(done: int, total: int | None, seconds: float) -> str:
         return f"{shown_bytes(done)}  {speed}"
     left = f"  {_clock_time((total - done) / rate)} left" if rate > 0 and done <= total else ""
     return f"{min(done / total, 1.0):4.0%}  {shown_bytes(done)} of {shown_bytes(total)}  {speed}{left}"
+
+
+def _place(path: str) -> str:
+    """The last two names of a path, "" for none."""
+    from kseg.output.notices import on_one_line
+
+    return f"  {on_one_line('/'.join(path.rstrip('/').rsplit('/', 2)[-2:]))}" if path else ""
 
 
 def _clock_time(seconds: float) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, shown_bytes, shown_span, shown_time
+from kseg.output.paint import Paint, shown_bytes, shown_time
 from kseg.output.sink import Sink
+from kseg.segment.times import show_span
 
 COLUMNS = 80
 _WHENCE = {"option": "by option", "topic": "the topic's", "default": "Kafka's default", "unknown": "not known"}
@@ -76,7 +77,7 @@ class TextRetention(RetentionPrinter):
 
 def _of_partition(row: dict[str, Any]) -> list[str]:
     sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
-    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms}, which is {shown_span(ms)}")
+    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms}, which is {show_span(ms)}")
     return [
         f"{_plural(row['segments'])}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
         f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_WHENCE[sources['cleanup.policy']]})",
@@ -134,7 +135,7 @@ def _why_it_goes(partition: dict[str, Any], row: dict[str, Any]) -> str:
 
 def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
     time, now = row["largestTimestamp"], partition["now"]
-    ago = f"{shown_span(now - time)} {'ahead' if time > now else 'ago'}"
+    ago = f"{show_span(now - time)} {'ahead' if time > now else 'ago'}"
     if row["largestTimestampSource"] == "fileTime":
         return f"no record has a time in its time index; file written {shown_time(time)}, {ago}"
     if row["recordOffset"] is None:

@@ -15,12 +15,14 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
-from kseg.segment.source import open_source
+from kseg.segment.source import Source, open_source
+from kseg.segment.unreadable import named
 from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from kseg.sidefiles.transaction_index import TransactionIndex
 
 C = TypeVar("C")
 
@@ -58,13 +60,23 @@ class SidePrinter:
         with open_source(file.path) as source:
             self.begin(file)
             if file.kind == ".index":
-                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset))
+                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, source.end_of_data()))
             elif file.kind == ".timeindex":
-                self._time_index(file, TimeIndex(source.buffer, file.base_offset))
+                self._time_index(file, TimeIndex(source.buffer, file.base_offset, source.end_of_data()))
+            elif file.kind == ".txnindex":
+                self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, source.end_of_data()))
             else:
                 self.rest(file, source.buffer)
             if source.current_size() < source.size:
-                self.warn(f"{file.path}: the file shrank while it was read")
+                self._fail(f"{file.path}: the file shrank while it was read")
+            source.look_for_unreadable()
+            if source.unreadable:
+                self._fail(f"{file.path}: {named(source.unreadable)}, and stand here as zeros")
+
+    def _fail(self, text: str) -> None:
+        """Tells that not all of a file could be shown."""
+        self.errors += 1
+        self.warn(text)
 
     def begin(self, file: SideFile) -> None:
         """Before a file's entries."""
@@ -88,8 +100,12 @@ class SidePrinter:
     def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
         raise NotImplementedError
 
+    def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
+        for item in index.items():
+            self.item(file, item)
+
     def rest(self, file: SideFile, buffer: Any) -> None:
-        """A file that is no offset or time index: entries and problems."""
+        """A file that is no index: entries and problems."""
         for item in read_items(file.kind, buffer, file.base_offset):
             self.item(file, item)
 
@@ -147,16 +163,16 @@ class SidePrinter:
 
     @contextmanager
     def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
-        with self._beside(file, ".log") as buffer:
-            yield None if buffer is None else IndexedLog(buffer, self.scratch)
+        with self._beside(file, ".log") as source:
+            yield None if source is None else IndexedLog(source.buffer, self.scratch)
 
     @contextmanager
     def _index_beside(self, file: SideFile) -> Iterator[OffsetIndex | None]:
-        with self._beside(file, ".index") as buffer:
-            yield None if buffer is None else OffsetIndex(buffer, file.base_offset)
+        with self._beside(file, ".index") as source:
+            yield None if source is None else OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
 
     @contextmanager
-    def _beside(self, file: SideFile, suffix: str) -> Iterator[Any]:
+    def _beside(self, file: SideFile, suffix: str) -> Iterator[Source | None]:
         if file.is_remote_copy:
             yield None
             return
@@ -168,7 +184,7 @@ class SidePrinter:
             yield None
             return
         with source:
-            yield source.buffer
+            yield source
 
 
 def _misleads(mismatch: TimeMismatch) -> bool:

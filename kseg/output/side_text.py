@@ -73,9 +73,6 @@ class SideTextPrinter(SidePrinter):
         if file.kind == ".snapshot":
             self._snapshot(file, ProducerSnapshot(buffer))
             return
-        if file.kind == ".txnindex":
-            self._transaction_index(file, TransactionIndex(buffer, file.base_offset))
-            return
         if file.kind == ".kafka_cleanshutdown" and not len(buffer):
             self.empty_index(file)
             return

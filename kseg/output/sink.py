@@ -5,7 +5,7 @@ import re
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -15,15 +15,29 @@ from kseg.segment.write_behind import WriteBehind
 
 STANDARD_OUTPUT = "-"
 
-_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
-"""DEL and the C1 controls in UTF-8, which JSON leaves as they are and terminals obey (U+009B is ESC [)."""
+_CONTROLS = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8[\x80-\x85\x9c]|\xdb\x9d|\xdc\x8f|\xe0\xa2[\x90\x91]|\xe0\xa3\xa2|\xe1\xa0\x8e"
+    rb"|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf0\x91\x82\xbd"
+    rb"|\xf0\x91\x83\x8d|\xf0\x93\x90[\xb0-\xbf]|\xf0\x9b\xb2[\xa0-\xa3]|\xf0\x9d\x85[\xb3-\xba]"
+    rb"|\xf3\xa0\x80[\x81\xa0-\xbf]|\xf3\xa0\x81[\x80-\xbf]"
+)
+"""In UTF-8, what JSON leaves as it is and terminals obey or do not show: DEL and the C1 controls (U+009B is ESC [), and
+Unicode's line separators and format characters (U+202E turns the direction of what follows around)."""
+_BEGUN = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
+"""A character whose last bytes have not come yet."""
+
+
+def _as_json_escape(found: re.Match[bytes]) -> bytes:
+    from json import dumps  # few dumps to a terminal have such characters
+
+    return dumps(found[0].decode())[1:-1].encode()
 
 
 class Sink:
     """Gathers output and writes it in large pieces to a descriptor.
 
-    A terminal is given no DEL and no C1 control. Raises BrokenPipeError as the system does, StoppedHalfwayError for any
-    other reason why it cannot be written.
+    A terminal is given no control and no format character. Raises BrokenPipeError as the system does,
+    StoppedHalfwayError for any other reason why it cannot be written.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -38,6 +52,9 @@ class Sink:
     def write_behind(self) -> None:
         """For a regular file that begins with what is written here, and will be synced."""
         self._behind = WriteBehind(self._descriptor)
+
+    def wait(self) -> None:
+        """Returns when it is the caller's turn to write; nobody else writes here."""
 
     def write(self, data: bytes) -> None:
         self._pieces.append(data)
@@ -57,11 +74,12 @@ class Sink:
             self._gathered = 0
 
     def _harmless(self, view: Any) -> memoryview:
-        """What a terminal may be given, controls as the escapes of JSON; all that can show them as bytes is JSON."""
+        """What a terminal may be given, characters that it must not obey as the escapes of JSON."""
         data = self._cut + bytes(view)
-        self._cut = data[-1:] if data.endswith(b"\xc2") else b""
+        begun = _BEGUN.search(data)
+        self._cut = begun[0] if begun else b""
         data = data[: len(data) - len(self._cut)]
-        return memoryview(_CONTROLS.sub(lambda found: b"\\u00%02x" % found[0][-1], data))
+        return memoryview(_CONTROLS.sub(_as_json_escape, data))
 
     def _write_all(self, view: Any) -> None:
         done = 0
@@ -107,6 +125,46 @@ def open_sink(path: str | None) -> Iterator[Sink]:
             yield sink
 
 
+class ReportSink(Sink):
+    """Standard output of a command that changes files. Where it cannot be written, ``failure`` says why, and nothing
+    is raised: the change matters more than what is printed of it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(-1 if sys.stdout is None else sys.stdout.fileno(), "standard output")
+        self.failure = "standard output is closed" if sys.stdout is None else ""
+
+    def _write_all(self, view: Any) -> None:
+        if self.failure:
+            return
+        try:
+            super()._write_all(view)
+        except BrokenPipeError as error:
+            self.failure = f"standard output: {error.strerror}"
+        except StoppedHalfwayError as error:
+            self.failure = str(error)
+
+
+@contextmanager
+def open_report(is_dry: bool, tell: Callable[[str], None]) -> Iterator[Sink]:
+    """Standard output for the plans of a command and what became of them: for a dry run as of any command that reads,
+    else a `ReportSink`. ``tell`` is given a line at the end where not all could be delivered.
+    """
+    if is_dry:
+        with open_sink(None) as sink:
+            yield sink
+        return
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    report = ReportSink()
+    try:
+        yield report
+    finally:
+        report.flush()
+        if report.failure:
+            tell(f"the report could not be delivered: {report.failure}")
+
+
 @contextmanager
 def _open_special(target: str, path: str) -> Iterator[Sink]:
     try:
@@ -125,7 +183,7 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 
 @contextmanager
 def _replace(target: str, path: str) -> Iterator[Sink]:
-    from kseg.output.termination import temporary_file
+    from kseg.output.temporary_file import temporary_file
 
     with ExitStack() as stack:
         try:

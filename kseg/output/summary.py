@@ -9,7 +9,7 @@ from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, shown_bytes, shown_span, shown_time
+from kseg.output.paint import Paint, shown_bytes, shown_time
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
@@ -18,6 +18,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import Cardinality, Distribution, Form, Summary
+from kseg.segment.times import show_span
 
 _LABEL_WIDTH = 20
 
@@ -45,13 +46,18 @@ class SummaryPrinter(Printer):
         self._target, self._sample, self._jobs = what_if, sample, jobs
         self._directory: str | None = None
         self._paths: list[str] = []
+        self._is_whole = False
         self._summary = Summary(scratch)
         self._recompression: Recompression | None = None
         self._is_first = True
+        self.is_of_directory = False
+        """Whether what comes next is named as a directory: the picture is called after that even where it is of a
+        single file."""
 
     def begin(self, file: SegmentFile) -> None:
         directory = os.path.dirname(file.path)
-        if self._directory is not None and directory != self._directory:
+        is_another = directory != self._directory or self.is_of_directory != self._is_whole
+        if self._directory is not None and is_another:
             self.close()
         if self._directory is None:
             self._directory = directory
@@ -61,6 +67,7 @@ class SummaryPrinter(Printer):
                     self._target, self.scratch.max_batch_bytes, self._jobs, self._sample
                 )
         self._paths.append(file.path)
+        self._is_whole = self.is_of_directory
         self._summary.add_file(0)
 
     def run(self, reader: SegmentReader, run: Run) -> None:
@@ -98,7 +105,7 @@ class SummaryPrinter(Printer):
             with self._recompression as recompression:
                 saving = recompression.finish()
             self._recompression = None
-        path = self._paths[0] if len(self._paths) == 1 else self._directory or "."
+        path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         if self._as_json:
             self.sink.write(encode(summary_object(self._summary, path, saving)) + b"\n")
         else:
@@ -274,7 +281,7 @@ def _offset_lines(count: dict[str, int]) -> list[str]:
     if count["with_timestamp"]:
         first, last = count["least_timestamp"], count["largest_timestamp"]
         lines.append(_line("times", f"{shown_time(first)} to {shown_time(last)}"))
-        lines.append(_line("", shown_span(last - first)))
+        lines.append(_line("", show_span(last - first)))
     return lines
 
 

@@ -14,13 +14,14 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.native import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_span, shown_time
+from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_time
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.times import show_span
 
 FIRST_ROWS = 200
 """Rows that column widths are chosen from."""
@@ -247,7 +248,7 @@ class TablePrinter(Printer):
         if totals.first_offset is not None:
             lines.append(f"offsets {totals.first_offset} to {totals.last_offset}")
         if totals.least_time is not None and totals.largest_time is not None:
-            span = shown_span(totals.largest_time - totals.least_time)
+            span = show_span(totals.largest_time - totals.least_time)
             lines.append(f"times {shown_time(totals.least_time)} to {shown_time(totals.largest_time)} ({span})")
         if totals.damaged_ranges or totals.problems:
             damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"

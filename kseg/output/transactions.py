@@ -5,16 +5,18 @@ from typing import Any
 from kseg.output.jsonl import encode, name_value
 from kseg.segment.files import SegmentFile
 from kseg.segment.open_transactions import OpenTransaction
+from kseg.segment.times import show_span
 
 
 def text_line(transaction: OpenTransaction, now: int | None) -> str:
     """One line in the manner of kafka-dump-log's; ``now`` is in ms since the epoch, None where it is not known."""
+    age_ms = transaction.age_ms(now)
     fields = {
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
         "firstOffset": transaction.first_offset,
         "firstTimestamp": transaction.first_timestamp,
-        "ageMs": transaction.age_ms(now),
+        "age": None if age_ms is None else show_span(age_ms),
         "batches": transaction.batches,
     }
     return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())

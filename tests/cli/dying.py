@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from changes.failing import CountingDisk, Killed
 
-from kseg.changes import apply, log_directory, log_directory_undo, settle, staging, undo
+from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, settle, staging, undo
 from kseg.cli import changing
 from kseg.cli.main import run
 
-MODULES = (apply, changing, log_directory, log_directory_undo, settle, staging, undo)
+MODULES = (apply, changing, clean_stop, log_directory, log_directory_undo, settle, staging, undo)
 """That reach the disk."""
 
 
@@ -24,13 +24,22 @@ def outcome(directory: Path) -> dict[str, bytes]:
     return {name: data for name, data in everything(directory).items() if ".kseg-" not in name}
 
 
-def on(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+def on(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> SystemExit | Killed:
     """Runs a command to its end, or to that which the disk makes."""
     with monkeypatch.context() as patch:
         for module in MODULES:
             patch.setattr(module, "Disk", lambda: disk)
-        with pytest.raises((SystemExit, Killed)):
+        with pytest.raises((SystemExit, Killed)) as ended:
             run([str(argument) for argument in arguments])
+        return ended.value
+
+
+def on_disk(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Runs a command on a disk that kills no process; its exit status."""
+    ended = on(disk, monkeypatch, *arguments)
+    assert isinstance(ended, SystemExit)
+    assert isinstance(ended.code, int)
+    return ended.code
 
 
 def points(count: int, most: int) -> Iterator[int]:

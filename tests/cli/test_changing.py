@@ -9,12 +9,15 @@ from typing import Any
 import click
 import pytest
 
-from kseg.changes.log_directory import MARKER
+from kseg.changes.journal import MARKER
 from kseg.changes.plan import Plan, Removed
 from kseg.cli import main as commands
 from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
+from kseg.cli.failures import Failures
 from kseg.cli.main import main
+from kseg.output.notices import Notices
+from kseg.output.paint import shown_bytes
 
 from .command import TESTDATA, Kseg
 from .test_undo import CLEAN, LOG, POINTS, files
@@ -28,6 +31,8 @@ class Cutting:
     command = "cut --short"
     root_names = (POINTS,)
     damage_remains = False
+    failures: Failures
+    at_once = 1
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         assert set(known) == {MARKER, POINTS}
@@ -51,7 +56,9 @@ class Cutting:
 @paths_argument
 @changing_options
 def cut(**options: Any) -> int:
-    return run_work(options["paths"], Cutting(), options)
+    work = Cutting()
+    work.failures = Failures(Notices())
+    return run_work(options["paths"], work, options)
 
 
 @pytest.fixture
@@ -94,7 +101,6 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
     ]
     assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
     assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
-    del before[MARKER]
     assert files(logs) == before
 
 
@@ -215,5 +221,39 @@ def test_a_path_that_is_neither_is_told(kseg: Kseg, logs: Path, tmp_path: Path) 
     (tmp_path / "empty").mkdir()
     outcome = kseg("cut", tmp_path / "empty", TESTDATA / "no-such")
     assert outcome.status == 3
-    assert outcome.err.count("\n") == 3
+    assert outcome.err.count("\n") == 2
     assert "neither a partition nor a log directory" in outcome.err
+
+
+def test_files_of_a_segment_to_which_the_same_happens_share_a_line(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "retention/4.3.1/before", tmp_path / "logs"))
+    lines = kseg("retain", "-n", "--retention-ms", "1", logs / "r-time-half-0").lines
+    first = f"{0:020d}"
+    assert f"  rename   {first}.log -> {first}.log.deleted" in lines
+    assert f"  rename   {first}.index .timeindex -> *.deleted" in lines
+    assert not any(line.startswith(f"  rename   {first}.timeindex") for line in lines)
+
+
+def test_totals_tell_what_is_removed_replaced_and_new(kseg: Kseg, tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(TESTDATA / "compaction/4.3.1/before/e-idem-0", tmp_path / "e-idem-0"))
+    asked = ("compact", "-n", "--min-cleanable-ratio", "0", "--include-active", partition)
+    replaced = [row for row in kseg(*asked, "--format", "json").of_type("action") if row["action"] == "replace"]
+    old, new = (sum(row[size] for row in replaced) for size in ("oldSize", "newSize"))
+    assert old > 10 * new > 0
+    assert f", {shown_bytes(old)} replaced by {shown_bytes(new)}, 17 B new;" in kseg(*asked).err.splitlines()[-1]
+    done = kseg("convert", "--codec", "zstd", "--output", tmp_path / "new", partition).err.splitlines()[-1]
+    assert done.endswith(" KiB new")
+
+
+@pytest.mark.parametrize("options", [(), ("-n",)])
+def test_two_paths_that_would_make_the_same_output_are_told(
+    kseg: Kseg, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    source = TESTDATA / "compaction/4.3.1/before/e-idem-0"
+    first, second = (shutil.copytree(source, tmp_path / name / "e-idem-0") for name in ("a", "b"))
+    asked = ("--retention-ms", "1", "--policy", "delete", "--output", tmp_path / "new", *options)
+    done = kseg("retain", *asked, first, second)
+    assert done.status == 3
+    assert f"{first} and {second} would both become {tmp_path}/new/e-idem-0" in done.err
+    assert "is there already" not in done.err
+    assert (tmp_path / "new" / "e-idem-0").is_dir() == (not options)

@@ -15,7 +15,7 @@ from .dying import everything, on, outcome, points
 pytestmark = pytest.mark.slow
 
 TRANSACTIONS = PAIRS[2]
-ARGUMENTS = ("compact", "--quiet", *TRANSACTIONS.options)
+ARGUMENTS = ("compact", "--quiet")
 
 
 def make(target: Path) -> Path:
@@ -41,6 +41,7 @@ def test_repeated_it_ends_as_if_it_had_not_been_killed(
     """Elsewhere and nowhere each new segment is a change of its own."""
     small = ("--segment-bytes", "4096")
     options = {"beside": (), "nowhere": ("--no-quarantine",), "elsewhere": ("--quarantine", str(spare), *small)}[manner]
+    options = tuple(TRANSACTIONS.options_with(*options))
     whole, disk, name = make(tmp_path / "whole"), CountingDisk(), TRANSACTIONS.name
     before = everything(whole)
     on(disk, monkeypatch, *ARGUMENTS, *options, whole / name)

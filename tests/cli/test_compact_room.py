@@ -35,16 +35,16 @@ def spare(tmp_path: Path) -> Iterator[Path]:
 def test_a_dry_run_tells_the_room_that_the_run_takes(kseg: Kseg, tmp_path: Path) -> None:
     partition = ABORTED.copy(tmp_path)
     for more in ((), ("--no-quarantine", *SMALL)):
-        dry = kseg("compact", "-n", "--format", "json", *ABORTED.options, *more, partition)
+        dry = kseg("compact", "-n", "--format", "json", *ABORTED.options_with(*more), partition)
         [row], [summary] = dry.of_type("compaction"), dry.of_type("summary")
         # What is replaced is kept, and takes its room still when the checkpoint is written.
         checkpoint = 0 if more else (tmp_path / "cleaner-offset-checkpoint").stat().st_size
         assert 0 < row["peakBytes"] == summary["peakBytes"] - checkpoint
-        text = kseg("compact", "-n", *ABORTED.options, *more, partition)
+        text = kseg("compact", "-n", *ABORTED.options_with(*more), partition)
         assert f"at most {row['peakBytes'] / 1024:.1f} KiB of room" in text.err
         copy = Path(shutil.copytree(partition, tmp_path / f"copy{len(more)}" / partition.name))
         shutil.copy(tmp_path / "cleaner-offset-checkpoint", copy.parent)
-        done = kseg("compact", "--format", "json", *ABORTED.options, *more, copy)
+        done = kseg("compact", "--format", "json", *ABORTED.options_with(*more), copy)
         assert done.of_type("compaction")[0]["peakBytes"] == row["peakBytes"]
         assert done.of_type("summary")[0]["peakBytes"] == summary["peakBytes"]
     assert row["peakBytes"] < sum(len(data) for data in files(partition, ".log").values())
@@ -64,18 +64,18 @@ def test_too_little_room_is_refused_before_anything_is_written(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     partition = ABORTED.copy(tmp_path)
-    dry = kseg("compact", "-n", "--format", "json", *ABORTED.options, *options, partition)
+    dry = kseg("compact", "-n", "--format", "json", *ABORTED.options_with(*options), partition)
     needed, before = dry.of_type("compaction")[0]["peakBytes"] + (64 << 10), everything(tmp_path)
     monkeypatch.setattr(FREE, lambda _place: needed - 1)
-    done = kseg("compact", *ABORTED.options, *options, partition)
+    done = kseg("compact", *ABORTED.options_with(*options), partition)
     assert done.status == 3
     assert f"new files may take {(needed - (64 << 10)) / 1024:.1f} KiB" in done.err
     assert "nothing was changed" in done.err
     assert ("--no-quarantine, or" in done.err) == (not options)
     assert everything(tmp_path) == before
-    assert "it would be refused" in kseg("compact", "-n", *ABORTED.options, *options, partition).err
+    assert "it would be refused" in kseg("compact", "-n", *ABORTED.options_with(*options), partition).err
     monkeypatch.setattr(FREE, lambda _place: needed)
-    assert kseg("compact", *ABORTED.options, *options, partition).status == 0
+    assert kseg("compact", *ABORTED.options_with(*options), partition).status == 0
     assert records(partition) == records(ABORTED.after)
 
 
@@ -84,7 +84,7 @@ def test_with_a_quarantine_on_another_disk_each_segment_is_put_in_place_by_itsel
 ) -> None:
     partition = ABORTED.copy(tmp_path)
     before = everything(tmp_path)
-    arguments = ("compact", *ABORTED.options, *SMALL, "--quarantine", spare, "--format", "json", partition)
+    arguments = ("compact", *ABORTED.options_with(*SMALL), "--quarantine", spare, "--format", "json", partition)
     done = kseg(*arguments)
     assert done.status == 0
     assert len(list(spare.iterdir())) > 2
@@ -137,5 +137,5 @@ def test_damage_in_the_clean_part_stops_small_steps_before_the_first(kseg: Kseg,
     data[70] ^= 1
     path.write_bytes(data)
     before = everything(tmp_path)
-    assert kseg("compact", *PAIRS[4].options, *SMALL, "--no-quarantine", partition).status == 1
+    assert kseg("compact", *PAIRS[4].options_with(*SMALL), "--no-quarantine", partition).status == 1
     assert everything(tmp_path) == before

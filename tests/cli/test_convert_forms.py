@@ -24,8 +24,9 @@ SOURCES = [
     PLAIN, TXN, OLD, TESTDATA / "kafka-0.10.2.2/codecs/rec-uncompressed-0", TESTDATA / "kafka-4.3.1/codecs/codec-mix-0",
     TESTDATA / "kafka-4.3.1/compacted/e-txn-0", TESTDATA / "kafka-1.1.1/format-switch/sw-lz4-0",
     TESTDATA / "kafka-0.11.0.3/txn/lat-gzip-0", TESTDATA / "verify/4.3.1-transactions/dtxn-0",
+    TESTDATA / "compaction/4.3.1/after/e-idem-0", TESTDATA / "compaction/4.3.1/after/e-lz4-0",
 ]  # fmt: skip
-SAME_BYTES = [PLAIN, TXN, OLD, SOURCES[3], SOURCES[5], SOURCES[8]]
+SAME_BYTES = [PLAIN, TXN, OLD, SOURCES[3], SOURCES[5], SOURCES[8], SOURCES[9]]
 """Those of codec none; of LogAppendTime, what the producer said is not in a dump."""
 
 
@@ -39,6 +40,7 @@ def dumped(kseg: Kseg, path: Path) -> list[Any]:
 
 
 def imported(kseg: Kseg, tmp_path: Path, lines: list[Any], *options: str) -> Path:
+    tmp_path.mkdir(exist_ok=True)
     source = tmp_path / "lines.jsonl"
     source.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     done = kseg("convert", "--from", "jsonl", *options, "--output", tmp_path / "new", source)
@@ -55,6 +57,7 @@ def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, sourc
     asked = ("--from", "jsonl", "--index-interval-bytes", "1024", "--output", tmp_path / "new")
     assert kseg("convert", *asked, lines).status == 0
     made = tmp_path / "new" / source.name
+    assert [path.name for path in (tmp_path / "new").iterdir() if path.is_dir()] == [source.name]
     assert dumped(kseg, made) == dumped(kseg, source)
     assert kseg("verify", "--level", "deep", made).status == kseg("verify", "--level", "deep", source).status
     if source in SAME_BYTES:
@@ -125,6 +128,13 @@ def test_records_of_several_partitions_from_standard_input(kseg: Kseg, tmp_path:
         ('{"type": "batch", "magic": 9}', "names no format"),
         ('{"type": "batch", "magic": 2, "compression": "none", "baseOffset": 9, "lastOffset": 3}', "in reach"),
         ('{"topic": "a/../../b", "partition": 1}', "no directory"),
+        ('{"topic": "a"}', "has no partition"),
+        ('{"ky": "k"}', "the field 'ky', which no record has: is 'key' meant?"),
+        ('{"keySiz": 3}', "is 'keySize' meant?"),
+        ('{"headers": [{"key": "a", "vale": "b"}]}', "the field 'vale', which no header has"),
+        ('{"timestampType": "logAppendTime"}', "CreateTime or LogAppendTime"),
+        ('{"type": "batch", "magic": 2, "compresion": "none"}', "is 'compression' meant?"),
+        ('{"offset": 0}', "offset 0 comes behind offset 0"),
         ('{"value": "\\ud800"}', "stands for no bytes"),
         ("[" * 100000, "is no JSON"),
     ],
@@ -137,6 +147,19 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_written(
     assert (done.status, (tmp_path / "new").exists()) == (3, False)
     assert "line 2" in done.err
     assert told in done.err
+
+
+def test_empty_batches_are_of_the_partition_of_their_folder(kseg: Kseg, tmp_path: Path) -> None:
+    """Their lines say nothing of topic and partition, and may come before all others of their file."""
+    source = TESTDATA / "compaction/4.3.1/after/e-idem-0"
+    rows = kseg("dump", "--print-data-log", "--format", "json", source).objects
+    assert rows[0]["count"] == 0
+    renamed = [row | {"topic": "copy", "partition": 7} if row["type"] == "record" else row for row in rows]
+    made = imported(kseg, tmp_path, renamed)
+    assert made.name == "copy-7"
+    assert dumped(kseg, made) == dumped(kseg, source)
+    empty = [row for row in rows if row.get("count") == 0]
+    assert imported(kseg, tmp_path / "again", empty).name == "e-idem-0"
 
 
 def test_offsets_that_fall_are_refused(kseg: Kseg, tmp_path: Path) -> None:
@@ -240,12 +263,12 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
 @pytest.mark.parametrize(
     "arguments, told",
     [
-        (("--to", "jsonl", "--codec", "zstd"), "--codec is nothing for --to jsonl"),
-        (("--to", "csv", "--in-place"), "--in-place is nothing for --to csv"),
-        (("--to", "parquet", "--dry-run"), "--dry-run is nothing for --to parquet"),
+        (("--to", "jsonl", "--codec", "zstd"), "--codec does not go with --to jsonl"),
+        (("--to", "csv", "--in-place"), "--in-place does not go with --to csv"),
+        (("--to", "parquet", "--dry-run"), "--dry-run does not go with --to parquet"),
         (("--from", "jsonl"), "either --output DIR or --in-place"),
-        (("--from", "jsonl", "--in-place"), "--in-place is nothing for --from jsonl"),
-        (("--from", "jsonl", "--isolation", "read_committed", "-o", "x"), "--isolation is nothing"),
+        (("--from", "jsonl", "--in-place"), "--in-place does not go with --from jsonl"),
+        (("--from", "jsonl", "--isolation", "read_committed", "-o", "x"), "--isolation does not go"),
     ],
 )
 def test_what_makes_no_sense(kseg: Kseg, arguments: tuple[str, ...], told: str) -> None:

@@ -45,6 +45,12 @@ def test_questions_add_up(kseg: Kseg) -> None:
 def test_batches_that_hold_nothing_are_left_out(kseg: Kseg) -> None:
     done = kseg("dump", "--key", "no such key", MIX)
     assert (done.status, [line for line in done.lines if line.startswith("base")]) == (0, [])
+    assert done.err == f"kseg: nothing found in {MIX}: no record in it matches\n"
+    done = kseg("dump", "--format", "json", "--key", "no such key", MIX, TXN)
+    assert (done.status, done.out) == (0, b"")
+    assert done.err == f"kseg: nothing found in 2 partitions and files, such as {MIX}: no record in it matches\n"
+    key = records(kseg, MIX)[0]["key"]
+    assert kseg("dump", "--key", key, TXN, MIX).err == ""
 
 
 def test_a_producer_with_its_markers(kseg: Kseg) -> None:
@@ -58,21 +64,21 @@ def test_a_producer_with_its_markers(kseg: Kseg) -> None:
 @pytest.mark.parametrize("what", [["--offsets", "100000.."], ["--offsets", "100000..100001", "--deep-iteration"]])
 def test_offsets_outside_are_answered_with_those_inside(what: list[str], kseg: Kseg) -> None:
     done = kseg("dump", *what, MIX)
-    assert done.status == 1
-    assert done.err == f"kseg: {MIX}: the offsets in it are 0..399\n"
+    assert done.status == 0
+    assert done.err == f"kseg: nothing found in {MIX}: the offsets in it are 0..399\n"
 
 
 def test_times_outside_are_answered_with_those_inside(kseg: Kseg) -> None:
     for what in ("2020-01-01", "2030-01-01.."):
         done = kseg("dump", "--time", what, MIX)
-        assert done.status == 1
+        assert done.status == 0
         assert "2026-09-21T14:13:20.000Z..2026-09-21T14:19:14.830Z" in done.err
 
 
 def test_what_has_no_timestamps_has_none_to_be_found(kseg: Kseg) -> None:
     for path in (V0, V07):
         done = kseg("dump", "--time", "2020-01-01..", path)
-        assert done.status == 1
+        assert done.status == 0
         assert "there are no times" in done.err
         assert "batches without timestamps" in done.err
         assert not any("position" in line for line in done.lines)
@@ -84,7 +90,7 @@ def test_a_gap_is_no_error(kseg: Kseg) -> None:
     gap = min(set(range(offsets[0], offsets[-1])) - set(offsets))
     assert records(kseg, "--offsets", gap, compacted) == []
     done = kseg("dump", "--offsets", gap, compacted)
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, f"kseg: nothing found in {compacted}: no record in it matches\n")
 
 
 def test_verbose_tells_of_a_missing_index(kseg: Kseg, tmp_path: Path) -> None:
@@ -102,8 +108,12 @@ def test_open_transactions(kseg: Kseg) -> None:
     assert done.lines[0] == f"Open transactions: {OPEN}"
     assert len(done.lines) == 1 + len(objects)
     assert f"firstOffset: {found['firstOffset']} " in done.lines[1]
-    assert "ageMs: 1500 " in done.lines[1]
-    assert kseg("dump", "--open-transactions", TXN).lines == [f"Open transactions: {TXN}"]
+    assert "age: 1.500 s " in done.lines[1]
+    assert kseg("dump", "--open-transactions", "--format", "table", OPEN, TXN).lines[0] == done.lines[0]
+    for form in ("text", "table", "json"):
+        none = kseg("dump", "--open-transactions", "--format", form, TXN)
+        assert (none.status, none.out, none.err) == (0, b"", "kseg: there are no open transactions\n")
+    assert kseg("dump", "--open-transactions", "--summary", OPEN).status == 2
     assert kseg("dump", "--open-transactions", V07).status == 3
 
 

@@ -170,3 +170,12 @@ def test_era_reads_a_file_of_any_name(tmp_path: Path, kseg: Kseg) -> None:
         [line for line in kseg("dump", "--print-data-log", source).lines[1:] if not line.startswith("Log starting")]
     )
     assert kseg("dump", "--era", "0.8", odd).status == 2
+
+
+def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:
+    """Their names are byte positions, which tell nothing of the offsets that records have here: all are looked at."""
+    partition = TESTDATA / "recovery/0.7.2-flip-payload/after/rec-0"
+    assert len(list(partition.glob("*.kafka"))) > 1
+    everything = offsets(kseg, partition)
+    low, high = everything[len(everything) // 3], everything[len(everything) // 2]
+    assert offsets(kseg, "--offsets", f"{low}..{high}", partition) == [n for n in everything if low <= n <= high]

@@ -172,8 +172,8 @@ def everything(directory: Path) -> dict[str, bytes]:
 
 
 def told(text: str, folder: Path) -> str:
-    """What a command says, without the speed, the seconds and the place."""
-    text = re.sub(r" \([\d.]+ \w+/s\)|\"seconds\": ?[\d.]+", "", text)
+    """What a command says, without the speed, the seconds, the place and its free room."""
+    text = re.sub(r" \([\d.]+ \w+/s\)|, [\d.]+ \w+ are free|\"seconds\": ?[\d.]+", "", text)
     return text.replace(str(folder), "")
 
 
@@ -196,7 +196,9 @@ def test_a_compaction_in_tasks_leaves_the_same(
         folder.mkdir()
         monkeypatch.chdir(folder)
         done = kseg("compact", "--engine", engine, *COMPACTION, *options, logs(folder / "logs"))
-        lines = [line for line in told(done.err, folder).splitlines() if "map of keys" not in line]
+        # Tasks put a partition in place as a whole, where a process of its own may free segments one by one.
+        own = ("map of keys", "of room before old ones go")
+        lines = [line for line in told(done.err, folder).splitlines() if not any(text in line for text in own)]
         outcomes.append((done.status, told(done.out.decode(), folder), lines, everything(folder)))
     assert outcomes[1] == outcomes[0]
     assert outcomes[0][0] == 1

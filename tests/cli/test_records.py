@@ -123,8 +123,8 @@ def test_all_partitions_of_a_log_directory(kseg: Kseg, partition: Path, tmp_path
     assert {(row["topic"], row["partition"]) for row in found} == {("dplain", 0), ("orders", 7)}
 
 
-def test_where_a_broker_refuses_no_file_appears(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    (partition / "notanumber.log").write_bytes(b"")
+def test_where_recovery_is_refused_no_file_appears(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
+    (partition / "00000000000000000999.log").symlink_to("elsewhere")
     target = tmp_path / "records.jsonl"
     target.write_bytes(b"from before")
     assert kseg("recover", "--records", target, partition).status == 3

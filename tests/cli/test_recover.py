@@ -275,3 +275,47 @@ def test_gaps_of_a_compacted_log_are_not_all_told_as_losses(kseg: Kseg, tmp_path
     [summary] = kseg("recover", "-n", "--mode", "salvage", "--format", "json", partition).of_type("summary")
     [gap] = summary["gaps"]
     assert summary["missingOffsets"] == gap["lastOffset"] - gap["firstOffset"] + 1
+
+
+def test_a_batch_that_is_named_is_dropped_into_quarantine(kseg: Kseg, partition: Path) -> None:
+    before = files(partition)
+    done = kseg("recover", "--drop-batch", "116", "--drop-batch", "999999", "--drop-undecodable", partition)
+    assert done.status == 0
+    assert "no intact batch holds offset 999999" in done.err
+    assert "dropped-batch" in done.err
+    assert kseg("verify", "--level", "deep", partition).status == 0
+    assert kseg("undo", partition).status == 0
+    assert {name: data for name, data in files(partition).items() if name in before} == before
+
+
+@pytest.mark.parametrize("mode", [["--mode", "broker"], []])
+def test_dropping_is_for_salvage_of_a_partition(kseg: Kseg, partition: Path, mode: list[str]) -> None:
+    assert kseg("recover", *mode, "--drop-batch", "3", partition if mode else partition.parent).status == 2
+
+
+@pytest.fixture
+def misnamed(tmp_path: Path) -> Path:
+    """One segment under a wrong name, another one's bytes in two damaged copies, a third one empty and too far off."""
+    path = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs")) / "dplain-0"
+    first, second, *_ = sorted(path.glob("*.log"))
+    data = first.read_bytes()
+    (path / "copy.log").write_bytes(data[:3000] + bytes(400) + data[3400:])
+    first.write_bytes(data[:500] + bytes(300) + data[800:])
+    second.rename(path / f"{int(second.stem) + 2:020d}.log")
+    (path / f"{9000:020d}.log").touch()
+    return path
+
+
+@pytest.mark.parametrize("options", [[], ["--no-quarantine"]])
+def test_segments_are_put_together_of_several_files_and_taken_apart_again(
+    kseg: Kseg, misnamed: Path, options: list[str]
+) -> None:
+    source = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+    before = files(misnamed)
+    assert kseg("recover", "--mode", "salvage", *options, misnamed).status == 0
+    logs = {path.name: path.read_bytes() for path in source.glob("*.log")}
+    assert {path.name: path.read_bytes() for path in misnamed.glob("*.log")} == logs
+    assert kseg("verify", "--level", "deep", misnamed).status == 0
+    if not options:
+        assert kseg("undo", misnamed).status == 0
+        assert {name: data for name, data in files(misnamed).items() if ".kseg" not in name} == before

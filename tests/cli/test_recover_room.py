@@ -203,9 +203,9 @@ def with_room(found: os.statvfs_result, free: int) -> os.statvfs_result:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize("mode", ["broker", "salvage"])
+@pytest.mark.parametrize(("mode", "jobs"), [("broker", 1), ("broker", 2), ("salvage", 2)])
 def test_the_room_for_several_partitions(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, keeps: bool
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, jobs: int, keeps: bool
 ) -> None:
     """What one of them keeps is still there when the next one is changed."""
     place = tmp_path / "logs"
@@ -214,9 +214,12 @@ def test_the_room_for_several_partitions(
         segments = read(partition)
         flip(segments)
         write(partition, segments)
-    command = ["recover", "--full", "--mode", mode, *([] if keeps else ["--no-quarantine"]), place]
+    command = ["recover", "--full", "--mode", mode, "--jobs", jobs, *([] if keeps else ["--no-quarantine"]), place]
     [told] = [row["peakBytes"] for row in kseg(*command, "-n", "--format", "json").of_type("summary")]
     assert f"room needed: {size(told)}\n" in kseg(*command, "-n").err
     meter = Meter(place, monkeypatch)
     kseg(*command)
-    assert meter.peak - meter.before == told
+    if (mode, jobs) == ("broker", 2):  # who comes first is not known
+        assert meter.peak - meter.before <= told
+    else:
+        assert meter.peak - meter.before == told

@@ -150,3 +150,13 @@ def test_checkpoints_that_cannot_be_read_are_emptied_and_named(kseg: Kseg, logs:
     assert name in told(done.out)
     assert "cannot be read" in told(done.out)
     assert (logs / name).read_bytes() == b"0\n0\n"
+
+
+@pytest.mark.parametrize("mode", ["broker", "salvage"])
+def test_a_topic_id_is_taken_from_the_clusters_metadata(kseg: Kseg, tmp_path: Path, mode: str) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "retention/4.3.1/before", tmp_path / "logs"))
+    path = logs / "r-time-half-0" / METADATA
+    expected = path.read_bytes()
+    path.write_bytes(b"garbage")
+    assert kseg("recover", "--mode", mode, path.parent).status == 0
+    assert path.read_bytes() == expected

@@ -74,9 +74,28 @@ def test_a_full_disk_is_half_way(form: str) -> None:
     assert shell("kseg --help > /dev/full").returncode == 4
 
 
+@needs_full
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ('kseg verify "$1" 2> /dev/full', 0),
+        ('kseg dump "$1" > out 2> /dev/full', 0),
+        ("kseg no-such 2> /dev/full", 2),
+        ("kseg dump no-such 2> /dev/full", 3),
+        ('kseg verify "$1" 2>&1 > out | true; kseg verify "$1" 2> /dev/full', 0),
+    ],
+)
+def test_a_full_standard_error_changes_no_exit_status(script: str, status: int, tmp_path: Path) -> None:
+    assert shell(script, SEGMENT.parent, cwd=tmp_path).returncode == status
+
+
 @pytest.mark.parametrize(
     ("number", "status", "message"),
-    [(signal.SIGINT, 130, b"kseg: interrupted\n"), (signal.SIGTERM, -signal.SIGTERM, b""), (signal.SIGHUP, -1, b"")],
+    [
+        (signal.SIGINT, 130, b"kseg: interrupted\n"),
+        (signal.SIGTERM, 143, b"kseg: ended by SIGTERM\n"),
+        (signal.SIGHUP, 129, b"kseg: ended by SIGHUP\n"),
+    ],
 )
 def test_a_signal_leaves_no_file(number: signal.Signals, status: int, message: bytes, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.changes.apply import apply
+from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory import MARKER, LogDirectoryChange
+from kseg.changes.journal import MARKER
+from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
 
@@ -238,4 +239,116 @@ def test_one_path_that_cannot_be_undone_does_not_keep_the_others(kseg: Kseg, log
     change(logs / "dplain-1")
     outcome = kseg("undo", logs / "dplain-0", logs / "dplain-1")
     assert outcome.status == 3
+    assert files(logs) == before
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("at", range(2))
+@pytest.mark.parametrize("of_root", [True, False], ids=["log-directory", "partition"])
+def test_what_was_kept_is_compared_before_it_is_put_back(of_root: bool, at: int, logs: Path, kseg: Kseg) -> None:
+    change_all(logs) if of_root else change(logs / "dplain-0")
+    kept = sorted((logs / "dplain-0" / ".kseg-quarantine" / "1" / "old").iterdir())
+    flip(kept[at])
+    before = files(logs)
+    for arguments in ((), ("-n",)):
+        done = kseg("undo", *arguments, logs if of_root else logs / "dplain-0")
+        assert (done.status, "is missing or not what was kept; nothing was undone" in done.err) == (3, True)
+    assert files(logs) == before
+
+
+def test_holes_at_the_end_of_what_was_kept_may_have_become_zeros(logs: Path, kseg: Kseg) -> None:
+    partition = logs / "dplain-0"
+    with (partition / "0.index").open("wb") as file:
+        file.write(b"entries" * 100)
+        file.truncate(1 << 20)
+    before = files(logs)
+    plan = Plan(str(partition))
+    plan.delete("0.index", "goes")
+    apply(plan, "test")
+    (kept,) = (partition / ".kseg-quarantine" / "1" / "old").iterdir()
+    kept.write_bytes(kept.read_bytes())
+    assert kseg("undo", partition).status == 0
+    assert {name: data for name, (data, _) in files(logs).items()} == {name: data for name, (data, _) in before.items()}
+
+
+def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    change_all(logs)
+    (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
+    before = files(logs)
+    done = kseg("undo", logs)
+    assert (done.status, "kept there is gone; nothing was undone" in done.err) == (3, True)
+    assert files(logs) == before
+
+
+def test_the_marker_of_a_clean_stop_comes_back_with_a_partition(logs: Path, kseg: Kseg) -> None:
+    (logs / MARKER).write_bytes(b'{"version":0}')
+    before = files(logs)
+    kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
+    assert not (logs / MARKER).exists()
+    shown = kseg("undo", "-n", logs / "dplain-0")
+    assert MARKER in shown.out.decode()
+    assert kseg("undo", logs / "dplain-0").status == 0
+    assert (logs / MARKER).read_bytes() == b'{"version":0}'
+    assert {name for name in files(logs) if ".kseg" not in name} == {*before}
+
+
+def test_the_marker_stays_away_where_more_has_changed(logs: Path, kseg: Kseg) -> None:
+    for more in ("a checkpoint", "another partition"):
+        (logs / MARKER).write_bytes(b"")
+        kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
+        assert not (logs / MARKER).exists()
+        if more == "a checkpoint":
+            (logs / "new").write_bytes(b"")
+            (logs / "new").replace(logs / POINTS)
+        else:
+            change(logs / "dplain-1")
+        assert kseg("undo", logs / "dplain-0").status == 0
+        assert not (logs / MARKER).exists()
+
+
+def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    before = files(logs)
+    apply(plan_for(logs / "dplain-0"), "test", Keeping(elsewhere=str(tmp_path / "spare")))
+    logs.rename(tmp_path / "moved")
+    for arguments in ((), ("--purge",)):
+        done = kseg("undo", *arguments, tmp_path / "moved" / "dplain-0")
+        assert (done.status, "give the directory around it with --quarantine" in done.err) == (3, True)
+    assert kseg("undo", "--quarantine", tmp_path / "spare", tmp_path / "moved" / "dplain-0").status == 0
+    assert files(tmp_path / "moved") == before
+    assert list((tmp_path / "spare").iterdir()) == []
+
+
+def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(TESTDATA / "damaged/findings/pending-change/dplain-0", tmp_path / "dplain-0"))
+    assert kseg("undo", "--complete", "-n", partition).status == 1
+    outcome = kseg("undo", "--complete", partition)
+    assert (outcome.status, "is complete now" in outcome.err) == (0, True)
+    assert kseg("undo", "--complete", "-n", partition).status == 0
+    assert kseg("undo", "--complete", "--list", partition).status == 2
+
+
+def test_purging_is_told_as_json(kseg: Kseg, logs: Path) -> None:
+    change(logs / "dplain-0", "first")
+    (kept, _summary) = kseg("undo", "--list", "--format", "json", logs).objects
+    row = {"type": "purge", "path": str(logs / "dplain-0"), "changes": 1, "freedBytes": kept["keptBytes"]}
+    options = ("undo", "--purge", "--format", "json")
+    assert kseg(*options, "--dry-run", logs / "dplain-0").objects == [row | {"dryRun": True}]
+    assert kseg(*options, logs / "dplain-0").objects == [row | {"dryRun": False}]
+    assert kseg(*options, logs / "dplain-0").objects == [row | {"changes": 0, "freedBytes": 0, "dryRun": False}]
+
+
+@pytest.mark.parametrize("end", [b"", b"\0", bytes(5000)])
+def test_a_kept_file_may_end_in_zeros(end: bytes, logs: Path, kseg: Kseg) -> None:
+    partition = logs / "dplain-0"
+    (partition / "0.index").write_bytes(b"entries" * 1000 + end)
+    before, size = files(logs), 7000 + len(end)
+    plan = Plan(str(partition))
+    plan.rename("0.index", "0.index.deleted", "goes", [Removed(0, size, "retention", 0, 9, 10)], keeps=True)
+    apply(plan, "test")
+    assert kseg("undo", partition).status == 0
     assert files(logs) == before

@@ -142,3 +142,17 @@ def test_an_interrupt_leaves_no_progress_behind(tmp_path: Path) -> None:
     assert status == 130
     assert written.rindex(b"\r\x1b[2K") > written.rindex(b"%")
     assert written.rstrip().endswith(b"interrupted")
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    wide = kseg("dump", "--format", "table", SEGMENT).lines[0]
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = kseg("dump", "--format", "table", SEGMENT).lines[0]
+    assert len(narrow) <= 60 < len(wide)
+
+
+def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
+    """After the partition also where that has one segment, and each time it is named."""
+    asked = ("dump", "--summary", "--format", "json")
+    assert [row["path"] for row in kseg(*asked, GZIP.parent, GZIP).objects] == [str(GZIP.parent), str(GZIP)]

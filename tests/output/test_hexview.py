@@ -1,11 +1,15 @@
 """The hex view: no byte is left out or shown wrong, whatever the bytes are, and fields say what they mean."""
 
+import gzip
 import random
 import re
+import struct
 from pathlib import Path
 
 import pytest
 from feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from made import message, of_records, plain_record, varint
+from partitions import sealed
 
 from kseg.formats.rows import Scratch
 from kseg.output.hexview import HexPrinter
@@ -118,6 +122,26 @@ def test_a_compressed_batch_is_folded_and_opened_on_request() -> None:
     assert not any("decompressed" in line for line in folded)
     assert any(line.strip() == "decompressed: 87 bytes" for line in opened)
     assert any(re.match(r" +\+0  00000000 00000000  offset +0$", line) for line in opened)
+
+
+@pytest.mark.parametrize("data", ["sets", "records", "headers"])
+def test_what_a_compressed_batch_holds_is_shown_up_to_a_limit(data: str, tmp_path: Path) -> None:
+    """A few KiB may hold millions of messages, records or headers."""
+    if data == "sets":
+        inner = message(0, b"") * 20_000
+        made = message(19_999, gzip.compress(inner), attributes=1)
+    else:
+        area = plain_record(0) * 20_000
+        if data == "headers":
+            body = b"\0\0\0\1\1" + varint(20_000) + b"\0\1" * 20_000
+            area = varint(len(body)) + body
+        made = of_records([gzip.compress(area)], 19_999, attributes=1)
+        made = sealed(made[:57] + struct.pack(">i", 1 if data == "headers" else 20_000) + made[61:])
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(made)
+    lines = view(path, unpacked=True)
+    assert any("are not shown" in line for line in lines)
+    assert len(lines) < 150_000
 
 
 def test_damage_is_shown_with_the_header_it_may_be() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.output.findings import NEXT_STEPS, NextSteps
 from kseg.output.junit import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
@@ -116,59 +115,6 @@ def test_any_text_makes_xml(tmp_path_factory: pytest.TempPathFactory, text: str,
     folder = tmp_path_factory.mktemp("junit")
     data = report_of(folder, [found(code, file, message=text), found("bad-length", file, message=text)])
     assert_fits(ElementTree.fromstring(data))
-
-
-def test_next_steps_are_few_and_can_be_typed() -> None:
-    steps = NextSteps()
-    for number in range(NEXT_STEPS + 5):
-        steps.note(found("bad-length", f"logs/with space-{number}/00.log"))
-    steps.note(found("old-message-format", "logs/info-0/00.log"))
-    lines = steps.lines()
-    assert lines[0] == "next: kseg recover --mode salvage 'logs/with space-0' (for bad-length)"
-    assert len(lines) == NEXT_STEPS + 1
-    assert lines[-1] == "next: 5 further repairs of other partitions"
-
-
-def test_one_step_for_all_that_it_repairs() -> None:
-    steps = NextSteps()
-    for code in ("bad-length", "crc-mismatch", "bad-length"):
-        steps.note(found(code, "a-0/00.log"))
-    assert steps.lines() == ["next: kseg recover --mode salvage a-0 (for bad-length, crc-mismatch)"]
-
-
-def test_salvage_stands_for_what_it_mends_too() -> None:
-    steps = NextSteps()
-    for code in ("index-corrupt", "producer-snapshot-damaged", "crc-mismatch", "truncated-batch", "gap-truncated"):
-        steps.note(found(code, "a-0/00.log"))
-    steps.note(found("index-corrupt", "b-0/00.index"))
-    assert steps.lines() == [
-        "next: kseg recover --mode salvage a-0 (for index-corrupt, producer-snapshot-damaged, crc-mismatch, "
-        "truncated-batch)",
-        "next: kseg recover --from-replica DIR a-0 (for gap-truncated)",
-        "next: kseg reindex b-0 (for index-corrupt)",
-    ]
-
-
-def test_one_step_for_the_partitions_of_a_log_directory() -> None:
-    steps = NextSteps(("logs/", "elsewhere/x-0"))
-    for number in range(NEXT_STEPS + 5):
-        for code in (
-            "bad-length",
-            "index-corrupt",
-            "index-misleads",
-            "crc-mismatch",
-            "zero-block",
-            "bad-magic",
-            "gap-truncated",
-        ):
-            steps.note(found(code, f"logs/a-{number}/00.log"))
-    steps.note(found("bad-length", "elsewhere/x-0/00.log"))
-    steps.note(found("index-unsorted", "logs/b-0/00.index"))
-    assert steps.lines() == [
-        "next: kseg recover --mode salvage logs (for bad-length, crc-mismatch, zero-block, bad-magic and more)",
-        "next: kseg recover --from-replica DIR logs (for gap-truncated)",
-        "next: kseg recover --mode salvage elsewhere/x-0 (for bad-length)",
-    ]
 
 
 def test_a_report_shows_some_and_counts_all() -> None:

@@ -1,9 +1,15 @@
 """Printing on threads gives the bytes of printing on one, and leaves nothing behind when it fails."""
 
+import random
+import tracemalloc
+
 import pytest
+from cleaner.building import BatchFields, NewRecord, build_record_batch
 
 from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
+from kseg.kernel import COMPILED
+from kseg.limits import LARGEST_ROOM_BYTES
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.parallel import SERIAL_BYTES, ParallelPrinter
@@ -24,6 +30,9 @@ class Memory:
     def __init__(self, room=1 << 62):
         self.data = bytearray()
         self.room = room
+
+    def wait(self):
+        pass
 
     def write(self, data):
         if len(self.data) + len(data) > self.room:
@@ -122,3 +131,31 @@ def test_an_interrupt_leaves_the_file_alone(segment, monkeypatch):
     printer._sink.data.clear()
     dump(printer, segment)
     assert printer._sink.data.startswith(b"Dumping ")
+
+
+class Discarding(Memory):
+    def write(self, data):
+        self.room -= len(data)
+
+    write_view = write
+
+
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel takes minutes for it, and dumps on one thread")
+@pytest.mark.parametrize("codec", [1, 4], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("form", [JsonLinesPrinter, KafkaTextPrinter], ids=["json", "text"])
+def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
+    """However many threads there are: they hold what one batch takes, and what small ones take."""
+    size = 2 * LARGEST_ROOM_BYTES
+    large = [build_record_batch([NewRecord(n, 0, None, b"a" * size)], BatchFields(codec)) for n in range(8)]
+    small = build_record_batch([NewRecord(0, 0, None, random.Random(1).randbytes(SERIAL_BYTES))], BatchFields())
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(small + b"".join(large))
+    sink = Discarding()
+    tracemalloc.start()
+    try:
+        dump(parallel(form, sink, 8), path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (1 << 62) - sink.room > 8 * size
+    assert peak < 5 * size

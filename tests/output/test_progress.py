@@ -1,6 +1,7 @@
 """Progress: only on a terminal, only after a second, and gone at the end."""
 
 import io
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -45,6 +46,20 @@ def test_a_long_pass_shows_a_line_and_takes_it_away() -> None:
     assert "40%" in written.replace("\x1b", "")
     assert written.endswith("\r\x1b[2K")
     assert "\n" not in written
+
+
+def test_it_names_the_file_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, is_whole in ((200, True), (60, False)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream, clock = Terminal(), Clock()
+        with Progress(1000, False, stream, clock) as progress:
+            progress.at("/var/lib/kafka/orders-0/00000000000000000042.log")
+            clock.now += 2
+            progress.advance(500)
+        drawn = re.sub(r"\x1b\[[0-9;]*[mK]", "", stream.getvalue()).strip("\r")
+        assert ("  orders-0/00000000000000000042.log" in drawn) == is_whole
+        assert len(drawn) < columns
+        assert "50%" in drawn
 
 
 def test_a_short_pass_shows_nothing() -> None:

@@ -306,3 +306,16 @@ def test_the_log_of_a_deleted_index_is_the_deleted_one(tmp_path: Path) -> None:
         shutil.copy(f"{source}{suffix}", tmp_path / f"{source.name}{suffix}.deleted")
     ours = Dumped(SideTextPrinter, str(tmp_path / f"{source.name}.index.deleted"))
     assert (ours.warnings, ours.report) == ([], [])
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex", ".txnindex"])
+@pytest.mark.parametrize("printer", [SideTextPrinter, SideJsonPrinter])
+def test_what_was_never_written_at_the_end_of_an_index_is_not_read(
+    kind: str, printer: type[SidePrinter], tmp_path: Path
+) -> None:
+    """Read, or shown as entries, 20 GiB of holes would take minutes."""
+    path = tmp_path / f"00000000000000000005{kind}"
+    with path.open("wb") as file:
+        file.write(bytes(range(1, 103)))
+        file.truncate(20 << 30)
+    assert 1 < Dumped(printer, str(path)).out.count(b"\n") < 30

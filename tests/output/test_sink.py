@@ -1,34 +1,53 @@
 """The sink: what a terminal must not be given, wherever it is cut."""
 
+import json
 import os
 import pty
+import sys
 import termios
+import unicodedata
 from pathlib import Path
 
 import pytest
 
 from kseg.output.sink import Sink
 
-TEXT = "é\u009b2J\x7f\u0080ü\u00ff".encode()
+TEXT = "é\u009b2J\x7f\u0080ü\u00ff \u202eabc\u2069 \U0001d173€😀".encode()
+FORMATS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in ("Cf", "Zl", "Zp")]
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, len(TEXT)])
-def test_a_terminal_is_given_no_controls(step: int) -> None:
+def on_a_terminal(text: bytes, step: int, expected: bytes) -> bytes:
     ours, theirs = pty.openpty()
     modes = termios.tcgetattr(theirs)
     modes[1] &= ~termios.OPOST
     termios.tcsetattr(theirs, termios.TCSANOW, modes)
     sink = Sink(theirs, "terminal")
-    for at in range(0, len(TEXT), step):
-        sink.write_view(memoryview(TEXT)[at : at + step])
+    for at in range(0, len(text), step):
+        sink.write_view(memoryview(text)[at : at + step])
     sink.write(b".")
-    expected = "é\\u009b2J\\u007f\\u0080üÿ.".encode()
     shown = b""
     while len(shown) < len(expected):
         shown += os.read(ours, 100)
     os.close(ours)
     os.close(theirs)
-    assert shown == expected
+    return shown
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, len(TEXT)])
+def test_a_terminal_is_given_no_controls(step: int) -> None:
+    expected = "é\\u009b2J\\u007f\\u0080üÿ \\u202eabc\\u2069 \\ud834\\udd73€😀.".encode()
+    assert on_a_terminal(TEXT, step, expected) == expected
+
+
+def test_a_terminal_is_given_no_format_characters() -> None:
+    for char in FORMATS:
+        expected = json.dumps(char)[1:-1].encode() + b"."
+        assert on_a_terminal(char.encode(), 1, expected) == expected
+
+
+def test_bytes_that_are_no_text_reach_a_terminal() -> None:
+    text = b"\xe2\x80 \xf3\xa0\x81\xe2 \xff\x80"
+    assert on_a_terminal(text, 1, text + b".") == text + b"."
 
 
 def test_a_file_is_given_every_byte(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint, cells, shown_bytes, shown_span, shown_time
+from kseg.output.paint import Paint, cells, shown_bytes, shown_time
 from kseg.output.summary import SummaryPrinter
+from kseg.segment.times import show_span
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = sorted((TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0").glob("*.log"))
@@ -91,6 +92,6 @@ def test_times() -> None:
     assert shown_time(1500000010810) == "2017-07-14 02:40:10.810Z"
     assert shown_time(-1) == "1969-12-31 23:59:59.999Z"
     assert shown_time(1 << 62) == str(1 << 62)
-    assert [shown_span(ms) for ms in (0, 1500, 61_000, 3_661_000, 90_000_000)] == [
+    assert [show_span(ms) for ms in (0, 1500, 61_000, 3_661_000, 90_000_000)] == [
         "0.000 s", "1.500 s", "1 min 1 s", "1 h 1 min", "1 d 1 h",
     ]  # fmt: skip

@@ -1,0 +1,39 @@
+"""Partitions and paths that a changing command cannot do: each is told at once, and the others are still done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kseg.errors import KsegError, text_of
+from kseg.output.notices import Notices
+
+
+class Failures:
+    """``status``: the highest exit status of what failed so far, 0 for none; ``places``: which paths and directories of
+    partitions failed."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self.status = 0
+        self.places: set[str] = set()
+
+    def add(self, error: KsegError, place: str) -> None:
+        """``place``: the path, or the directory of a partition."""
+        self._notices.error(error)
+        self.status = max(self.status, error.exit_status)
+        self.places.add(place)
+
+    def refused(self) -> None:
+        """Something was refused, and told."""
+        self.status = max(self.status, KsegError.exit_status)
+
+    @contextmanager
+    def of(self, place: str) -> Iterator[None]:
+        """Errors inside are told and do not leave the block. ``place``: what is named where the system's error names
+        no file."""
+        try:
+            yield
+        except KsegError as error:
+            self.add(error, place)
+        except OSError as error:
+            named = text_of(error) if error.filename else f"{place}: {text_of(error)}"
+            self.add(KsegError(named), place)

@@ -1,0 +1,301 @@
+"""The JSON Schema (draft 2020-12) of every object that a command prints with ``--format json``.
+
+The tables hold one entry for each kind of object: its type and fields. A field is ``name: TYPE``, or ``name?: TYPE``
+where it may be absent. TYPE is one of _TYPES or a name of PARTS; a ``?`` behind it allows null, ``[]`` before it makes
+a list, ``{}`` an object with any names. No object has other fields.
+"""
+
+from typing import Any
+
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_TYPES: dict[str, dict[str, Any]] = {
+    "int": {"type": "integer"},
+    "number": {"type": "number"},
+    "text": {"type": "string"},
+    "flag": {"type": "boolean"},
+    "any": {},
+    "bytes": {
+        "anyOf": [
+            {"type": "string"},
+            {
+                "type": "object", "properties": {"base64": {"type": "string"}}, "required": ["base64"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "severity": {"enum": ["error", "warning", "info"]},
+    "needs": {"enum": ["replica", "topic id", "decision", "broker"]},
+}  # fmt: skip
+"""``bytes``: a string where they are UTF-8, else an object with base64; names of files and topics are bytes too."""
+
+PARTS = {
+    "header": "key: any, value?: any",
+    "voter": "voterId: int, voterDirectoryId?: text, endpoints?: []endpoint, kRaftVersionFeature?: versions",
+    "endpoint": "name: text, host: text, port: int",
+    "versions": "minSupportedVersion: int, maxSupportedVersion: int",
+    "control": (
+        "type: text, typeId?: int, error?: text, version?: int, coordinatorEpoch?: int, leaderId?: int, "
+        "voters?: []voter, grantingVoters?: []voter, lastContainedLogTimestamp?: int, kRaftVersion?: int"
+    ),
+    "form": (
+        "format: text, compression: text, batches: int, records: int, bytes: int, recordBytes: int, "
+        "uncompressedRecordBytes: int?, ratio: number?"
+    ),
+    "distribution": "total: int, count: int, least: int, median: number, largest: int",
+    "cardinality": "count: int, isExact: flag",
+    "whatIf": (
+        "compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int, "
+        "bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int"
+    ),
+    "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
+    "gap": "directory: bytes, firstOffset: int, lastOffset: int",
+    "round": "dirtyFrom: int, dirtyTo: int, keys: int",
+    "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
+    "rewriting": "copied: int, rewritten: int, emptied: int, dropped: int",
+    "sources": "{}text",
+    "details": (
+        "magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?, "
+        "recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?, "
+        "nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int, "
+        "leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int, "
+        "lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text, "
+        "transactionalId?: bytes?, firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, "
+        "entryOffset?: int?, entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, "
+        "topicId?: text?, expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, "
+        "names?: []bytes, count?: int, startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, "
+        "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text"
+    ),
+}
+"""Objects within others."""
+
+_PLACE = "file: bytes, position: int, "
+_BATCH_END = "crc: int, isValid: flag, problems: []text"
+_DAMAGE = f"code: text, {_PLACE}length: int, message: text"
+_ENTRY = "file: bytes, "
+
+_RECORD = (
+    f"{_PLACE}topic: bytes?, partition: int?, offset: int, timestamp?: int?, timestampType?: text?, sequence?: int?, "
+    "keySize?: int?, valueSize?: int?, headers?: []header, key?: any, value?: any, control?: control, "
+    "nextOffset?: int, isValid?: flag"
+)
+
+DUMP = [
+    (
+        "batch",
+        f"{_PLACE}size: int, magic: int, baseOffset: int, lastOffset: int, count: int, baseSequence: int?, "
+        "lastSequence: int?, producerId: int?, producerEpoch: int?, partitionLeaderEpoch: int?, isTransactional: flag, "
+        "isControl: flag, deleteHorizonMs: int?, compression: text, timestampType: text, baseTimestamp: int?, "
+        f"maxTimestamp: int?, {_BATCH_END}",
+    ),
+    (
+        "batch",
+        f"{_PLACE}size: int, magic: int, baseOffset: int?, lastOffset: int, count: int?, compression: text, "
+        f"timestampType?: text, maxTimestamp?: int?, {_BATCH_END}",
+    ),
+    ("batch", f"{_PLACE}size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}"),
+    ("record", _RECORD),
+    (
+        "damage",
+        f"{_DAMAGE}, indexOffset?: int?, logOffset?: int?, indexTimestamp?: int?, logTimestamp?: int?, "
+        "previousTimestamp?: int?",
+    ),
+    ("sanityCheck", f"{_ENTRY}passed: flag, message: text?"),
+    ("offsetIndexEntry", f"{_ENTRY}offset: int, position: int"),
+    ("timeIndexEntry", f"{_ENTRY}timestamp: int, offset: int"),
+    (
+        "abortedTxn",
+        f"{_ENTRY}version: int, producerId: int, firstOffset: int, lastOffset: int, lastStableOffset: int",
+    ),
+    (
+        "producerState",
+        f"{_ENTRY}producerId: int, producerEpoch: int, coordinatorEpoch: int, currentTxnFirstOffset: int?, "
+        "lastTimestamp: int, firstSequence: int?, lastSequence: int?, lastOffset: int?, offsetDelta: int?, "
+        "timestamp: int?",
+    ),
+    ("leaderEpoch", f"{_ENTRY}epoch: int, startOffset: int"),
+    *((name, f"{_ENTRY}topic: text, partition: int, offset: int") for name in sorted(set(OFFSET_CHECKPOINTS.values()))),
+    ("partitionMetadata", f"{_ENTRY}version: int, topicId: text"),
+    (
+        "metaProperties",
+        f"{_ENTRY}version: int, clusterId: text?, brokerId?: int?, nodeId?: int?, directoryId?: text?",
+    ),
+    ("cleanShutdown", f"{_ENTRY}version: int?, brokerEpoch: int?"),
+    (
+        "quorumState",
+        f"{_ENTRY}dataVersion?: int?, clusterId?: text?, leaderId?: int?, leaderEpoch?: int?, votedId?: int?, "
+        "votedDirectoryId?: text?, appliedOffset?: int?, currentVoters?: []int?",
+    ),
+    (
+        "openTransaction",
+        "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, firstOffset: int?, "
+        "firstTimestamp: int?, ageMs: int?, batches: int",
+    ),
+    (
+        "committedOffset",
+        "group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any, "
+        "commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logEndOffset: int?, "
+        "lag: int?, ageMs: int?, error?: text",
+    ),
+    (
+        "summary",
+        "path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form, "
+        "batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?, "
+        "nullKeys: int, nullValues: int, tombstones: int, distinctKeys: cardinality, headers: int, "
+        "recordsWithHeaders: int, firstOffset: int?, lastOffset: int?, gaps: int, missingOffsets: int, "
+        "offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?, recordsWithTimestamp: int, "
+        "logAppendTimeBatches: int, producers: cardinality, batchesWithProducer: int, transactionalBatches: int, "
+        "commits: int, aborts: int, controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, "
+        "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf",
+    ),
+]
+"""Type and fields of what `kseg dump` prints; the eras of batches differ."""
+
+VERIFY = [
+    (
+        "finding",
+        "code: text, severity: severity, file: bytes, position: int?, length: int?, offset: int?, message: text, "
+        "details: details, repair: []text?, needs: needs?",
+    ),
+    ("omitted", "code: text, file: bytes, count: int"),
+    (
+        "comparison",
+        "file: bytes, against: bytes, identical: flag, same: int, different: int, onlyHere: int, onlyThere: int, "
+        "notCompared: int, agreeTo: int?, divergeAt: int?, startOffset: int?, lastOffset: int?, "
+        "againstStartOffset: int?, againstLastOffset: int?",
+    ),
+    (
+        "summary",
+        "files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag, "
+        "next: [][]text, notJudged: int",
+    ),
+    ("explanation", "code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?"),
+]
+
+_CHANGES = [
+    (
+        "action",
+        "action: text, file: bytes, reason: text, oldSize: int?, newSize: int?, removedBytes: int, target?: bytes, "
+        "removed: []removed",
+    ),
+    ("taken", "directory: bytes, firstOffset: int, lastOffset: int, from: bytes"),
+    ("left", "directory: bytes, firstOffset: int, lastOffset: int, from: bytes, reason: text"),
+    (
+        "summary",
+        "changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int, "
+        "removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes",
+    ),
+]
+
+RECOVER = [
+    *_CHANGES,
+    (
+        "cut",
+        f"code: text?, {_PLACE}length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int, "
+        "intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?",
+    ),
+    ("damage", _DAMAGE),
+    (
+        "salvage",
+        "directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int",
+    ),
+    (
+        "remains",
+        f"code: text, {_PLACE}offset: int?, message: text, firstMissing?: int, lastMissing?: int",
+    ),
+    ("remains", "directory: bytes, message: text"),
+]
+
+COMPACT = [
+    *_CHANGES,
+    (
+        "compaction",
+        "directory: bytes, rounds: int, dirtyFrom: int, dirtyTo: int, dirtyRatio: number, checkpoint: int, keys: int, "
+        "laterRounds: []round, oneRoundMemory: int, peakBytes: int, bytesBefore: int, bytesAfter: int, records: int, "
+        "kept: int, gone: gone, batches: rewriting, seconds: number, stops: []text",
+    ),
+    (
+        "cleanedSegment",
+        "directory: bytes, baseOffset: int, sources: []int, bytesBefore: int, bytesAfter: int, records: int, kept: int",
+    ),
+]
+
+RETAIN = [
+    *_CHANGES,
+    (
+        "retention",
+        "directory: bytes, segments: int, bytes: int, logStartOffset: int?, highWatermark: int?, logEndOffset: int?, "
+        "cleanupPolicy: text?, retentionMs: int?, retentionBytes: int?, sources: sources, now: int, goes: int, "
+        "rolls: flag, segmentsAfter: int, bytesAfter: int, records: int?, recordsAfter: int?",
+    ),
+    (
+        "segmentRetention",
+        "file: bytes, size: int, records: int?, baseOffset: int, lastOffset: int?, rule: text?, "
+        "largestTimestamp: int?, largestTimestampSource: text, recordOffset: int?, isFuture: flag, goesAt: int?, "
+        "goesAfterBytes: int?, blockedBy: any, held: any",
+    ),
+]
+
+UNDO = [
+    *_CHANGES,
+    (
+        "change",
+        "directory: bytes, number: int, timeMs: int, command: text, state: text, keptBytes: int, kept: bytes?, "
+        "partitions?: int",
+    ),
+    ("summary", "changed: flag, keptBytes: int"),
+]
+
+OBJECTS = {
+    "dump": DUMP,
+    "verify": VERIFY,
+    "recover": [*RECOVER, ("record", f"{_RECORD}, proven: flag")],
+    "reindex": _CHANGES,
+    "compact": COMPACT,
+    "retain": RETAIN,
+    "convert": [*_CHANGES, ("record", _RECORD)],
+    "undo": UNDO,
+}
+"""By command."""
+
+
+def schema(command: str | None = None) -> dict[str, Any]:
+    """A schema that accepts each object of a command, or of any command, and nothing else."""
+    kinds: dict[tuple[str, str], None] = {}
+    for name, of_command in OBJECTS.items():
+        if command in (None, name):
+            kinds.update(dict.fromkeys(of_command))
+    found = [_object(fields, kind) for kind, fields in kinds]
+    return {
+        "$schema": DRAFT,
+        "title": f"what kseg {command} prints" if command else "what kseg prints",
+        "anyOf": found,
+        "$defs": {name: _part(fields) for name, fields in PARTS.items()},
+    }
+
+
+def _part(fields: str) -> dict[str, Any]:
+    return _value(fields) if ":" not in fields else _object(fields)
+
+
+def _object(fields: str, kind: str | None = None) -> dict[str, Any]:
+    properties: dict[str, Any] = {} if kind is None else {"type": {"const": kind}}
+    required = list(properties)
+    for each in fields.split(", "):
+        name, value = each.split(": ")
+        if not name.endswith("?"):
+            required.append(name)
+        properties[name.removesuffix("?")] = _value(value)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _value(text: str) -> dict[str, Any]:
+    if text.endswith("?"):
+        return {"anyOf": [_value(text[:-1]), {"type": "null"}]}
+    if text.startswith("[]"):
+        return {"type": "array", "items": _value(text[2:])}
+    if text.startswith("{}"):
+        return {"type": "object", "additionalProperties": _value(text[2:])}
+    return _TYPES[text] if text in _TYPES else {"$ref": f"#/$defs/{text}"}

@@ -1,0 +1,324 @@
+"""A log directory that somebody else has prepared: nothing in it reaches out of it, gives rights, or is waited for."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import tracemalloc
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.changes.apply import apply
+from kseg.changes.plan import Plan
+
+from .command import TESTDATA, Kseg
+
+DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body"
+LOG = "00000000000000000116.log"
+CHANGING = (
+    ("recover",),
+    ("recover", "--mode", "salvage"),
+    ("reindex",),
+    ("retain", "--retention-ms", "1", "--now", "1900000000000"),
+    ("compact", "--drop-null-keys", "--min-cleanable-ratio", "0"),
+    ("convert", "--codec", "gzip", "--in-place"),
+    ("undo",),
+    ("undo", "--purge"),
+    ("undo", "--list"),
+)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def partition_in(logs: Path) -> Path:
+    return next(logs.glob("dplain-*"))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    directory = tmp_path / "logs"
+    source = next(path for path in sorted((TESTDATA / "damaged").glob("*flip*/dplain-0")) if path.is_dir())
+    shutil.copytree(source, directory / "dplain-0")
+    (directory / "meta.properties").write_bytes(b"version=1\n")
+    return directory
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    directory = tmp_path / "outside"
+    (directory / "deep").mkdir(parents=True)
+    for name in ("0", "1", "precious", "deep/precious"):
+        (directory / name).write_text("precious")
+    return directory
+
+
+def everything(directory: Path) -> dict[str, tuple[bytes | None, int, int]]:
+    """Content, mode and owner of all that lies in a directory."""
+    return {
+        str(path.relative_to(directory)): (
+            path.read_bytes() if path.is_file() else None,
+            path.lstat().st_mode,
+            path.lstat().st_uid,
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def journal(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def root_file(mode: int = 0o4755) -> dict[str, Any]:
+    return {"content": b64encode(b"#!/bin/sh\n").decode(), "mtimeNs": 0, "mode": mode, "uid": 0, "gid": 0}
+
+
+def begun(name: str, mode: int = 0o4755) -> dict[str, Any]:
+    return {"version": 1, "command": "recover", "timeMs": 1, "keeps": True, "known": {name: root_file(mode)}}
+
+
+@pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
+@pytest.mark.parametrize("name", ["pwn", "../pwn", "/pwn", ".bashrc", "meta.properties", "dplain-0"])
+@pytest.mark.parametrize("ending", [{"left": {"X": None}, "state": "done"}, {"restored": ["X"], "state": "undoing"}])
+def test_a_journal_asks_for_checkpoints_only(
+    ending: dict[str, Any], name: str, arguments: tuple[str, ...], logs: Path, kseg: Kseg
+) -> None:
+    rows = (begun(name), {"begunNs": 1}, json.loads(json.dumps(ending).replace("X", name)))
+    (logs / ".kseg-change-1.jsonl").write_text(journal(*rows))
+    before = everything(logs)
+    done = kseg(*arguments, logs)
+    assert done.status == 3
+    assert "is no journal that this release of kseg understands" in done.err
+    after = everything(logs)
+    after.pop(".lock", None)
+    assert after == before
+
+
+@needs_root
+def test_a_journal_gives_no_rights(logs: Path, kseg: Kseg) -> None:
+    point = "recovery-point-offset-checkpoint"
+    rows = (begun(point, 0o7777), {"begunNs": 1}, {"left": {point: None}, "state": "done"})
+    (logs / ".kseg-change-1.jsonl").write_text(journal(*rows))
+    for path in (logs, logs / ".kseg-change-1.jsonl"):
+        os.chown(path, 1234, 2345)
+    assert kseg("undo", logs).status == 0
+    found = (logs / point).stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 2345, 0o666)
+
+
+@needs_root
+def test_a_journal_of_a_third_user_is_refused(logs: Path, kseg: Kseg) -> None:
+    (logs / ".kseg-change-1.jsonl").write_text(journal(begun("cleaner-offset-checkpoint")))
+    os.chown(logs / ".kseg-change-1.jsonl", 1234, 1234)
+    done = kseg("recover", logs)
+    assert (done.status, "belongs to another user" in done.err) == (3, True)
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/full", "outside/precious", "FIFO"])
+@pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
+def test_a_journal_is_a_regular_file(
+    arguments: tuple[str, ...], target: str, logs: Path, outside: Path, kseg: Kseg
+) -> None:
+    path = logs / ".kseg-change-1.jsonl"
+    os.mkfifo(path) if target == "FIFO" else path.symlink_to(logs.parent / target)
+    done = kseg(*arguments, logs)
+    assert done.status == 3
+    assert ".kseg-change-1.jsonl: is " in done.err
+
+
+@pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
+@pytest.mark.parametrize("name", ["7", "7.ended", "7.preparing", "."])
+def test_a_link_in_a_quarantine_leads_nowhere(
+    name: str, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
+) -> None:
+    folder = logs / "dplain-0" / ".kseg-quarantine"
+    if name == ".":
+        folder.symlink_to(outside)
+    else:
+        folder.mkdir()
+        (folder / name).symlink_to(outside)
+    before = everything(outside)
+    for path in (logs / "dplain-0", logs):
+        done = kseg(*arguments, path)
+        assert everything(outside) == before
+        assert done.status == 3, done.err
+
+
+@pytest.mark.parametrize("inner", ["new", "old", "manifest.json", "manifest.json.tmp"])
+def test_a_link_in_the_folder_of_a_change_leads_nowhere(inner: str, logs: Path, outside: Path, kseg: Kseg) -> None:
+    folder = logs / "dplain-0" / ".kseg-quarantine" / "7.ended"
+    folder.mkdir(parents=True)
+    (folder / inner).symlink_to(outside)
+    before = everything(outside)
+    assert kseg("recover", logs / "dplain-0").status in (0, 1)
+    assert everything(outside) == before
+    assert not folder.exists()
+
+
+def change(partition: Path) -> Path:
+    """Cuts a log; the manifest of that."""
+    plan = Plan(str(partition))
+    plan.truncate(LOG, 100, "is cut")
+    apply(plan, "test")
+    return partition / ".kseg-quarantine" / "1" / "manifest.json"
+
+
+@pytest.mark.parametrize("arguments", [("undo",), ("undo", "--purge"), ("recover",)], ids=" ".join)
+@pytest.mark.parametrize("is_shaped", [True, False])
+def test_what_is_kept_elsewhere_is_kept_for_this_partition(
+    is_shaped: bool, arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
+) -> None:
+    manifest = change(logs / "dplain-0")
+    row = json.loads(manifest.read_text())
+    place = outside.with_name(f"dplain-0.1.{row['timeMs']}") if is_shaped else outside
+    outside.rename(place)
+    manifest.write_text(json.dumps({**row, "kept": str(place)}))
+    before = everything(place)
+    done = kseg(*arguments, logs / "dplain-0")
+    assert everything(place) == before
+    assert arguments == ("recover",) or done.status == 3
+
+
+@pytest.mark.parametrize("field", ["file", "target", "origin"])
+@pytest.mark.parametrize("name", ["../pwn", "/pwn", "x/../../pwn", "..", "a\0b"])
+def test_a_manifest_names_files_of_its_partition(name: str, field: str, logs: Path, kseg: Kseg) -> None:
+    manifest = change(logs / "dplain-0")
+    row = json.loads(manifest.read_text())
+    row["steps"][0][field] = name
+    manifest.write_text(json.dumps({**row, "state": "committed"}))
+    before = everything(logs)
+    for command in ("recover", "undo"):
+        done = kseg(command, logs / "dplain-0")
+        assert (done.status, "is no manifest" in done.err) == (3, True)
+    after = everything(logs)
+    after.pop(".lock", None)
+    before.pop(".lock", None)
+    assert after == before
+
+
+@pytest.mark.parametrize("kind", ["dangling", "link", "FIFO", "directory"])
+def test_the_lock_is_a_regular_file(kind: str, logs: Path, outside: Path, kseg: Kseg) -> None:
+    path = logs / ".lock"
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(outside / ("precious" if kind == "link" else "new"))
+    before = everything(outside), everything(logs / "dplain-0")
+    done = kseg("recover", logs)
+    assert (done.status, ".lock: cannot be locked" in done.err) == (3, True)
+    assert (everything(outside), everything(logs / "dplain-0")) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_partition_that_was_swapped_for_a_link_is_not_changed(logs: Path, outside: Path) -> None:
+    plan = Plan(str(logs / "dplain-0"))
+    plan.truncate(LOG, 100, "is cut")
+    (logs / "dplain-0").rename(outside / "dplain-0")
+    (logs / "dplain-0").symlink_to(outside / "dplain-0")
+    before = everything(outside)
+    with pytest.raises(Exception, match="is a symbolic link"):
+        apply(plan, "test")
+    assert everything(outside) == before
+
+
+@pytest.fixture
+def ended() -> Iterator[None]:
+    """Ends a test that waits for something that never comes."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+IN_ROOT = (
+    "meta.properties",
+    ".kafka_cleanshutdown",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+IN_PARTITION = (
+    "partition.metadata",
+    "leader-epoch-checkpoint",
+    *(f"{116:020d}.{suffix}" for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")),
+)
+
+
+@pytest.mark.usefixtures("ended")
+@pytest.mark.parametrize("name", [*IN_ROOT, *(f"dplain-0/{name}" for name in IN_PARTITION)])
+def test_no_command_waits_for_a_fifo(name: str, logs: Path, kseg: Kseg) -> None:
+    (logs / name).unlink(missing_ok=True)
+    os.mkfifo(logs / name)
+    reading = (("dump", "--all"), ("dump", "--open-transactions"), ("dump", "--summary"), ("verify", "--level", "deep"))
+    for arguments in (*reading, ("convert", "--to", "jsonl"), *CHANGING):
+        for path in (logs, logs / "dplain-0"):
+            for more in ((), ("-n",)) if arguments in CHANGING and arguments[:1] != ("undo",) else ((),):
+                assert kseg(*arguments, *more, path).status in (0, 1, 3, 4)
+    assert stat.S_ISFIFO((logs / name).lstat().st_mode)
+
+
+@pytest.mark.usefixtures("ended")
+def test_a_huge_file_of_holes_is_not_read_into_memory(logs: Path, kseg: Kseg) -> None:
+    for name in (*IN_ROOT, ".kseg-change-1.jsonl", "dplain-0/partition.metadata", "dplain-0/leader-epoch-checkpoint"):
+        with (logs / name).open("ab") as file:
+            os.truncate(file.fileno(), 1 << 40)
+        tracemalloc.start()
+        for arguments in (("verify",), ("recover", "-n"), ("undo", "-n"), ("compact", "-n")):
+            assert kseg(*arguments, logs).status in (0, 1, 3)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 30
+        tracemalloc.stop()
+        (logs / name).unlink()
+
+
+@pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
+def test_a_partition_that_is_a_link_is_left_alone(
+    arguments: tuple[str, ...], logs: Path, outside: Path, kseg: Kseg
+) -> None:
+    shutil.copytree(logs / "dplain-0", outside / "dplain-7")
+    change(outside / "dplain-7")
+    (logs / "dplain-7").symlink_to(outside / "dplain-7")
+    before = everything(outside)
+    done = kseg(*arguments, logs)
+    assert everything(outside) == before
+    if arguments[0] != "undo":
+        assert (done.status, "dplain-7: is a link out of the log directory" in done.err) == (3, True)
+
+
+@pytest.mark.parametrize("name", [".kseg-quarantine", ".kseg-quarantine/1.preparing"])
+def test_the_lock_of_a_log_directory_is_its_own(name: str, logs: Path, tmp_path: Path, kseg: Kseg) -> None:
+    """Even where it holds what partitions hold."""
+    (logs / name).mkdir(parents=True)
+    assert kseg("recover", logs).status in (0, 1)
+    assert (logs / ".lock").exists()
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_file_that_is_swapped_for_another_name_of_a_foreign_file_gives_nothing(logs: Path, outside: Path) -> None:
+    """What is made is known by its open descriptor: a name may lead to another file by then."""
+    from kseg.changes.disk import Disk
+
+    class Swapping(Disk):
+        def take_after(self, path: str, *arguments: Any, **named: Any) -> None:
+            if path.endswith("/new/0"):
+                os.replace(path, path + ".moved")
+                os.link(outside / "precious", path)
+            super().take_after(path, *arguments, **named)
+
+    plan = Plan(str(logs / "dplain-0"))
+    plan.write("leader-epoch-checkpoint", [b"0\n0\n"], "new")
+    (outside / "precious").chmod(0o600)
+    before = everything(outside)
+    os.chmod(logs / "dplain-0", 0o777)
+    apply(plan, "test", disk=Swapping())
+    assert everything(outside) == before

@@ -1,0 +1,142 @@
+"""What is not meant is refused, and nothing is changed: options given twice, topics that are not to be compacted."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kseg.cli.main import main
+from kseg.cli.topics import Topics
+
+from .command import TESTDATA, Kseg
+from .test_compact import everything
+
+INTERNAL = TESTDATA / "kafka-4.3.1/internal"
+RETAINED = TESTDATA / "retention/4.3.1/before"
+
+
+def single_valued() -> Iterator[tuple[str, str]]:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        for option in command.params:
+            if isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+                yield from ((name, spelling) for spelling in option.opts)
+
+
+@pytest.mark.parametrize(("command", "option"), list(single_valued()), ids=str)
+def test_an_option_that_takes_one_value_is_given_once(kseg: Kseg, command: str, option: str) -> None:
+    done = kseg(command, option, "1", "nowhere", option, "2")
+    assert (done.status, done.out) == (2, b"")
+    assert option in done.err
+    assert "is given 2 times: give it once" in done.err
+
+
+def test_what_may_be_repeated_and_help_are_not_in_the_way(kseg: Kseg) -> None:
+    ignored = ("--ignore", "crc-mismatch", "--ignore", "undecodable-records", "-q", "-q")
+    assert kseg("verify", *ignored, INTERNAL / "__consumer_offsets-0").status == 0
+    assert kseg("dump", "--limit", "1", "--limit", "2", "--help").status == 0
+
+
+def test_a_word_beside_files_that_is_no_file_is_wrong_usage(kseg: Kseg) -> None:
+    log = next((INTERNAL / "__consumer_offsets-0").glob("*.log"))
+    done = kseg("dump", "--deep-iteration", "true", "--files", log)
+    assert (done.status, done.out) == (2, b"")
+    assert "'true' is neither the value of an option nor a file" in done.err
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log directory of topics with cleanup.policy compact, with delete, and with none of their own."""
+    shutil.copytree(INTERNAL, tmp_path / "logs", ignore=shutil.ignore_patterns("truth"))
+    (tmp_path / "logs" / "meta.properties").write_text("version=1\n")
+    return tmp_path / "logs"
+
+
+def test_bytes_of_a_table_are_not_for_a_terminal(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    monkeypatch.setattr("os.isatty", lambda _descriptor: True)
+    for form in ("parquet", "arrow"):
+        done = kseg("convert", "--to", form, INTERNAL / "__consumer_offsets-0")
+        assert (done.status, done.out) == (2, b"")
+        assert "give -o FILE, or a pipe" in done.err
+
+
+CLEAN_ALL = ("--min-cleanable-ratio", "0", "--include-active", "--drop-null-keys")
+
+
+@pytest.mark.parametrize("named", ["partition", "link", "topic"])
+def test_a_topic_whose_policy_is_delete_is_not_compacted(kseg: Kseg, logs: Path, tmp_path: Path, named: str) -> None:
+    partition = logs / "__share_group_state-0"
+    (tmp_path / "link").symlink_to(partition)
+    paths = {"partition": [partition], "link": [tmp_path / "link"], "topic": ["--topic", "__share*", logs]}[named]
+    before = everything(logs)
+    done = kseg("compact", *CLEAN_ALL, *paths)
+    assert done.status == 3
+    assert "cleanup.policy delete" in done.err
+    assert "--force-policy" in done.err
+    assert everything(logs) == before
+    assert kseg("compact", *CLEAN_ALL, "--force-policy", *paths).status == 0
+    assert everything(logs) != before
+
+
+def test_a_known_topic_without_a_policy_has_that_of_the_broker(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(RETAINED, tmp_path / "logs"))
+    assert Topics().lookup(str(logs / "r-time-half-0"))("cleanup.policy") is None
+    before = everything(logs)
+    done = kseg("compact", *CLEAN_ALL, logs / "r-time-half-0")
+    assert (done.status, "cleanup.policy delete" in done.err) == (3, True)
+    assert everything(logs) == before
+    assert kseg("compact", "-n", *CLEAN_ALL, "--force-policy", logs / "r-time-half-0").status == 1
+
+
+def test_of_what_is_named_only_the_refused_topic_is_left_alone(kseg: Kseg, logs: Path) -> None:
+    refused = everything(logs / "__share_group_state-0")
+    done = kseg("compact", *CLEAN_ALL, "--format", "json", "--topic", "__*", logs)
+    assert done.status == 3
+    assert "1 partition of __share_group_state refused" in done.err
+    assert everything(logs / "__share_group_state-0") == refused
+    assert any(row["rounds"] for row in done.of_type("compaction"))
+
+
+def test_partitions_that_are_left_alone_are_counted(kseg: Kseg, logs: Path) -> None:
+    (logs / f"__consumer_offsets-0.{'0' * 32}-delete").mkdir()
+    done = kseg("compact", "-n", logs)
+    assert "left alone: cleanup.policy delete" in done.err
+    assert "left alone: moved or deleted by a broker" in done.err
+    done = kseg("compact", "-n", "--topic", "nowhere", logs)
+    assert (done.status, "holds no partition of a topic that --topic names" in done.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (("dump", "--offsets", "10..5", "x"), 2, "'10..5' ends before it begins"),
+        (("dump", "--time", "2026-02-01..2026-01-01", "x"), 2, "ends before it begins"),
+        (("dump", "--hex", "--position", "9..1", "x"), 2, "ends before it begins"),
+        (("retain", "--retention-ms", "5x", "x"), 2, "a number of ms, or one with s, min, h or d, as 7d"),
+        (("convert", "--to", "csv", "--in-place", "x"), 2, "--in-place does not go with --to csv"),
+        (("convert", "--to", "v2", "--in-place", "-"), 3, "standard input cannot be changed"),
+        (("recover", "-"), 3, "standard input cannot be changed"),
+        (("compact", TESTDATA / "kernel"), 3, "holds no segment, no directory such as orders-0, no meta.properties"),
+        (("retain", "-n", "--topic", "__cluster_metadata", RETAINED), 0, "brokers cut it by snapshots"),
+    ],
+    ids=lambda value: " ".join(map(str, value[:3])) if isinstance(value, tuple) else "",
+)
+def test_errors_say_what_is_wrong_and_what_to_give(
+    kseg: Kseg, arguments: tuple[object, ...], status: int, told: str
+) -> None:
+    done = kseg(*arguments)
+    assert (done.status, told in done.err) == (status, True), done.err
+
+
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path, command: str) -> None:
+    shutil.copytree(logs / "__consumer_offsets-0", logs / f"__consumer_offsets-0.{'0' * 32}-stray")
+    shutil.copytree(logs / "__consumer_offsets-0", logs / "unheard-of-0")
+    done = kseg(command, "-n", logs)
+    assert "1 partition left alone: moved or deleted by a broker" in done.err
+    assert "1 partition left alone: topic unknown to __cluster_metadata-0" in done.err

@@ -1,0 +1,130 @@
+"""Commands that change files, on a disk that cannot give some bytes: nothing is cut for it, the rest is done."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from failing_disk import FailDisk
+
+from .command import TESTDATA, Kseg
+from .dying import everything
+
+LOGS = TESTDATA / "log-directories/4.3.1/logs"
+MIDDLE, LAST = "00000000000000000000.log", "00000000000000000116.log"
+BAD = (4096, 8192)
+LATE = ("--now", "1900000000000", "--topic", "*")
+COMMANDS = {
+    "recover": ("recover", "--full"),
+    "reindex": ("reindex",),
+    "convert": ("convert", "--codec", "zstd", "--in-place"),
+    "retain": ("retain", "--retention-ms", "1", *LATE),
+    "compact": ("compact", "--force-policy", "--drop-null-keys", "--min-cleanable-ratio", "0", *LATE),
+}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    directory = tmp_path / "logs"
+    shutil.copytree(LOGS, directory)
+    shutil.copytree(LOGS / "dplain-0", directory / "dplain-1")
+    (directory / "dplain-1" / "00000000000000000046.index").unlink()
+    return directory
+
+
+def inside(logs: Path, partition: str) -> dict[str, bytes]:
+    return {name: data for name, data in everything(logs).items() if name.startswith(f"{partition}/")}
+
+
+@pytest.mark.parametrize("segment", [MIDDLE, LAST])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_that_partition_stays_and_the_others_are_done(
+    name: str, segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk
+) -> None:
+    before = everything(logs)
+    fail_disk(logs / "dplain-0" / segment, *BAD)
+    done = kseg(*COMMANDS[name], logs)
+    assert done.status == 3
+    assert inside(logs, "dplain-0") == {k: v for k, v in before.items() if k.startswith("dplain-0/")}
+    assert inside(logs, "dplain-1") != {k: v for k, v in before.items() if k.startswith("dplain-1/")}
+    (line,) = [line for line in done.err.splitlines() if f"dplain-0/{segment}" in line]
+    assert "could not be read (bytes 4096 to 8191)" in line or "Input/output error" in line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_partition_that_is_named_alone_stays(name: str, logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
+    before = everything(logs)
+    fail_disk(logs / "dplain-0" / LAST, *BAD)
+    assert kseg(*COMMANDS[name], logs / "dplain-0").status == 3
+    assert everything(logs) == before
+
+
+@pytest.mark.parametrize("segment", [MIDDLE, LAST])
+def test_salvage_keeps_what_can_be_read_and_the_whole_old_file(
+    segment: str, logs: Path, kseg: Kseg, fail_disk: FailDisk
+) -> None:
+    path = logs / "dplain-0" / segment
+    whole, inode = path.read_bytes(), path.stat().st_ino
+    expected = {row["baseOffset"] for row in kseg("dump", "--format", "json", path).of_type("batch")}
+    fail_disk(path, *BAD)
+    lost = {row["baseOffset"] for row in kseg("dump", "--format", "json", path).of_type("batch")}
+    assert lost < expected
+    done = kseg("recover", "--mode", "salvage", logs)
+    assert (done.status, "unreadable-bytes" in done.err) == (0, True)
+    assert {row["baseOffset"] for row in kseg("dump", "--format", "json", path).of_type("batch")} == lost
+    kept = [each for each in (logs / "dplain-0" / ".kseg-quarantine").rglob("*") if each.stat().st_ino == inode]
+    assert [each.read_bytes() for each in kept] == [whole]
+    assert kseg("verify", logs / "dplain-0", "--ignore", "gap-truncated").status == 0
+    assert kseg("undo", logs).status == 0
+    assert path.read_bytes() == whole
+
+
+def test_salvage_takes_bytes_for_lost_only_after_a_second_read(logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
+    before = inside(logs, "dplain-0")[f"dplain-0/{LAST}"]
+    fail_disk(logs / "dplain-0" / LAST, *BAD, times=2)
+    done = kseg("recover", "--mode", "salvage", logs)
+    assert (done.status, "unreadable-bytes" in done.err) == (0, False)
+    assert (logs / "dplain-0" / LAST).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["recover", "salvage"])
+def test_a_file_that_cannot_be_opened_is_no_damage(
+    command: str, logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import os
+
+    before = inside(logs, "dplain-0")
+    path, opened = logs / "dplain-0" / LAST, os.open
+
+    def failing(name: object, *arguments: object, **named: object) -> int:
+        if str(name).endswith(str(path)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(name))
+        return opened(name, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", failing)
+    arguments = ("recover", "--full") if command == "recover" else ("recover", "--mode", "salvage")
+    done = kseg(*arguments, "--jobs", "1", logs)
+    monkeypatch.undo()
+    assert (done.status, f"{path}: Input/output error" in done.err) == (3, True)
+    assert inside(logs, "dplain-0") == before
+
+
+def test_an_index_that_cannot_be_read_is_made_anew(logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import os
+
+    from kseg.recovery.workspace import Workspace
+
+    index = logs / "dplain-0" / "00000000000000000046.index"
+    inode, expected = index.stat().st_ino, index.read_bytes()
+    holds = Workspace._holds
+
+    def failing(self: Workspace, name: str, file: object) -> bool:
+        if name == index.name and self.directory.endswith("dplain-0"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return holds(self, name, file)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Workspace, "_holds", failing)
+    assert kseg("reindex", logs).status == 0
+    assert index.read_bytes() == expected
+    assert index.stat().st_ino != inode

@@ -1,0 +1,150 @@
+"""Rounds of random damage to real log directories, each partition held against Kafka's own loader, of 4.x and of 3.x.
+
+A partition is right where kseg leaves what the loader leaves; where the loader refuses it, kseg refuses too, or mends
+it so that the loader takes it; and where the loader cuts or refuses it, kseg verify has said so. CONTRIBUTING.md tells
+of the variables that choose other rounds.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.apply import Keeping, apply
+from kseg.errors import KsegError
+from kseg.logdir.known_topics import KnownTopics
+from kseg.recovery.broker import plan_partition
+from kseg.recovery.eras import era_of
+from kseg.recovery.salvage import plan_salvage
+from kseg.recovery.start import Start
+
+from . import damages, loading
+from .client import Client
+from .loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
+from .nodes import KraftNode
+from .scenes import INTERVAL_BYTES, TESTDATA, TOPIC, dumped, put, wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+BASE = TESTDATA / "log-directories" / "4.3.1-rounds"
+NOW_MS = 1_795_400_090_000
+SEED = os.environ.get("KSEG_ROUNDS_SEED", "1")
+ROUNDS = int(os.environ.get("KSEG_ROUNDS", "12"))
+KINDS = os.environ.get("KSEG_ROUNDS_KINDS", "")
+STATES = (("kill", ""), ("clean", ""), ("kill", RECOVERY_POINTS), ("clean", MARKER))
+"""Log directories, and the file that is taken away before the damage is done."""
+RELEASES = {"4.3.1": "4.3", "3.9.1": "3.9"}
+SAMPLE = 8
+
+
+@pytest.fixture(params=RELEASES)
+def loader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
+    with Loader(request.param, tmp_path_factory.getbasetemp()) as loader:
+        yield loader
+
+
+def chosen_kinds() -> tuple[damages.Kind, ...]:
+    names = KINDS.split(",") if KINDS else []
+    return tuple(kind for kind in damages.ALL if not names or kind.__name__ in names)
+
+
+def damaged(folder: Path, number: int) -> dict[Path, str]:
+    """A log directory of a round in ``folder``, and what was done to each of its partitions."""
+    name, without = STATES[number % len(STATES)]
+    shutil.copytree(BASE / name, folder)
+    if without:
+        (folder / without).unlink()
+    done = {}
+    for partition in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("__")):
+        if name == "kill":
+            loading.with_room(partition)
+        done[partition] = damages.damage(random.Random(f"{SEED}/{number}/{partition.name}"), partition, chosen_kinds())
+    return done
+
+
+def recovered(partition: Path, interval_bytes: int, release: str) -> str:
+    """What kseg has to say against recovering it as a broker, "" where it did."""
+    root = partition.parent
+    start = Start(
+        was_clean=(root / MARKER).exists(),
+        recovery_point=loading.offset_in(root / RECOVERY_POINTS, partition.name),
+        log_start_offset=loading.offset_in(root / LOG_STARTS, partition.name),
+        now_ms=NOW_MS,
+        interval_bytes=interval_bytes,
+        era=era_of(release),
+    )
+    try:
+        apply(plan_partition(str(partition), start).plan, "recover", Keeping(keeps=False))
+    except KsegError as error:
+        return str(error)
+    return ""
+
+
+def found_by_verify(root: Path) -> str:
+    """What kseg verify says of a log directory beyond what is of no weight, as JSON Lines."""
+    command = [sys.executable, "-m", "kseg", "verify", "--level", "deep", "--quiet", "--format", "json", str(root)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    rows = map(json.loads, done.stdout.splitlines())
+    return "\n".join(json.dumps(row) for row in rows if row["type"] == "finding" and row["severity"] != "info")
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_kseg_leaves_what_the_loader_leaves(
+    loader: Loader, number: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    release = RELEASES[request.node.callspec.params["loader"]]
+    topics, misses = KnownTopics(), []
+    for partition, what in damaged(tmp_path / "damaged", number).items():
+        theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
+        for copy in (theirs, ours):
+            shutil.copytree(partition.parent, copy.parent, dirs_exist_ok=True)
+        interval_bytes = topics.interval_bytes(str(partition)) or 4096
+        answer = loader.load(theirs, NOW_MS, interval_bytes)
+        refusal = recovered(ours, interval_bytes, release)
+        if answer == "taken" and refusal:
+            misses.append(f"{partition.name} [{what}] refused: {refusal}")
+        elif answer == "taken":
+            differing = loading.differences(theirs, ours, loader, NOW_MS, interval_bytes)
+            misses += [f"{partition.name} [{what}] not alike: {differing}"] * bool(differing)
+        elif not refusal and (again := loader.load(ours, NOW_MS, interval_bytes)) != "taken":
+            misses.append(f"{partition.name} [{what}] recovered, and still {again}")
+        is_changed = answer != "taken" or loading.logs_of(theirs) != loading.logs_of(partition)
+        if is_changed and release == "4.3" and f"{partition.name}" not in found_by_verify(partition.parent):
+            misses.append(f"{partition.name} [{what}] unseen by verify: {answer}")
+        for copy in (theirs, ours):
+            shutil.rmtree(copy.parent)
+    assert misses == []
+
+
+def test_a_broker_serves_what_salvage_leaves(tmp_path: Path) -> None:
+    """Of partitions that a batch or a range of bytes was damaged in; a consumer comes to the end of each."""
+    with Client(tmp_path) as client:
+        node = KraftNode(tmp_path / "node", client)
+        try:
+            node.start()
+            sources = sorted(path for path in (BASE / "clean").iterdir() if path.is_dir() and path.name[0] != "_")
+            topics = {f"round-{n}": sources[n % len(sources)] for n in range(SAMPLE)}
+            for topic in topics:
+                client.ask("create", node.address, topic, 1, *TOPIC)
+                wait_until((node.logs / f"{topic}-0" / node.LAST_FILE).exists)
+            node.crash()
+            for topic, source in topics.items():
+                partition = node.logs / f"{topic}-0"
+                put(partition, source)
+                damages.damage(random.Random(f"{SEED}/{topic}"), partition, damages.OF_BYTES)
+                start = Start(now_ms=NOW_MS, interval_bytes=INTERVAL_BYTES)
+                apply(plan_salvage(str(partition), replace(start)).plan, "recover --mode salvage")
+            node.start()
+            for topic in topics:
+                assert client.consume(node.address, topic, 0) == dumped(node.logs / f"{topic}-0")
+            node.stop()
+        finally:
+            node.kill()

@@ -1,0 +1,87 @@
+"""Memory goes by the largest batch, not by the file, whatever the command."""
+
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kseg.kernel.checksum import COMPILED
+
+from .batches import GZIP, NONE, ZSTD, packed, sealed, varint
+from .programs import Program
+
+BATCHES = 16
+BATCH_BYTES = 6 << 20
+"""Of the records of each batch."""
+MOST_KIBIBYTES = (64 << 10) + 8 * (BATCH_BYTES >> 10)
+"""What kseg takes anyway, and eight times a batch: two are in work at a time, and JSON is longer than what it shows.
+Pages of a mapped file count as well, though the system takes them back when it likes."""
+
+COMMANDS = {
+    "text": ["dump", "--print-data-log", "."],
+    "json": ["dump", "--print-data-log", "--format", "json", "."],
+    "table": ["dump", "--format", "table", "."],
+    "hex": ["dump", "--hex", "--deep-iteration", "."],
+    "summary": ["dump", "--summary", "."],
+    "verify": ["verify", "--level", "deep", "."],
+    "recover": ["recover", "--full", "--dry-run", "."],
+    "salvage": ["recover", "--mode", "salvage", "--dry-run", "."],
+    "reindex": ["reindex", "--check", "."],
+    "compact": ["compact", "--dry-run", "--force-policy", "--include-active", "--min-cleanable-ratio", "0", "."],
+    "convert": ["convert", "--to", "v2", "--codec", "lz4", "--dry-run", "--in-place", "."],
+}
+
+
+@pytest.fixture(scope="module", params=[(2, NONE), (2, ZSTD), (1, GZIP)])
+def partition(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A segment of large batches of a format and codec."""
+    magic, codec = request.param
+    folder = tmp_path_factory.mktemp("large") / "large-0"
+    folder.mkdir()
+    with (folder / f"{0:020}.log").open("wb") as stream:
+        for number in range(BATCHES):
+            stream.write(batch_v2(number, codec) if magic == 2 else set_v1(number, codec))
+    return folder
+
+
+def values(number: int) -> list[bytes]:
+    chance = random.Random(number)
+    return [b"%032x" % chance.getrandbits(128) * 32 for _ in range(BATCH_BYTES // 1100)]
+
+
+def batch_v2(number: int, codec: int) -> bytes:
+    area, count = bytearray(), 0
+    for count, value in enumerate(values(number), 1):
+        body = b"\0\0" + varint(count - 1) + varint(4) + b"%04d" % (count % 10000) + varint(len(value)) + value + b"\0"
+        area += varint(len(body)) + body
+    head = struct.pack(">qiibI", number * 100_000, 0, 0, 2, 0)
+    head += struct.pack(">hiqqqhii", codec, count - 1, 1000, 1000, -1, -1, -1, count)
+    return sealed(head + packed(codec, bytes(area)))
+
+
+def set_v1(number: int, codec: int) -> bytes:
+    def entry(offset: int, attributes: int, key: bytes, value: bytes) -> bytes:
+        body = struct.pack(">bbqi", 1, attributes, 1000, len(key)) + key + struct.pack(">i", len(value)) + value
+        return sealed(struct.pack(">qiI", offset, 0, 0) + body)
+
+    inner = [entry(k, 0, b"%04d" % (k % 10000), value) for k, value in enumerate(values(number))]
+    return entry(number * 100_000 + len(inner) - 1, codec, b"", packed(codec, b"".join(inner)))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    found = Program("compiled", tmp_path_factory.mktemp("server"))
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="takes minutes where the kernel is interpreted")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_holds_many_batches(name: str, partition: Path, program: Program) -> None:
+    outcome = program.run(COMMANDS[name], partition)
+    assert (outcome.signal, outcome.status in (0, 1)) == (0, True), outcome.errors[-2000:]
+    mapped = sum(path.stat().st_size for path in partition.iterdir()) >> 10
+    assert outcome.kibibytes <= MOST_KIBIBYTES + mapped

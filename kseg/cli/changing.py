@@ -51,6 +51,8 @@ class Work(Protocol):
     """Whether something is left that is not as it should be."""
     at_once: int
     """How many partitions of a log directory may be changed at the same time."""
+    reads_all_files: bool
+    """Whether segments under names that brokers do not give are read as well."""
     failures: Failures
     """Partitions of a log directory that could not be planned or changed: `plan_root` must not count on them."""
 
@@ -173,7 +175,9 @@ def _run_path(path: str, work: Work, settings: Settings, printer: PlanPrinter, n
     alone = is_partition(real)
     to_lock, path = directories_to_lock(path, real, alone), real
     partitions = [] if alone else list_partitions(path)
-    _tell_passed_over([path, *partitions], notices)
+    tell_passed_over(path, False, notices.warning, alone and work.reads_all_files)
+    for partition in partitions:
+        tell_passed_over(partition, False, notices.warning, work.reads_all_files)
     for link in filter(os.path.islink, partitions):
         work.failures.add(PathError(f"{link}: is a link out of the log directory: name the place itself"), link)
     if settings.output is not None:
@@ -184,12 +188,6 @@ def _run_path(path: str, work: Work, settings: Settings, printer: PlanPrinter, n
     else:
         with settled(path, alone, to_lock if settings.takes_lock else [], notices):
             _kind_of_run(alone, settings)(path, work, settings, printer, notices).carry_out()
-
-
-def _tell_passed_over(partitions: list[str], notices: Notices) -> None:
-    """What looks like a segment and is none that a broker, or this command, reads."""
-    for directory in partitions:
-        tell_passed_over(directory, False, notices.warning)
 
 
 class _Run:

@@ -107,6 +107,7 @@ class CompactWork:
     command = "compact"
     root_names: tuple[str, ...] = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
     damage_remains = False
+    reads_all_files = False
     at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices, spark: Any = None) -> None:

@@ -112,6 +112,7 @@ class ConvertWork:
     command = "convert"
     root_names: tuple[str, ...] = ()
     damage_remains = False
+    reads_all_files = False
     at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:

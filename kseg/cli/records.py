@@ -9,9 +9,6 @@ import click
 
 from kseg.output.notices import Notices
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
-from kseg.segment.files import list_segments
-
-LOG = ".log"
 
 
 class RecordsFile:
@@ -33,18 +30,17 @@ class RecordsFile:
         """Writes the records of all of them, whole or not; a dry run only counts them."""
         from kseg.formats.rows import Scratch
         from kseg.output.unproven import UnprovenRecords
-        from kseg.recovery.digging import broken_batches
+        from kseg.recovery.digging import broken_batches, files_of
 
         scratch = Scratch()
         with nullcontext() if self._is_dry else open_sink(self._path) as sink:
             records = UnprovenRecords(sink, scratch)
             for directory in directories:
-                for file in list_segments(directory):
-                    if file.kind == LOG and not file.leftover:
-                        records.begin(file)
-                        for batch in broken_batches(file, scratch):
-                            records.batch(batch)
-                        records.finish()
+                for file in files_of(directory):
+                    records.begin(file)
+                    for batch in broken_batches(file, scratch):
+                        records.batch(batch)
+                    records.finish()
         done = "would be" if self._is_dry else "were"
         self._notices.warning(
             f"{self._path}: {records.count} records of broken batches {done} written, which nothing proves"

@@ -136,6 +136,7 @@ class RecoverWork:
         self.failures = Failures(notices)
         self.command = "recover --from-replica" if options["from_replica"] else f"recover --mode {options['mode']}"
         self._options = options
+        self.reads_all_files = options["mode"] == "salvage"
         self._notices = notices
         self.jobs = options["jobs"] or usable_cores()
         # Salvage makes large files anew, and says exactly what room that takes.

@@ -47,6 +47,7 @@ class ReindexWork:
     command = "reindex"
     root_names: tuple[str, ...] = ()
     damage_remains = False
+    reads_all_files = False
     at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:

@@ -89,6 +89,7 @@ class RetainWork:
     command = "retain"
     root_names: tuple[str, ...] = (LOG_STARTS, HIGH_WATERMARKS)
     damage_remains = False
+    reads_all_files = False
     at_once = 1
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:

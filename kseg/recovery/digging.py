@@ -10,8 +10,10 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.frames import CRC_RIGHT
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.recovery.mending import with_right_header, with_right_magic
+from kseg.recovery.segment_sources import segment_sources
+from kseg.recovery.workspace import Workspace
 from kseg.segment.batches import Batch, RecordBatch
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.source import Source, open_source
@@ -20,8 +22,14 @@ _MAGIC_AT = 16
 _BROKEN_FRAMES = ("truncated-batch", "bad-length")
 
 
+def files_of(directory: str) -> list[SegmentFile]:
+    """The files of a partition directory out of which salvage takes batches. Raises PathError."""
+    workspace = Workspace(directory)
+    return [segment_file(workspace.path(source.name)) for source in segment_sources(workspace)]
+
+
 def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
-    """The batches of a .log whose checksum is wrong, but for those whose header can be mended.
+    """The batches of a file whose checksum is wrong, but for those whose header can be mended.
 
     A v2 batch of which the end is missing, or whose length is wrong, is among them. Raises PathError where the file
     cannot be read.

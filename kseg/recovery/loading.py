@@ -74,11 +74,7 @@ class PartitionLoad:
         Raises BrokerRefusesError where a broker would not start.
         """
         era = self.start.era
-        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
-            raise UnsupportedError(
-                f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
-                "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
-            )
+        self._refuse_07()
         self._check_snapshot_names()
         self._swapped = self._settle_leftovers()
         self.producers.load_names()
@@ -105,6 +101,14 @@ class PartitionLoad:
 
     def _settle_topic_id(self, ids: TopicIds) -> str:
         return settle_topic_id(self.workspace, ids)
+
+    def _refuse_07(self) -> None:
+        """Raises UnsupportedError where there are segments of 0.7 alone."""
+        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
+            raise UnsupportedError(
+                f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
+                "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
+            )
 
     # Step 1
 

@@ -140,8 +140,10 @@ class SalvageLoad(PartitionLoad):
         dropping: Dropping,
         refused: Refused,
     ) -> None:
+        self._sources = segment_sources(workspace)
+        self._source_names = {source.name for source in self._sources}
         if refused.snapshots:
-            for name in workspace.names(SNAPSHOT):
+            for name in self._snapshots(workspace):
                 workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
         # No producer expires: what snapshots know of them is worth more here than a clock.
         epochs = max(start.epochs, EPOCHS_MENDED)
@@ -159,8 +161,16 @@ class SalvageLoad(PartitionLoad):
         self._gaps: list[tuple[int, int]] = []
         self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
 
+    def _snapshots(self, workspace: Workspace) -> list[str]:
+        """Producer snapshots by name, but for files of batches."""
+        return [name for name in workspace.names(SNAPSHOT) if name not in self._source_names]
+
+    def _refuse_07(self) -> None:
+        if not self._sources:
+            super()._refuse_07()
+
     def _check_snapshot_names(self) -> None:
-        for name in self.workspace.names(SNAPSHOT):
+        for name in self._snapshots(self.workspace):
             if leading_offset(name) is None:
                 self.workspace.delete(name, "its name is no offset: a broker does not start with it")
 
@@ -180,7 +190,7 @@ class SalvageLoad(PartitionLoad):
 
     def _settle_leftovers(self) -> list[str]:
         """What a cleaning left is no more and no less than another file with batches."""
-        remove_leftovers(self.workspace)
+        remove_leftovers(self.workspace, self._source_names)
         return []
 
     def _settle_topic_id(self, ids: TopicIds) -> str:
@@ -191,13 +201,14 @@ class SalvageLoad(PartitionLoad):
             return str(error).removeprefix(f"{self.workspace.directory}/")
 
     def _load_segments(self) -> None:
-        shelves, self._others = assemble(segment_sources(self.workspace), self._keep, self.epochs)
+        shelves, self._others = assemble(self._sources, self._keep, self.epochs)
         self._arrange(shelves)
         self._leave_out(shelves, self._refused)
         self._shelved = shelves
         segments = self._without_stranded_end(shelves)
         self._remove_others()
         self._write_all(segments)
+        self.producers.load_names()
         self._tell_gaps([shelf for shelf in shelves if shelf in segments or shelf.is_changed])
         ends = [shelf.next_offset for shelf in segments if not shelf.is_empty]
         if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell

@@ -2,7 +2,7 @@
 
 ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
 while its producer has a transaction open. A producer is either transactional or not: the kind of which it has fewer
-records gives way.
+batches gives way (markers count as transactional), of as many that with fewer records.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +24,29 @@ _CODE = "transaction-state"
 
 
 @dataclass(slots=True)
-class _Producer:
-    """Records it has written by kind, and the first offsets of the data batches of its open transaction."""
+class _Written:
+    """Batches of one kind, and their records."""
 
-    transactional: int = 0
-    other: int = 0
+    batches: int = 0
+    records: int = 0
+
+    def add(self, records: int) -> None:
+        self.batches += 1
+        self.records += records
+
+
+@dataclass(slots=True)
+class _Producer:
+    """The batches of a producer by kind, and the first offsets of the data batches of its open transaction."""
+
+    transactional: _Written = field(default_factory=_Written)
+    other: _Written = field(default_factory=_Written)
     open_firsts: list[int] = field(default_factory=list)
+
+    @property
+    def is_transactional(self) -> bool:
+        one, two = self.transactional, self.other
+        return (one.batches, one.records) >= (two.batches, two.records)
 
 
 def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int, Rejection]:
@@ -37,10 +54,8 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
     producers: dict[int, _Producer] = {}
     for producer_id, attributes, _, count in _produced(headers()):
         producer = producers.setdefault(producer_id, _Producer())
-        if attributes & _TRANSACTIONAL:
-            producer.transactional += count
-        else:
-            producer.other += count
+        kind = producer.transactional if attributes & (_TRANSACTIONAL | _CONTROL) else producer.other
+        kind.add(count)
     found: dict[int, Rejection] = {}
     for producer_id, attributes, first, _ in _produced(headers()):
         producer = producers[producer_id]
@@ -50,7 +65,7 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
             producer.open_firsts.append(first)
         elif producer.open_firsts:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if producer.transactional >= producer.other:
+            if producer.is_transactional:
                 found[first] = Rejection(_CODE, text)
             else:
                 found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})

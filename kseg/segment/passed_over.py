@@ -38,23 +38,24 @@ def hint(path: str) -> str:
     return f"; log directories in it: {some(inside)}" if inside else ""
 
 
-def passed_over(directory: str) -> list[str]:
+def passed_over(directory: str, is_packed_only: bool = False) -> list[str]:
     """Names in a partition directory that look like segments and are read by no command but `kseg verify`, in order.
 
-    Raises PathError where it cannot be read.
+    ``is_packed_only``: those of files that are not packed are left out. Raises PathError where it cannot be read.
     """
     files, others = names_in(directory)
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
-    found = [name for name in odd if _seems_segment(os.path.join(directory, name), name)]
+    found = [name for name in odd if _seems_segment(os.path.join(directory, name), name, is_packed_only)]
     return sorted(found + [name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)])
 
 
-def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None]) -> None:
-    """Tells what of a partition directory is passed over. ``is_empty``: no other segment is there.
+def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_packed_only: bool = False) -> None:
+    """Tells what of a partition directory is passed over. ``is_empty``: no other segment is there;
+    ``is_packed_only``: as in `passed_over`.
 
     Raises PathError where nothing else is there, so that nobody takes the result for all that there is.
     """
-    if not os.path.isdir(path) or not (names := passed_over(path)):
+    if not os.path.isdir(path) or not (names := passed_over(path, is_packed_only)):
         return
     text = f"passed over: {some(names)} (kseg verify {quote(path)} judges them)"
     if is_empty:
@@ -68,11 +69,13 @@ def some(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + more
 
 
-def _seems_segment(path: str, name: str) -> bool:
+def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:
     try:
         with open_source(path) as source:
             head = read_head(source)
-            return is_packed_segment(name, head) if packing_of(head) is not None else holds_batches(source, name)
+            if packing_of(head) is not None:
+                return is_packed_segment(name, head)
+            return not is_packed_only and holds_batches(source, name)
     except PathError:
         return named_like_segment(name)
 

@@ -31,6 +31,7 @@ class Cutting:
     command = "cut --short"
     root_names = (POINTS,)
     damage_remains = False
+    reads_all_files = False
     failures: Failures
     at_once = 1
 

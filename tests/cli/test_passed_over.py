@@ -42,6 +42,15 @@ def test_other_names_and_packed_segments_are_told(command: list[str], logs: Path
     assert f"{logs}: passed over: evidence (kseg verify {logs} judges them)" in done.err
 
 
+def test_salvage_passes_over_what_it_cannot_read(logs: Path, kseg: Kseg) -> None:
+    partition = logs / "dplain-0"
+    shutil.copy(partition / SEGMENT, partition / "segment-old.log.bak")
+    (partition / f"{SEGMENT}.gz").write_bytes(gzip.compress((partition / SEGMENT).read_bytes()))
+    for path in (logs, partition):
+        done = kseg("recover", "--mode", "salvage", "-n", path)
+        assert f"{partition}: passed over: {SEGMENT}.gz (kseg" in done.err
+
+
 @pytest.mark.parametrize("command", [*COMMANDS, ["undo", "--list"]], ids=" ".join)
 def test_a_directory_above_names_the_log_directories(command: list[str], logs: Path, kseg: Kseg) -> None:
     done = kseg(*command, logs.parent)

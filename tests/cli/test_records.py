@@ -93,6 +93,18 @@ def test_a_batch_that_is_cut_short(kseg: Kseg, partition: Path, tmp_path: Path) 
     assert [{**row, "proven": False} for row in known[:-1]] == lines(target.read_bytes())
 
 
+@pytest.mark.parametrize("name", ["x.log", f"{46:020d}.log.swap", "0.log.bak", "tmp", f"{46:020d}.index"])
+def test_files_under_other_names(kseg: Kseg, partition: Path, tmp_path: Path, name: str) -> None:
+    path, target = partition / f"{46:020d}.log", tmp_path / "records.jsonl"
+    start = spans(path.read_bytes())[2][0]
+    known = known_records(kseg, path, start)
+    damage(path, start + 18)
+    other = path.rename(partition / name)
+    assert kseg("recover", "--records", target, partition).status == 0
+    found = lines(target.read_bytes())
+    assert [{**row, "file": str(other), "proven": False} for row in known] == found
+
+
 def test_what_is_mended_is_not_dug_for(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     path, target = partition / "00000000000000000046.log", tmp_path / "records.jsonl"
     whole = path.read_bytes()

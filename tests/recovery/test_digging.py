@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
 from kseg.output.unproven import UnprovenRecords
-from kseg.recovery.digging import broken_batches
-from kseg.segment.files import list_segments
+from kseg.recovery.digging import broken_batches, files_of
 
 from .damages import Damage, read, write
 from .test_salvage import DAMAGES, PARTITIONS, copied
@@ -21,14 +20,13 @@ def dig(directory: Path, target: Path) -> int:
     scratch, batches = Scratch(), 0
     with open_sink(str(target)) as sink:
         records = UnprovenRecords(sink, scratch)
-        for file in list_segments(str(directory)):
-            if file.kind == ".log":
-                records.begin(file)
-                for batch in broken_batches(file, scratch):
-                    assert not batch.is_valid
-                    batches += 1
-                    records.batch(batch)
-                records.finish()
+        for file in files_of(str(directory)):
+            records.begin(file)
+            for batch in broken_batches(file, scratch):
+                assert not batch.is_valid
+                batches += 1
+                records.batch(batch)
+            records.finish()
     rows = [json.loads(line) for line in target.read_bytes().splitlines()]
     assert records.count == len(rows)
     assert all(row["type"] == "record" and row["proven"] is False for row in rows)

@@ -11,7 +11,7 @@ from kseg.recovery.rejected_batches import Dropping
 from kseg.recovery.salvage import Salvage, plan_salvage
 
 from .damages import read, write
-from .partitions import START, TESTDATA, TRANSACTIONS, copy_of
+from .partitions import START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
 from .test_salvage import errors_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
@@ -116,6 +116,29 @@ def test_a_batch_outside_of_its_producers_transaction_is_left_out(tmp_path: Path
                 assert kept(partition) == want
                 return
     raise AssertionError("no transaction of two batches")
+
+
+def of_producer(batch: bytes, records: int, sequence: int, first: int, is_transactional: bool = False) -> bytes:
+    """The batch with other header fields, as producer 7 would have written it."""
+    batch = first.to_bytes(8, "big") + batch[8:]
+    batch = sealed(batch, 23, (records - 1).to_bytes(4, "big"))
+    batch = sealed(batch, 43, (7).to_bytes(8, "big") + bytes(2) + sequence.to_bytes(4, "big"))
+    batch = sealed(batch, _COUNT_AT, records.to_bytes(4, "big"))
+    attributes = _TRANSACTIONAL if is_transactional else 0
+    return sealed(batch, _ATTRIBUTES_AT, bytes([0, attributes]))
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_of_a_producers_batches_the_one_of_another_kind_is_left_out(tmp_path: Path, wrong: int) -> None:
+    """However many records it has; nothing follows that would end its transaction."""
+    batch, counts = real_batches(0)[0], [2, 2, 2]
+    counts[wrong] = 40
+    firsts = [0, counts[0], counts[0] + counts[1]]
+    batches = [of_producer(batch, counts[i], firsts[i], firsts[i], i == wrong) for i in range(3)]
+    partition = make(tmp_path / "a-0", {0: batches})
+    salvage(partition)
+    want = [one for i, one in enumerate(batches) if i != wrong or wrong == 2]
+    assert kept(partition) == [want]  # the last one contradicts nothing that follows
 
 
 def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:

@@ -148,14 +148,33 @@ def test_a_segment_under_a_wrong_name(partition: Path, number: int, distance: in
 
 
 @pytest.mark.parametrize(
-    "name", ["x.log", "1.log", ".log", "-1.log", "9" * 20 + ".log", "5.log.1", "foo.swap", "x.index"]
-)
+    "name",
+    [
+        "x.log", "1.log", ".log", "-1.log", "9" * 20 + ".log", "5.log.1", "foo.swap", "x.index", "tmp",
+        f"{0:020d}.kafka", f"{3:020d}.index", "abc.snapshot", f"{12:020d}.snapshot", "evidence.bin",
+    ],
+)  # fmt: skip
 def test_a_name_that_no_broker_gives(partition: Path, name: str) -> None:
     whole = log_of(partition)
     (partition / name).write_bytes(segment(partition, 0).read_bytes())
     salvage(partition)
     assert not (partition / name).exists()
     assert_salvaged(partition, whole)
+
+
+@pytest.mark.parametrize("name", ["tmp", f"{0:020d}.kafka", f"{0:020d}.index", f"{0:020d}.snapshot", "x.swap"])
+def test_a_segment_under_a_name_that_tells_of_none(partition: Path, name: str) -> None:
+    whole = log_of(partition)
+    segment(partition, 0).rename(partition / name)
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_segments_of_0_7_are_none_to_take_batches_from(partition: Path) -> None:
+    path = partition / f"{0:020d}.kafka"
+    salvage(partition)
+    path.write_bytes((TESTDATA / "damaged/0.7.2-09-attr-codec-3/rec-0/00000000000000000950.kafka").read_bytes())
+    assert not plan_salvage(str(partition), START).plan
 
 
 @pytest.mark.parametrize("name", ["0.log.gz", "0.log.md5", "notes.txt"])

@@ -1,8 +1,9 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,6 +138,7 @@ class Dump:
         self.left: int | None = options["limit"]
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
+        self._names_in: Callable[[str], dict[int, str]] | None = None
         self._errors = 0  # of what was rendered elsewhere
         self.status = 0
         self._remote: Remote | None = None
@@ -281,10 +283,14 @@ class Dump:
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.cli.open_transactions import list_open
+        from kseg.logdir.transactional_ids import transactional_ids
 
         options = self.options
         form, now = options["form"], options["now"]
-        self.open_transactions += list_open(self.sink, path, files, form, now, self.scratch, options["live"])
+        self._names_in = self._names_in or cache(transactional_ids)
+        self.open_transactions += list_open(
+            self.sink, path, files, form, now, self.scratch, options["live"], self._names_in
+        )
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:

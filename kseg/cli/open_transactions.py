@@ -1,6 +1,7 @@
 """``kseg dump --open-transactions``: lists what no marker has ended."""
 
 import os
+from collections.abc import Callable
 
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
@@ -12,10 +13,11 @@ from kseg.segment.open_transactions import find_open, newest_timestamp
 
 
 def list_open(
-    sink: Sink, path: str, files: list[SegmentFile], form: str, now: int | None, scratch: Scratch, live: bool
-) -> int:
+    sink: Sink, path: str, files: list[SegmentFile], form: str, now: int | None, scratch: Scratch, live: bool,
+    names_in: Callable[[str], dict[int, str]],
+) -> int:  # fmt: skip
     """Lists the open transactions of one path: a partition directory, or a segment, whose followers may hold the
-    markers. Returns how many there are.
+    markers. ``names_in``: transactional ids by producer id in a log directory. Returns how many there are.
 
     Raises PathError where a segment cannot be read, UnsupportedError for what has no transactions.
     """
@@ -30,12 +32,13 @@ def list_open(
     found = find_open(logs, scratch, live)
     if found and now is None:
         now = newest_timestamp(logs, scratch)
+    transactional_ids = names_in(os.path.dirname(os.path.dirname(os.path.abspath(logs[0].path)))) if found else {}
     if form == "json":
         for transaction in found:
-            sink.write(json_line(transaction, now, path, logs[0]))
+            sink.write(json_line(transaction, now, path, logs[0], transactional_ids.get(transaction.producer_id)))
         return len(found)
     if found:
         sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for transaction in found:
-        sink.write(text_line(transaction, now).encode() + b"\n")
+        sink.write(text_line(transaction, now, transactional_ids.get(transaction.producer_id)).encode() + b"\n")
     return len(found)

@@ -78,5 +78,6 @@ class JsonFindings(FindingsPrinter):
 
 
 def _details(finding: Finding) -> dict[str, object]:
-    other = finding.details.get("other")
-    return finding.details if other is None else finding.details | {"other": name_value(other)}
+    """The details, paths and transactional ids as JSON has bytes."""
+    names = {key: name_value(finding.details[key]) for key in ("other", "transactionalId") if key in finding.details}
+    return finding.details | names if names else finding.details

@@ -130,8 +130,8 @@ DUMP = [
     ),
     (
         "openTransaction",
-        "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, firstOffset: int?, "
-        "firstTimestamp: int?, ageMs: int?, batches: int",
+        "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, transactionalId: bytes?, "
+        "firstOffset: int?, firstTimestamp: int?, ageMs: int?, batches: int",
     ),
     (
         "committedOffset",

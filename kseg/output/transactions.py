@@ -3,17 +3,22 @@
 from typing import Any
 
 from kseg.output.jsonl import encode, name_value
+from kseg.output.notices import on_one_line
 from kseg.segment.files import SegmentFile
 from kseg.segment.open_transactions import OpenTransaction
 from kseg.segment.times import show_span
 
 
-def text_line(transaction: OpenTransaction, now: int | None) -> str:
-    """One line in the manner of kafka-dump-log's; ``now`` is in ms since the epoch, None where it is not known."""
+def text_line(transaction: OpenTransaction, now: int | None, name: str | None) -> str:
+    """One line in the manner of kafka-dump-log's; ``now`` is in ms since the epoch, None where it is not known.
+
+    ``name``: the transactional id.
+    """
     age_ms = transaction.age_ms(now)
     fields = {
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
+        "transactionalId": None if name is None else on_one_line(name),
         "firstOffset": transaction.first_offset,
         "firstTimestamp": transaction.first_timestamp,
         "age": None if age_ms is None else show_span(age_ms),
@@ -22,8 +27,10 @@ def text_line(transaction: OpenTransaction, now: int | None) -> str:
     return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
 
 
-def json_line(transaction: OpenTransaction, now: int | None, path: str, place: SegmentFile | None) -> bytes:
-    """One object; ``path`` is what was asked for, ``place`` any segment of the partition."""
+def json_line(
+    transaction: OpenTransaction, now: int | None, path: str, place: SegmentFile | None, name: str | None
+) -> bytes:
+    """One object; ``path`` is what was asked for, ``place`` any segment of the partition, ``name`` as in the text."""
     found: dict[str, Any] = {
         "type": "openTransaction",
         "file": name_value(path),
@@ -31,6 +38,7 @@ def json_line(transaction: OpenTransaction, now: int | None, path: str, place: S
         "partition": place.partition if place else None,
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
+        "transactionalId": name_value(name),
         "firstOffset": transaction.first_offset,
         "firstTimestamp": transaction.first_timestamp,
         "ageMs": transaction.age_ms(now),

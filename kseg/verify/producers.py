@@ -191,7 +191,6 @@ class ProducerRule(Rule):
             details = {
                 "producerId": transaction.producer_id,
                 "producerEpoch": transaction.producer_epoch,
-                "transactionalId": None,
                 "firstOffset": transaction.first_offset,
                 "firstTimestamp": transaction.timestamp if transaction.timestamp >= 0 else None,
                 "ageMs": age if age > 0 else since_ms if since_ms >= 0 else None,

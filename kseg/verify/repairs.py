@@ -27,6 +27,11 @@ _PLACEHOLDERS = ("UUID", "DIR")
 _SALVAGE: Options = {"--mode": "salvage"}
 _FULL: Options = {"--full": None}
 _SHOWN_ORDER = ("--mode", "--from-replica", "--full", "--drop-undecodable", "--rebuild-epochs", "--topic-id")
+_OF_TRANSACTIONS = frozenset({
+    "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
+    "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
+})  # fmt: skip
+"""Findings about one producer's transaction, whose transactional id is told where it is known."""
 _ORDER = ("undo", "recover", "reindex")
 """Side files are rebuilt from what a recovery leaves; a log directory comes last, when its partitions can be loaded."""
 
@@ -75,6 +80,8 @@ class Repairs:
 
     def settled(self, finding: Finding) -> Finding:
         """The finding with its ``repair`` and ``needs``, and the other way to repair it among its ``details``."""
+        if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
+            finding = self._named(finding)
         kind = KINDS[finding.code]
         is_noted = finding.severity != INFO
         if finding.severity != kind.severity and not is_noted:
@@ -107,6 +114,13 @@ class Repairs:
         if is_noted:
             self._want(place, verb, options, finding.code, kind)
         return finding
+
+    def _named(self, finding: Finding) -> Finding:
+        """The finding with the transactional id of its producer, null where nothing tells."""
+        place = self._surroundings().place_of(finding.file)
+        name = place.root.transactional_ids.get(finding.details["producerId"]) if place else None
+        message = finding.message if name is None else f"{finding.message}; its transactional id is {name}"
+        return finding._replace(message=message, details=finding.details | {"transactionalId": name})
 
     def _needing(self, finding: Finding, needs: str | None, place: "Place | None") -> Finding:
         path = place.path if place else finding.file

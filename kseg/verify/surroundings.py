@@ -74,6 +74,13 @@ class Root:
             return found
         return found
 
+    @cached_property
+    def transactional_ids(self) -> dict[int, str]:
+        """By producer id, as far as __transaction_state partitions here tell."""
+        from kseg.logdir.transactional_ids import transactional_ids
+
+        return transactional_ids(self.path)
+
     def replica_count(self, topic: str, partition: int) -> int:
         """0 where nothing tells."""
         topics = self._known.topics if self._known else None

@@ -1,0 +1,103 @@
+"""Transactional ids of producers, as the __transaction_state partitions of a log directory name them.
+
+    key     i16 record type 0, then the id (i16 length, bytes)
+    value   i16 version, then i64 producer id, whatever the version; null where the id has expired
+
+Source: TransactionLogKey and TransactionLogValue of Kafka 4.3.1 (`kseg.decoders.schemas.transaction_state`).
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+
+from kseg.errors import KsegError
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+
+TOPIC = "__transaction_state"
+MAX_BYTES = 64 << 20
+"""Segments are read up to this total, the newest of each partition first: names are worth no more time."""
+
+_KEY, _VALUE = struct.Struct(">hh"), struct.Struct(">hq")
+
+
+def transactional_ids(log_directory: str) -> dict[int, str]:
+    """Transactional id by producer id, as far as the log directory tells; ids that are not UTF-8 are as file names.
+
+    The name of a producer stays known behind its expiry, as long as the cleaner has not removed the record.
+    """
+    found: dict[int, str] = {}
+    scratch, left = Scratch(), MAX_BYTES
+    for file in _newest_first(log_directory):
+        try:
+            with open_source(file.path) as source:
+                left -= source.size
+                if left < 0:
+                    break
+                for producer_id, name in _pairs(SegmentReader(source, scratch=scratch)):
+                    found.setdefault(producer_id, name)
+        except (KsegError, OSError):
+            continue  # the partition's own check tells what is wrong with it
+    return found
+
+
+def _newest_first(log_directory: str) -> list[SegmentFile]:
+    """The segments of all partitions of the topic, the last of each first."""
+    try:
+        partitions = [path for path in list_partitions(log_directory) if _is_of_topic(path)]
+        ranked = [
+            (rank, file)
+            for path in partitions
+            for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == ".log"]))
+        ]
+    except (KsegError, OSError):
+        return []
+    return [file for _, file in sorted(ranked, key=lambda each: each[0])]
+
+
+def _is_of_topic(path: str) -> bool:
+    place = parse_partition_name(os.path.basename(path))
+    return place is not None and place[0] == TOPIC
+
+
+def _pairs(reader: SegmentReader) -> Iterator[tuple[int, str]]:
+    """Producer id and transactional id of each record that has both; batches that are not intact are passed over."""
+    for run in reader.runs():
+        if isinstance(run, Damage):
+            continue
+        for i in range(run.count):
+            batch = reader.batch(run, i, keep=False)
+            if isinstance(batch, RecordBatch) and batch.is_valid and not batch.is_control:
+                yield from _pairs_of(batch)
+
+
+def _pairs_of(batch: RecordBatch) -> Iterator[tuple[int, str]]:
+    try:
+        for rows in batch.rows():
+            columns, payload = rows.rows, rows.payload
+            for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+                key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
+                value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
+                if key_size > 0 and value_size > 0:
+                    name = bytes(payload[key : key + key_size])
+                    pair = _pair(name, bytes(payload[value : value + min(value_size, _VALUE.size)]))
+                    if pair is not None:
+                        yield pair
+    except UndecodableError:
+        return
+
+
+def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
+    """Producer id and transactional id of one record; None where it holds none."""
+    if len(key) < _KEY.size or len(value) < _VALUE.size:
+        return None
+    (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
+    name = key[_KEY.size : _KEY.size + length]
+    if record_type != 0 or length < 0 or len(name) != length:
+        return None
+    return producer_id, os.fsdecode(name)

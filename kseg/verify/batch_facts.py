@@ -4,8 +4,6 @@ from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
-from kseg.segment.survey import Headers
 from kseg.verify.report import Details
 
 _V2_FROM, _V1_FROM = 21, 16
@@ -53,15 +51,6 @@ def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
         "producerEpoch": None,
         "leaderEpoch": None,
     }
-
-
-def first_good_offset(headers: Headers, row: int = 0) -> int | None:
-    """The first offset of the first intact batch from a row on; None where there is none."""
-    for at in range(row * BATCH_WIDTH, headers.count * BATCH_WIDTH, BATCH_WIDTH):
-        if headers.rows[at + BATCH_STATE] & 1:
-            first = headers.rows[at + BATCH_FIRST_OFFSET]
-            return int(first if first >= 0 else headers.rows[at + BATCH_LAST_OFFSET])
-    return None
 
 
 def _known(number: int) -> int | None:

@@ -20,10 +20,11 @@ from kseg.kernel.native import (
 from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
-from kseg.verify.batch_facts import batch_facts, first_good_offset
+from kseg.verify.batch_facts import batch_facts
 from kseg.verify.compaction import is_scattered
-from kseg.verify.findings import DECISION
+from kseg.verify.findings import DECISION, ERROR, severity_of
 from kseg.verify.gaps import TRUNCATED, Gap, Gaps
+from kseg.verify.good_offsets import GoodOffsets
 from kseg.verify.report import NO_DETAILS, SHOWN_PER_FILE, Details
 from kseg.verify.rule import Rule
 
@@ -73,8 +74,7 @@ class BatchRule(Rule):
         self._shown = [0] * chain.KINDS
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
-        self._awaiting: list[Details] = []
-        """Details that lack the next good offset, which comes later."""
+        self._good = GoodOffsets(partition.level)
         self._late: list[tuple[Segment, _Found, str]] = []
         """Findings at the end of a segment, for which the next one has that offset."""
 
@@ -100,8 +100,7 @@ class BatchRule(Rule):
             self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
-        if self._awaiting:
-            self._meet(first_good_offset(headers))
+        self._good.take(headers)
         count = chain.follow(headers.rows, headers.count, self._state, self._events)
         for i in range(count):
             at = i * chain.EVENT_WIDTH
@@ -141,9 +140,7 @@ class BatchRule(Rule):
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
-            details |= {"lastGoodOffset": a if a >= 0 else None, "nextGoodOffset": first_good_offset(headers, row + 1)}
-            if details["nextGoodOffset"] is None:
-                self._awaiting.append(details)
+            self._good.ask(position, details)
             text = "the stored checksum is not that of the bytes"
             if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
                 code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
@@ -162,6 +159,8 @@ class BatchRule(Rule):
             text = f"attributes {a:#06x}"
             details["attributes"] = a
         elif kind == chain.COUNT:
+            self._good.mark_bad(position)
+            self._good.ask(position, details)
             text = f"{a} records in {b} offsets"
             details["offsetCount"] = b
         elif kind == chain.EPOCH_FALLS:
@@ -203,19 +202,21 @@ class BatchRule(Rule):
             self.report.more(damage.code, segment.path, 1)
             return
         text = damage.message.removesuffix("; no intact batch follows")
-        last = self._state[chain.LAST_OFFSET]
-        details: Details = {"lastGoodOffset": last if last >= 0 else None, "nextGoodOffset": None}
-        self._awaiting.append(details)
+        details: Details = {}
+        self._good.ask(damage.position, details)
         found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
         self._found.append(found)
 
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+        if severity_of(problem.code) == ERROR:
+            self._good.mark_bad(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
             return  # where the count is wrong, the records cannot come out even
         if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
             self.report.more(problem.code, segment.path, 1)
             return
         details = self._facts(segment, problem.position, problem.size)
+        self._good.ask(problem.position, details)
         found = _Found(
             problem.position, problem.size, problem.code, problem.offset, problem.message, details=details
         )  # fmt: skip
@@ -226,16 +227,8 @@ class BatchRule(Rule):
             return {}
         return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
 
-    def _meet(self, offset: int | None) -> None:
-        """The next good offset of what waits for one, if there is one; what waited for it alone is told then."""
-        if offset is None:
-            return
-        for details in self._awaiting:
-            details["nextGoodOffset"] = offset
-        self._awaiting.clear()
-        self._tell_late()
-
     def _tell_late(self) -> None:
+        """Findings at the end of earlier segments, once all they lack is known."""
         for segment, found, text in self._late:
             self._tell(segment, found, text)
         self._late.clear()
@@ -248,11 +241,14 @@ class BatchRule(Rule):
 
     def end(self, segment: "Segment") -> None:
         state, total = self._state, self._valid
+        self._good.settle()
+        if not self._good.are_waiting:
+            self._tell_late()
         for found in sorted(self._found, key=lambda found: found.position):
             text = found.message
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
-            if self._awaiting and not segment.is_last and any(found.details is each for each in self._awaiting):
+            if not segment.is_last and self._good.is_waiting(found.details):
                 self._late.append((segment, found, text))
             else:
                 self._tell(segment, found, text)

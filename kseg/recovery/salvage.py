@@ -17,7 +17,7 @@ from kseg.recovery.keeping import keep
 from kseg.recovery.layout import Layout
 from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.names import leading_offset
-from kseg.recovery.parts import Part
+from kseg.recovery.parts import Part, batch_of, batches_of
 from kseg.recovery.placing import Placing
 from kseg.recovery.producers import SUFFIX as SNAPSHOT
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
@@ -34,7 +34,10 @@ from kseg.recovery.topic_ids import NAME as METADATA_FILE
 from kseg.recovery.topic_ids import TopicIds
 from kseg.recovery.transaction_conflicts import transaction_conflicts
 from kseg.recovery.workspace import Workspace
+from kseg.segment.batches import Batch
+from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.survey import Headers
 
@@ -345,12 +348,29 @@ class SalvageLoad(PartitionLoad):
         return not part.head
 
     def _tell_gaps(self, shelves: list[Shelf]) -> None:
-        """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were."""
-        self._gaps = _gaps_of(shelves, False)
+        """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were, up to
+        where keys show that it came."""
+        gaps = _gaps_of(shelves, False)
         is_sparse = any(shelf.kept.is_sparse for shelf in shelves)
-        if self._gaps and (is_sparse or self._may_be_compacted()):
-            self._gaps, is_sparse = _gaps_of(shelves, True), True
-        self._result.is_compacted = is_sparse
+        if gaps and (is_sparse or self._may_be_compacted()):
+            is_sparse, cleaned = True, set(_gaps_of(shelves, True))
+            before = max(first for first, _ in gaps)
+            reach = cleaner_reach(self._batches(shelves), before)
+            gaps = sorted(cleaned | {gap for gap in gaps if gap[0] > reach})
+        self._gaps, self._result.is_compacted = gaps, is_sparse
+
+    def _batches(self, shelves: list[Shelf]) -> Iterator[Batch]:
+        """The batches of segments as they are to be."""
+        for shelf in shelves:
+            if not shelf.is_changed:  # its parts may be forgotten
+                with open_source(shelf.kept.path) as source:
+                    reader = SegmentReader(source, False, shelf.kept.base, scratch=self._scratch)
+                    yield from (item for item in reader if not isinstance(item, Damage))
+                continue
+            for part in shelf.layout():
+                with open_source(part.path or shelf.kept.path) as source:
+                    for batch in batches_of(source, part):
+                        yield batch_of(source, batch, self._scratch)
 
     def _segment(self, stem: str, base: int) -> BrokerSegment:
         return SalvagedSegment(self.workspace, stem, base, self._layouts.get(base))

@@ -1,8 +1,6 @@
 """Whether the log cleaner may have made the gaps of a log, by what it left.
 
-Kafka's cleaner begins at the log's start each time and keeps the last record of each key. Below the last gap that it
-has made each record has a key then, and no two have the same one: of a replica, too, that was copied from a cleaned
-log. Sources: Cleaner and LogToClean of Kafka 4.3.1.
+Sources: Cleaner and LogToClean of Kafka 4.3.1.
 """
 
 import os
@@ -11,8 +9,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
-from kseg.formats.rows import UndecodableError
-from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
+from kseg.segment.batches import Batch
+from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 MANY_GAPS, BATCHES_A_GAP = 8, 4
 """So many gaps in one segment, one to so many batches at least, look like a cleaner's work and not like damage."""
-RECORDS_LOOKED_AT = 100_000
 
 
 class Maker(Enum):
@@ -35,7 +32,7 @@ class Maker(Enum):
 
 def maker_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> Maker:
     """``before`` is the offset at which the last gap begins; ``are_scattered`` as `is_scattered` has it."""
-    if cleaner_reach(partition, before) < before:
+    if reach_in(partition, before) < before:
         return Maker.DAMAGE
     if are_scattered or shows_cleaning(partition):
         return Maker.CLEANER
@@ -75,24 +72,14 @@ def _was_emptied(segment: "Segment") -> bool:
         return False
 
 
-def cleaner_reach(partition: "Partition", before: int) -> int:
-    """An offset behind which no cleaner has taken anything, as far as records up to offset ``before`` tell; else that.
-
-    It is that of the first record without a key, or with the key of one before it.
-    """
-    seen: set[int] = set()
-    for offset, key in _keys(partition, before):
-        if key is None or (number := hash(key)) in seen:
-            return offset
-        seen.add(number)
-        if len(seen) >= RECORDS_LOOKED_AT:
-            break
-    return before
+def reach_in(partition: "Partition", before: int) -> int:
+    """`cleaner_reach` of the segments of a partition."""
+    return cleaner_reach(_batches(partition, before), before)
 
 
-def _keys(partition: "Partition", before: int) -> Iterator[tuple[int, bytes | None]]:
-    """Offsets and keys, None for no key, of intact records that lie in their order, up to the first at an offset."""
-    scratch, last = partition.buffers.scratch, -1
+def _batches(partition: "Partition", before: int) -> Iterator[Batch]:
+    """Those of segments that begin before an offset."""
+    scratch = partition.buffers.scratch
     for segment in partition.segments:
         if (
             segment.path == "-"
@@ -103,18 +90,6 @@ def _keys(partition: "Partition", before: int) -> Iterator[tuple[int, bytes | No
             continue
         try:
             with open_source(segment.path) as source:
-                for batch in SegmentReader(source, scratch=scratch):
-                    if isinstance(batch, Damage) or not batch.is_valid or batch.is_control:
-                        continue
-                    for rows in batch.rows():
-                        for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-                            offset = rows.rows[at + ROW_OFFSET]
-                            if offset >= before:
-                                return
-                            if offset <= last:
-                                continue
-                            start, size = rows.rows[at + ROW_KEY], rows.rows[at + ROW_KEY_SIZE]
-                            yield offset, None if size < 0 else bytes(rows.payload[start : start + size])
-                            last = offset
-        except (KsegError, UndecodableError):
+                yield from (item for item in SegmentReader(source, scratch=scratch) if not isinstance(item, Damage))
+        except KsegError:
             continue  # whatever is wrong with the file was told when it was judged

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.segment.survey import DEEP
-from kseg.verify.compaction import Maker, cleaner_reach, maker_of_gaps
+from kseg.verify.compaction import Maker, maker_of_gaps, reach_in
 from kseg.verify.findings import WARNING
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Gaps:
         """Behind which offset a compacted log has no gaps of a cleaner's. Keys tell, read only where records are."""
         before = max((gap.first for gap in gaps), default=0)
         is_asked = self._partition.level == DEEP and self._partition.is_compacted
-        return cleaner_reach(self._partition, before) if is_asked else before
+        return reach_in(self._partition, before) if is_asked else before
 
     def _is_active(self, gap: Gap) -> bool:
         """Whether it lies in the segment that a broker would append to, which the cleaner never touches."""

@@ -1,10 +1,12 @@
 """Partitions to recover: copies of real ones, and such as are made of a real batch with other offsets."""
 
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
+from kseg.kernel.checksum import crc32c
 from kseg.recovery.broker import Recovery, plan_partition
 from kseg.recovery.start import Start
 
@@ -39,6 +41,17 @@ def real_batches(base: int) -> list[bytes]:
         found.append(data[at : at + size])
         at += size
     return found
+
+
+def keyed_batch(first: int, keys: bytes) -> bytes:
+    """A v2 batch from an offset on, of one record a key, each of a byte."""
+    records = b""
+    for delta, key in enumerate(keys):
+        body = bytes([0, 0, 2 * delta, 2, key, 2]) + b"v\0"
+        records += bytes([2 * len(body)]) + body
+    head = struct.pack(">hiqqqhii", 0, len(keys) - 1, 1000, 1000, -1, -1, -1, len(keys))
+    length = struct.pack(">qii", first, 9 + len(head) + len(records), 0)
+    return length + b"\2" + crc32c(head + records).to_bytes(4, "big") + head + records
 
 
 def at_offset(batch: bytes, offset: int) -> bytes:

@@ -20,7 +20,7 @@ from kseg.verify.verification import Settings, judge_path
 
 from .ambiguity import is_ambiguous, offsets_in, told_offsets
 from .damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
-from .partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, at_offset, copy_of, make, real_batches
+from .partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, at_offset, copy_of, keyed_batch, make, real_batches
 
 PARTITIONS = {
     "v2 of 4.3": TESTDATA / "log-directories/4.3.1/logs/dplain-0",
@@ -275,14 +275,23 @@ def test_what_a_cleaner_took_elsewhere_is_not_told_as_missing(name: str) -> None
 
 def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) -> None:
     """A log that is known to be compacted: its first gap is a cleaner's, the second one lies where bytes were cut."""
-    batches = real_batches(0)
-    firsts = [first_offset(batch) for batch in batches]
+    batches = [keyed_batch(first, bytes(range(first, first + 3))) for first in range(0, 33, 3)]
     broken = batches[6][:-1] + bytes([batches[6][-1] ^ 1])
-    partition = make(tmp_path / "a-0", {0: [*batches[:2], *batches[4:6], broken, *batches[8:]], 46: real_batches(46)})
+    first = [*batches[:2], *batches[4:6], broken, *batches[8:10]]
+    partition = make(tmp_path / "a-0", {0: first, 30: batches[10:]})
     compacted = plan_salvage(str(partition), START, is_compacted=lambda: True)
-    assert (compacted.plan.gaps, compacted.is_compacted) == ([(firsts[6], 45)], True)
+    assert (compacted.plan.gaps, compacted.is_compacted) == ([(18, 23)], True)
     other = plan_salvage(str(partition), START)
-    assert other.plan.gaps == [(firsts[2], firsts[4] - 1), (firsts[6], 45)]
+    assert other.plan.gaps == [(6, 11), (18, 23)]
+
+
+def test_what_is_missing_behind_all_that_a_cleaner_took_is_told(tmp_path: Path) -> None:
+    """In a compacted log, where no bytes tell of damage: keys that came before show that no cleaner was there."""
+    cleaned = [keyed_batch(0, b"abc"), keyed_batch(6, b"def")]
+    dirty = [keyed_batch(offset, b"e") for offset in range(9, 16)]
+    segments = {0: cleaned, 9: dirty[:3], 13: [*dirty[4:5], *dirty[6:]], 16: [keyed_batch(16, b"e")]}
+    partition = make(tmp_path / "a-0", segments)
+    assert plan_salvage(str(partition), START, is_compacted=lambda: True).plan.gaps == [(12, 12), (14, 14)]
 
 
 def test_what_is_missing_in_the_last_segment_is_told(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What can go wrong that is not a finding about bytes: one small tree, each class with its exit status.
 
     KsegError                       3
+    ├── RequestError                2   options that contradict the files they are for
     ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
     │   └── UnreadableError         3   bytes of a file that its disk cannot give
     ├── UnsupportedError            3   known, but not done by this command or release
@@ -26,6 +27,12 @@ def text_of(error: BaseException) -> str:
         return str(error) or type(error).__name__
     place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
+
+
+class RequestError(KsegError):
+    """Options that contradict each other or the files they are for."""
+
+    exit_status = 2
 
 
 class PathError(KsegError):

@@ -2,29 +2,32 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "kseg"
 
-CORE = {"changes", "columns", "decoders", "logdir", "sidefiles", "segment", "formats", "kernel"}
+CORE = {"changes", "columns", "decoders", "logdir", "sidefiles", "segment", "formats", "runtime", "kernel"}
 WORK = {"verify", "recovery", "cleaner", "retention", "convert"}
 
 # A room may import itself, the loose modules of the package (errors, limits) and these.
 ALLOWED = {
     "kernel": set(),
-    "formats": {"kernel"},
-    "segment": {"formats", "kernel"},
-    "columns": {"segment", "formats", "kernel"},
-    "sidefiles": {"segment", "formats", "kernel"},
-    "decoders": {"segment", "formats", "kernel"},
-    "logdir": {"sidefiles", "decoders", "segment", "formats", "kernel"},
-    "changes": {"logdir", "sidefiles", "decoders", "segment", "formats", "kernel"},
+    "runtime": {"kernel"},
+    "formats": {"runtime", "kernel"},
+    "segment": {"formats", "runtime", "kernel"},
+    "columns": {"segment", "formats", "runtime", "kernel"},
+    "sidefiles": {"segment", "formats", "runtime", "kernel"},
+    "decoders": {"segment", "formats", "runtime", "kernel"},
+    "logdir": {"sidefiles", "decoders", "segment", "formats", "runtime", "kernel"},
+    "changes": {"logdir", "sidefiles", "decoders", "segment", "formats", "runtime", "kernel"},
     **dict.fromkeys(WORK, CORE),
     "output": CORE,
-    "spark": WORK | CORE,
-    "cli": WORK | CORE | {"output", "spark"},
+    "dump": CORE | {"output"},
+    "spark": WORK | CORE | {"dump", "output"},
+    "cli": WORK | CORE | {"dump", "output", "spark"},
 }
 LOOSE = {"errors", "limits", "signals"}
 RICH_ROOM = "output"
@@ -95,6 +98,55 @@ def test_no_arrow_points_backwards() -> None:
         if room:
             found += [f"{path}:{line}: {name}" for line, name in imported(parsed(path)) if backwards(room, name)]
     assert found == []
+
+
+def imports_of_modules() -> dict[str, set[str]]:
+    """Each module of the package, and those that it imports, type checking aside, late imports counted."""
+    names = {}
+    for path in modules():
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        names[".".join(parts).removesuffix(".__init__")] = path
+    found = {}
+    for name, path in names.items():
+        tree = parsed(path)
+        skipped = {
+            node
+            for checked in ast.walk(tree)
+            if isinstance(checked, ast.If) and "TYPE_CHECKING" in ast.dump(checked.test)
+            for statement in checked.body
+            for node in ast.walk(statement)
+        }
+        targets: set[str] = set()
+        for node in ast.walk(tree):
+            if node in skipped:
+                continue
+            if isinstance(node, ast.Import):
+                targets |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                targets |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found[name] = (targets & set(names)) - {name}
+    return found
+
+
+def circle_in(edges: dict[str, set[str]]) -> list[str]:
+    """Modules of which each imports the next, from the first back to it; none where the imports have an order."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def test_no_modules_import_each_other() -> None:
+    # A directory in a partition is judged as any directory: there the modules of `kseg.verify` still need each other.
+    edges = {name: found for name, found in imports_of_modules().items() if not name.startswith("kseg.verify.")}
+    assert circle_in(edges) == []
+
+
+def test_a_circle_is_found() -> None:
+    found = circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()})
+    assert len(found) == 4
+    assert set(found) == {"a", "b", "c"}
 
 
 def test_what_output_shows_imports_no_work() -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 
-from kseg.changes import quarantine, remaking
+from kseg.changes import kept_files, quarantine, remaking
 from kseg.changes.clean_stop import CleanStop
 from kseg.changes.content import made_file, make_file, take_after, write_pieces
 from kseg.changes.course import ChangedSinceError, Course
@@ -244,7 +244,7 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         elif step.before is not None:
             _keep_tail(path, kept, step, disk)
     try:
-        change.digests[k] = [quarantine.digest(path, removed.position, removed.length) for removed in step.removed]
+        change.digests[k] = [kept_files.digest(path, removed.position, removed.length) for removed in step.removed]
         if step.before is not None and k not in change.remade:
             change.stored[k] = _stored(change, k, kept)
     except OSError as error:
@@ -253,15 +253,15 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         change.digests[k] = []  # the file is kept; of bytes that the disk cannot give there is no digest
 
 
-def _stored(change: Change, k: int, kept: str) -> quarantine.Stored:
+def _stored(change: Change, k: int, kept: str) -> kept_files.Stored:
     """What is kept; a digest of the whole that is known already is not made again."""
     step, digests = change.steps[k], change.digests[k]
     start = step.size if step.action == TRUNCATE else 0
     if step.before is not None and len(digests) == 1:
         size, removed = step.before.size - start, step.removed[0]
         if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
-            return quarantine.Stored(size, size, digests[0])
-    return quarantine.stored(kept)
+            return kept_files.Stored(size, size, digests[0])
+    return kept_files.stored(kept)
 
 
 def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:

@@ -28,7 +28,6 @@ from kseg.changes.journal import (
     DONE,
     MARKER,
     OPEN,
-    UNDOING,
     Journal,
     RootFile,
     journals,
@@ -38,7 +37,6 @@ from kseg.changes.journal import (
 )
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, REPLACE, Plan
-from kseg.changes.settle import settle
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 
 if TYPE_CHECKING:
@@ -183,13 +181,13 @@ class LogDirectoryChange:
     @property
     def has_changed(self) -> bool:
         """Whether this command, or its interrupted run, has changed any file but the marker."""
-        return self._journal is not None and _has_changed_anything(self._journal)
+        return self._journal is not None and has_changed_anything(self._journal)
 
     def roll_back(self) -> None:
         """Forgets a change that has changed nothing yet, and puts the marker back. Raises StoppedHalfwayError."""
         if self._journal is not None:
             journal, self._journal = self._journal, None
-            self._halfway(lambda: _roll_back(journal, self._disk))
+            self._halfway(lambda: roll_back_journal(journal, self._disk))
 
     def _note_partition(self, journal: Journal, name: str) -> None:
         if name not in journal.partitions:
@@ -375,37 +373,11 @@ def forget(journal: Journal, disk: Disk, place: str = "") -> int:
     return freed
 
 
-def settle_log_directory(directory: str, disk: Disk | None = None) -> list[str]:
-    """As `settle`, for all partitions of a log directory, and for an undoing that was interrupted."""
-    from kseg.changes.log_directory_undo import go_on
-
-    directory, disk, told = os.path.abspath(directory), disk or Disk(), []
-    try:
-        remove_temporary_files(directory, disk)
-        for path in changed_partitions(directory):
-            if any(change.changes_a_log for change in quarantine.pending(path)):
-                remove_marker(directory, disk)
-            told += settle(path, disk)
-        for journal in journals(directory):
-            if journal.state == OPEN and not _has_changed_anything(journal):
-                _roll_back(journal, disk)
-            elif journal.state == UNDOING:
-                go_on(journal, disk)
-                told.append(f"{directory}: the undoing of {journal.command!r} was interrupted, and is complete now")
-            elif journal.state == DONE and not journal.keeps:
-                forget(journal, disk)
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
-        ) from error
-    return told
-
-
-def _has_changed_anything(journal: Journal) -> bool:
+def has_changed_anything(journal: Journal) -> bool:
     return bool(journal.partitions or journal.planned or partitions_of(journal.directory, journal.group))
 
 
-def _roll_back(journal: Journal, disk: Disk) -> None:
+def roll_back_journal(journal: Journal, disk: Disk) -> None:
     """Ends a journal whose command had changed nothing yet: at most the marker is gone."""
     marker, path = journal.known.get(MARKER), os.path.join(journal.directory, MARKER)
     if marker is not None and not os.path.lexists(path) and not _changed_since(journal):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk
 from kseg.changes.journal import RootFile
+from kseg.changes.kept_files import Stored, kept_name
 from kseg.changes.plan import ACTIONS, REPLACE, Plan, Removed, Seen, Step, is_plain_name
-from kseg.changes.quarantine import Stored, kept_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.no_follow import check_owner, read_file

@@ -12,16 +12,15 @@ forward), ``done``, ``abandoned`` (someone else changed the files in the middle)
 
 The folder belongs to the owner of the log directory, who may put anything into it. So no link in it is followed, and
 bytes kept elsewhere (``--quarantine DIR``) are only looked for in a folder whose name holds a digest of the path of
-this directory (`kept_name`). In a place that the owner may not write to, only kseg makes such a folder.
+this directory (`kept_name` of `kseg.changes.kept_files`). Where the owner may not write, only kseg makes such a folder.
 """
 
 import errno
-import hashlib
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kseg.changes.disk import Disk, open_to_read, stored_end
+from kseg.changes.disk import Disk
 from kseg.errors import KsegError
 from kseg.segment.no_follow import is_directory, names_in
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 FOLDER = ".kseg-quarantine"
 PREPARING, ENDED = ".preparing", ".ended"
-_HASH_BYTES = 4 << 20
 _MAX_DIGITS = 9
 
 
@@ -110,17 +108,6 @@ def pending(directory: str) -> "list[Change]":
     return [change for change in reversed(changes(directory)) if change.state == COMMITTED]
 
 
-def digest(path: str, position: int, length: int) -> str:
-    """SHA-256 of a range of a file, in hex; of what is there where the file is shorter. Raises OSError."""
-    found = hashlib.sha256()
-    with os.fdopen(open_to_read(path), "rb", 0) as file:
-        file.seek(position)
-        while length > 0 and (data := file.read(min(length, _HASH_BYTES))):
-            found.update(data)
-            length -= len(data)
-    return found.hexdigest()
-
-
 def end(change: "Change", disk: Disk) -> None:
     """Removes a change with all that it has kept. Raises OSError; `remains` names what is left then."""
     if change.kept and not change.is_kept_inside and change.is_kept_for_it:
@@ -132,53 +119,6 @@ def end(change: "Change", disk: Disk) -> None:
     disk.sync_directory(folder_of(change.directory))
     disk.remove_tree(gone)
     remove_if_empty(folder_of(change.directory), disk)
-
-
-class Stored(NamedTuple):
-    """A kept file: its bytes, how many of them come before the zeros at its end, and the SHA-256 of those.
-
-    The zeros of a preallocated index are holes, which are not read.
-    """
-
-    size: int
-    data_size: int
-    sha256: str
-
-
-def is_stored(path: str, known: Stored) -> bool:
-    """Whether a file is as it was kept. Raises OSError."""
-    if known.data_size == known.size:  # all of it counts, zeros at its end too
-        return os.stat(path).st_size == known.size and digest(path, 0, known.size) == known.sha256
-    return stored(path) == known
-
-
-def stored(path: str) -> Stored:
-    """Raises OSError."""
-    descriptor = open_to_read(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        data_size = _data_size(descriptor, size)
-    finally:
-        os.close(descriptor)
-    return Stored(size, data_size, digest(path, 0, data_size))
-
-
-def _data_size(descriptor: int, size: int) -> int:
-    """Bytes of an open file before the zeros at its end."""
-    end = stored_end(descriptor, size)
-    while end > 0:
-        start = max(end - _HASH_BYTES, 0)
-        if data := os.pread(descriptor, end - start, start).rstrip(b"\0"):
-            return start + len(data)
-        end = start
-    return 0
-
-
-def kept_name(directory: str, number: int, time_ms: int) -> str:
-    """The name of the folder for what a change of a directory keeps elsewhere; it tells which directory that is."""
-    directory = os.path.abspath(directory)
-    place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
-    return f"{os.path.basename(directory)}.{number}.{time_ms}.{place}"
 
 
 def check_place(change: "Change") -> None:

@@ -6,7 +6,7 @@ file is the same; of others size and time have to be as they were noted.
 
 from dataclasses import replace
 
-from kseg.changes import quarantine
+from kseg.changes import kept_files
 from kseg.changes.course import Course
 from kseg.changes.manifest import Change
 from kseg.changes.plan import TRUNCATE, Seen, seen
@@ -80,7 +80,7 @@ def _is_like(change: Change, course: Course, inode: int, name: str, now: Seen) -
         is_it = step.before is not None and step.made_by is None and step.before.inode == inode
         if kept is not None and is_it and step.before is not None and now.size == step.before.size:
             start = step.size if step.action == TRUNCATE else 0
-            is_same = quarantine.digest(change.path(name), start, kept.data_size) == kept.sha256
+            is_same = kept_files.digest(change.path(name), start, kept.data_size) == kept.sha256
             return is_same and now.size == start + kept.size
     return course.may_have_time(inode, now)
 

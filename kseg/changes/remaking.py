@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from kseg.changes import quarantine
+from kseg.changes import kept_files
 from kseg.changes.content import made_file, make_file, write_pieces
 from kseg.changes.course import ChangedSinceError
 from kseg.changes.disk import Disk, open_to_write
@@ -32,7 +32,7 @@ def prepare(change: Change, plan: Plan, k: int, disk: Disk) -> None:
         offcuts = remaking.offcuts[k]
         pieces = (Range(step.origin, position, length) for position, length in offcuts)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
-        change.remade[k] = Remade(offcuts.size, quarantine.digest(change.old(k), 0, offcuts.size))
+        change.remade[k] = Remade(offcuts.size, kept_files.digest(change.old(k), 0, offcuts.size))
 
 
 def _make_empty(change: Change, k: int, disk: Disk) -> None:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from kseg.changes import quarantine
+from kseg.changes import kept_files, quarantine
 from kseg.changes.apply import Keeping, apply, check_on_the_way
 from kseg.changes.clean_stop import CleanStop
 from kseg.changes.course import ChangedSinceError, Course
@@ -138,11 +138,11 @@ def _check_kept(change: Change, is_checked: bool) -> None:
 def _is_changed(change: Change, k: int) -> bool:
     """Whether the bytes that step k kept are others now."""
     if remade := change.remade.get(k):
-        return quarantine.digest(change.old(k), 0, remade.kept_size) != remade.sha256
+        return kept_files.digest(change.old(k), 0, remade.kept_size) != remade.sha256
     found = change.stored.get(k)  # older releases noted none
     if found is None:
         return False
-    return not quarantine.is_stored(change.old(k), found)
+    return not kept_files.is_stored(change.old(k), found)
 
 
 class _Reversal:

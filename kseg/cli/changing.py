@@ -19,7 +19,8 @@ from kseg.changes.copies import write_copy, write_root_copy
 from kseg.changes.disk import Disk, umask
 from kseg.changes.journal import MARKER, OPEN, UNDOING, RootFile, journals, read_root_file
 from kseg.changes.lock import all_locked, directories_to_lock, locked, log_directory_of
-from kseg.changes.log_directory import LogDirectoryChange, changed_partitions, settle_log_directory
+from kseg.changes.log_directory import LogDirectoryChange, changed_partitions
+from kseg.changes.log_directory_settle import settle_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.settle import settle

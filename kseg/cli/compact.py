@@ -27,7 +27,7 @@ from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
 from kseg.cli.failures import Failures
 from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
-from kseg.cli.options import ByteCount, Milliseconds, interval_option, usable_cores
+from kseg.cli.options import ByteCount, Milliseconds, interval_option
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import MOVED, Topics, tell_left_alone, topic_option
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
@@ -40,6 +40,7 @@ from kseg.output.progress import Progress
 from kseg.recovery.intervals import chosen_interval
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
+from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 

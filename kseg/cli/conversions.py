@@ -36,17 +36,10 @@ from kseg.output.sink import open_report
 from kseg.recovery.intervals import chosen_interval
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import (
-    METADATA_TOPIC,
-    expand_path,
-    own_name,
-    own_partitions,
-    parse_partition_name,
-    segment_file,
-    segments_at,
-)
+from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions, parse_partition_name, segment_file
 from kseg.segment.no_follow import resolved
 from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.paths import expand_path, segments_at
 
 NAMELESS = "segment-0"
 """The partition that a segment is of whose place does not tell."""

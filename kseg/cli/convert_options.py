@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from kseg.cli.engine import check_master
-from kseg.cli.options import ByteCount, interval_option, usable_cores
+from kseg.cli.options import ByteCount, interval_option
 from kseg.convert.request import Request
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.runtime.cores import usable_cores
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
 FORMATS = {"v0": 0, "v1": 1, "v2": 2}

@@ -1,42 +1,18 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from kseg.cli.decoding import asked_decoder, decoder_options, offsets_parts, topic_decoder
+from kseg.cli.dump_options import content_options, decoder_options, filter_options, side_file_options, view_options
 from kseg.cli.engine import engine_options, spark_session
-from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument, usable_cores
-from kseg.cli.questions import Questions, content_options, question_options
-from kseg.cli.side_files import side_file_options, side_printer
-from kseg.cli.views import progress_of, view_options, view_printer
-from kseg.errors import KsegError, StoppedHalfwayError, UnsupportedError
-from kseg.formats.rows import Rows, Scratch
-from kseg.kernel import COMPILED
+from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
+from kseg.dump.decoding import INTERNAL_TOPICS
+from kseg.dump.options import TABLE, TEXT, DumpOptions
+from kseg.dump.run import Dump
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.notices import Notices, on_one_line, put_line
-from kseg.output.printer import Span, Style
-from kseg.output.progress import pieces
-from kseg.output.sink import Sink, open_sink
-from kseg.segment.batches import Batch, Message07
-from kseg.segment.files import SegmentFile, expand_path, list_segments, segment_file, segments_at
-from kseg.segment.items import Damage
-from kseg.segment.passed_over import tell_passed_over
-from kseg.segment.reader import LONG_RUNS, Run, SegmentReader
-from kseg.segment.source import Source, open_source
-
-if TYPE_CHECKING:
-    from kseg.cli.dump_on_spark import Remote, Rendered
-    from kseg.output.side_printer import SidePrinter
-    from kseg.segment.isolation import Transactions
-    from kseg.sidefiles.kinds import SideFile
-
-KAFKA_MAX_BYTES = (1 << 31) - 1
+from kseg.output.sink import open_sink
 
 
 @click.command("dump")
@@ -53,7 +29,7 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
     help="Form of the output.",
 )
 @content_options
-@question_options
+@filter_options
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -91,376 +67,101 @@ KAFKA_MAX_BYTES = (1 << 31) - 1
 @view_options
 @engine_options
 @output_options
-def command(**options: Any) -> int:
+def command(engine: str, master: str | None, **given: Any) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
 
     Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
-    options["summary"] = options["summary"] or options["what_if"] is not None
-    options["committed_offsets"] |= options["offsets_decoder"] and options["form"] == "table"
-    if options["committed_offsets"] and options["form"] == "text":
-        options["form"] = "table"
+    options = _options(given)
+    _check(options)
     keep_freed_memory()
-    if options["engine"] == "spark":
-        from kseg.cli.dump_on_spark import check_options
+    if engine == "spark":
+        _check_for_spark(options)
+    with open_sink(options.output) as sink, spark_session({"engine": engine, "master": master, **given}) as spark:
+        if spark is None:
+            return Dump(sink, options).run()
+        from kseg.spark.dump import Remote
 
-        check_options(options)
-    with open_sink(options["output"]) as sink, spark_session(options) as spark:
-        return Dump(sink, options, spark).run()
-
-
-class EndOfDumpError(Exception):
-    """The limit is reached, or damage that the dump is to stop at."""
+        return Dump(sink, options, lambda files: Remote(spark, options, sink.is_terminal, files)).run()
 
 
-class Dump:
-    """One run of the command over all its paths; with a session of Spark, segments are rendered there."""
-
-    def __init__(self, sink: Sink, options: dict[str, Any], spark: Any = None) -> None:
-        self.options = options
-        self.notices = Notices(options["color"], options["quiet"], options["verbose"])
-        self.scratch = Scratch(options["max_batch_bytes"])
-        decoder = asked_decoder(options)
-        contents = options["print_data_log"] or options["committed_offsets"] or decoder is not None
-        deep = options["deep_iteration"] or contents
-        choose = topic_decoder(options)
-        style = Style(deep, contents, options["skip_record_metadata"], sink.is_terminal, decoder, choose)
-        self.questions = Questions(options, self.scratch, self.notices)
-        self.is_selective = self.questions.is_asked or options["limit"] is not None or self._reads_committed
-        self.sink = sink
-        self.printer = self._make_printer(sink, style)
-        self.paths = all_paths(options["paths"], options["files"])
-        self.parts_of = offsets_parts if options["committed_offsets"] else expand_path
-        self.progress = progress_of(options, self.paths, sink, self.parts_of)
-        self.notices.before = self.progress.erase
-        self._side: SidePrinter | None = None
-        self.left: int | None = options["limit"]
-        self.transactions: Transactions | None = None
-        self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
-        self._names_in: Callable[[str], dict[int, str]] | None = None
-        self._errors = 0  # of what was rendered elsewhere
-        self.status = 0
-        self._remote: Remote | None = None
-        if spark is not None:
-            from kseg.cli import dump_on_spark
-
-            self._remote = dump_on_spark.Remote(spark, options, sink.is_terminal, self._files())
-
-    def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
-        """All segments in the order of the dump, each with whether it is being written to."""
-        for path in self.paths:
-            with suppress(KsegError):  # told when the path is dumped
-                for part in self.parts_of(path):
-                    with suppress(KsegError):
-                        yield from self._files_of(segments_at(part, self.options["everything"]))
-
-    def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
-        """Those that are asked for."""
-        files = self.questions.among(all_files)
-        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
-        live = self.options["live"]
-        return [(file, live and (file is written_to or len(files) == 1)) for file in files]
-
-    @property
-    def _reads_committed(self) -> bool:
-        return bool(self.options["isolation"] == "read_committed")
-
-    def _make_printer(self, sink: Sink, style: Style) -> Any:
-        """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
-        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
-            return view
-        if self.options["form"] == "json":
-            from kseg.output.jsonl import JsonLinesPrinter as Form
-        else:
-            from kseg.output.kafka_text import KafkaTextPrinter as Form  # type: ignore[assignment]
-        jobs = self.options["jobs"] or usable_cores()
-        if jobs == 1 or self.is_selective or self.options["stop_on_damage"] or not COMPILED:
-            return Form(sink, style, self.scratch)
-        from kseg.output.parallel import ParallelPrinter
-
-        return ParallelPrinter(sink, lambda turn: Form(turn, style, Scratch(self.scratch.max_batch_bytes)), jobs)
-
-    def run(self) -> int:
-        """Prints every path; the highest exit status of all."""
-        with self.progress:
-            try:
-                for path in self.paths:
-                    self._path(path)
-            except EndOfDumpError:
-                self.printer.finish()
-            self.progress.erase()
-            if self.options["committed_offsets"] and not self.printer.files and not self.status:
-                self._failed("no partition of __consumer_offsets is in any PATH", 3)
-            self.printer.close()
-        self._summarize()
-        errors = self.printer.errors + self._errors
-        if self._side is not None:
-            errors += self._side.errors
-            for line in self._side.report():
-                put_line(on_one_line(line))
-        return max(self.status, int(errors > 0))
-
-    def _summarize(self) -> None:
-        self.questions.summarize()
-        if self.options["open_transactions"] and not self.open_transactions and not self.status:
-            self.notices.warning("there are no open transactions")
-        errors = self.printer.errors + self._errors
-        if errors and self.options["form"] == "text" and not self.options["summary"]:
-            self.notices.warning(
-                f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
-                f"problems with batches: {errors - self.damaged_ranges}"
-            )
-
-    def _failed(self, error: object, status: int) -> None:
-        self.printer.finish()
-        self.notices.error(error)
-        self.status = max(self.status, status)
-
-    def _path(self, path: str) -> None:
-        try:
-            parts = self.parts_of(path)
-        except KsegError as error:
-            self._failed(error, error.exit_status)
-            return
-        if parts != [path]:
-            tell_passed_over(path, False, self.notices.warning)
-        if self.options["committed_offsets"] and parts != [path]:
-            self.printer.add_directory(path)
-        for part in parts:
-            try:
-                self._part(part)
-            except StoppedHalfwayError:
-                raise
-            except KsegError as error:
-                self._failed(error, error.exit_status)
-        if self.options["everything"] and parts != [path]:
-            self._side_files(path)
-
-    def _side_files(self, directory: str) -> None:
-        """With --all: what lies beside the segments of a partition, or beside the partitions of a log directory."""
-        from kseg.sidefiles.kinds import list_side_files
-
-        try:
-            for file in list_side_files(directory):
-                self._file(segment_file(file.path), live=False)
-        except (StoppedHalfwayError, BrokenPipeError):
-            raise
-        except KsegError as error:
-            self._failed(error, error.exit_status)
-
-    def _part(self, path: str) -> None:
-        """A partition directory, or one file."""
-        all_files = segments_at(path, self.options["everything"])
-        if self.options["open_transactions"]:
-            self._open_transactions(path, all_files)
-            return
-        tell_passed_over(path, not all_files, self.notices.warning)
-        files = self._files_of(all_files)
-        if self.options["summary"]:
-            self.printer.is_of_directory = os.path.isdir(path)
-        self.transactions = None
-        if self._reads_committed and os.path.exists(path):
-            from kseg.segment.isolation import Transactions
-
-            beside = list_segments(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)))
-            logs = [file for file in beside if file.kind == ".log"]
-            if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
-                self.transactions = Transactions.of_segments(logs, self.scratch, self.options["live"])
-        for file, is_live in files:
-            try:
-                self._file(file, is_live)
-            except (StoppedHalfwayError, BrokenPipeError):
-                raise
-            except KsegError as error:
-                self._failed(error, error.exit_status)
-            except OSError as error:
-                self._failed(f"{file.path}: {error.strerror}", 4)
-        if self.options["everything"] and os.path.isdir(path):
-            self._side_files(path)
-        if self.status < 3:
-            self.questions.end_of_place([] if self.options["fetch_response"] else all_files, path)
-
-    def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
-        from kseg.cli.open_transactions import list_open
-        from kseg.logdir.transactional_ids import transactional_ids
-
-        options = self.options
-        form, now = options["form"], options["now"]
-        self._names_in = self._names_in or cache(transactional_ids)
-        self.open_transactions += list_open(
-            self.sink, path, files, form, now, self.scratch, options["live"], self._names_in
-        )
-
-    def _side_file(self, file: "SideFile") -> None:
-        if self._side is None:
-            self._side = side_printer(self.options, self.sink, self.scratch, self.notices.warning)
-        errors = self._side.errors
-        self._side.dump(file)
-        if self.options["stop_on_damage"] and self._side.errors > errors:
-            raise EndOfDumpError
-
-    def _file(self, file: SegmentFile, live: bool) -> None:
-        self._refuse(file)
-        self.progress.at(file.path)
-        if side := _side_file_at(file):
-            self._side_file(side)
-            return
-        if self._remote is not None and (rendered := self._remote.rendered(file)) is not None:
-            self._rendered(file, rendered)
-            return
-        with open_source(file.path) as source:
-            if self._reads_committed and self.transactions is None:
-                from kseg.segment.isolation import Transactions
-
-                self.transactions = Transactions()
-                self.transactions.read(self.reader(file, source, live))
-            if self.left == 0:
-                raise EndOfDumpError
-            try:
-                self.printer.begin(file)
-                if self.options["fetch_response"]:
-                    self._message_sets(file, source)
-                else:
-                    reader = self.reader(file, source, live)
-                    self.questions.begin(reader, file)
-                    self._items(file, reader)
-                self.printer.finish()
-            except BaseException:
-                self.printer.abandon()
-                raise
-            if source.current_size() < source.size:
-                self._failed(shrank(file.path, source), 1)
-
-    def _rendered(self, file: SegmentFile, parts: "list[Rendered]") -> None:
-        """A segment that was rendered elsewhere."""
-        from kseg.cli.dump_on_spark import text_of
-
-        self.printer.begin(file)
-        self.printer.finish()
-        for part in parts:
-            self.sink.write(text_of(part))
-            self._errors += part.errors
-            self.damaged_ranges += part.damaged_ranges
-            self.damaged_bytes += part.damaged_bytes
-            self.progress.advance(part.size)
-        self._tell_items(file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts))
-        for failure in {part.shrank for part in parts if part.shrank}:
-            self._failed(failure, 1)
-
-    def _tell_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
-        self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
-
-    def _refuse(self, file: SegmentFile) -> None:
-        if file.is_packed:
-            raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
-        if file.kind and not file.is_segment and not _side_file_at(file):
-            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
-        output = self.options["output"]
-        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
-            raise click.UsageError(f"{output}: would be replaced by its own dump")
-
-    def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
-        is_07 = file.kind == ".kafka" or self.options["era"] == "0.7"
-        most = self.options["max_bytes"]
-        return SegmentReader(source, is_07, file.base_offset or 0, live, most, self.scratch, LONG_RUNS)
-
-    def _message_sets(self, file: SegmentFile, source: Source) -> None:
-        from kseg.segment.fetched import message_sets
-
-        for part in message_sets(source, self.scratch):
-            if isinstance(part, Damage):
-                self.damaged_ranges += 1
-                self.damaged_bytes += part.length
-                self.printer.damage(part)
-                continue
-            found, reader = part
-            if found.error_code:
-                self.notices.warning(f"{file.path}: position {found.start}: error code {found.error_code}")
-            if found.missing:
-                self.notices.warning(f"{file.path}: position {found.end}: bytes missing at the end: {found.missing}")
-            self.questions.restart()
-            self._items(file, reader)
-
-    def _items(self, file: SegmentFile, reader: SegmentReader) -> None:
-        batches, ranges = 0, self.damaged_ranges
-        self.printer.attend(reader)
-        for item in reader.runs():
-            if isinstance(item, Damage):
-                self.damage(reader, item)
-                self.progress.advance(item.length)
-                continue
-            batches += item.count
-            if not all(self._run(reader, run) for run in pieces(item)):
-                break
-        self._tell_items(file, reader.end, batches, self.damaged_ranges - ranges)
-
-    def _run(self, reader: SegmentReader, run: Run) -> bool:
-        """Prints what is wanted of a run; False where nothing that is wanted follows."""
-        self.progress.advance(run.end - run.position)
-        if self.is_selective or self.options["stop_on_damage"]:
-            return all(self._batch(reader.batch(run, i, keep=False)) for i in range(run.count))
-        self.printer.run(reader, run)
-        return True
-
-    def damage(self, reader: SegmentReader, damage: Damage) -> None:
-        from kseg.output.kafka_text import is_passed_over
-
-        head = bytes(reader.buffer[damage.position : damage.position + 12])
-        passed_over = damage.end == reader.end and not reader.era_07 and is_passed_over(damage, head)
-        if passed_over and reader.is_cut:
-            return  # the rest of it may well lie behind --max-bytes
-        self.damaged_ranges += 1
-        self.damaged_bytes += damage.length
-        if passed_over:
-            self.printer.trailing(damage, self.options["max_bytes"] in (None, KAFKA_MAX_BYTES))
-        else:
-            self.printer.damage(damage)
-        if self.options["stop_on_damage"]:
-            raise EndOfDumpError
-
-    def _batch(self, batch: Batch) -> bool:
-        """Prints a batch if it is wanted; False where nothing that is wanted follows."""
-        if self.questions.is_behind(batch):
-            return False
-        if self._is_hidden(batch) or not self.questions.holds(batch):
-            return True
-        errors = self.printer.errors
-        self.printer.batch(batch, self._spans if self.is_selective else None)
-        if self.left is not None and not self.printer.style.deep:
-            self.left -= 1
-        if self.left == 0 or (self.options["stop_on_damage"] and self.printer.errors > errors):
-            raise EndOfDumpError
-        return True
-
-    def _is_hidden(self, batch: Batch) -> bool:
-        if self.transactions is None or isinstance(batch, Message07):
-            return False
-        stable = self.transactions.last_stable_offset
-        return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
-
-    def _spans(self, rows: Rows) -> list[Span]:
-        spans = self.questions.selection.spans(rows)
-        if self.left is None:
-            return spans
-        kept: list[Span] = []
-        for first, stop in spans:
-            stop = min(stop, first + self.left)
-            if stop > first:
-                kept.append((first, stop))
-                self.left -= stop - first
-        return kept
+def _options(given: dict[str, Any]) -> DumpOptions:
+    """Raises UsageError where no PATH is given, or two ways to choose a decoder."""
+    decoder = next((name for name in INTERNAL_TOPICS if given[name.replace("-", "_") + "_decoder"]), None)
+    if decoder is not None and given["decode"]:
+        raise click.UsageError(f"--decode auto chooses by topic: give it or --{decoder}-decoder")
+    committed_offsets = given["committed_offsets"] or (given["offsets_decoder"] and given["form"] == TABLE)
+    return DumpOptions(
+        paths=all_paths(given["paths"], given["files"]),
+        form=TABLE if committed_offsets and given["form"] == TEXT else given["form"],
+        everything=given["everything"],
+        deep=given["deep_iteration"],
+        contents=given["print_data_log"],
+        skip_record_metadata=given["skip_record_metadata"],
+        decoder=decoder,
+        decode_by_topic=given["decode"] is not None,
+        key_format=given["key_format"] or given["key_decoder_class"],
+        value_format=given["value_format"] or given["value_decoder_class"],
+        redact=given["redact"],
+        offsets=given["offsets"],
+        times=given["time"],
+        key=given["key"],
+        producer_id=given["producer_id"],
+        read_committed=given["isolation"] == "read_committed",
+        limit=given["limit"],
+        committed_offsets=committed_offsets,
+        open_transactions=given["open_transactions"],
+        now=given["now"],
+        as_hex=given["as_hex"],
+        positions=given["position"],
+        summary=given["summary"] or given["what_if"] is not None,
+        what_if=given["what_if"],
+        sample=given["sample"],
+        max_bytes=given["max_bytes"],
+        max_batch_bytes=given["max_batch_bytes"],
+        is_07=given["era"] == "0.7",
+        fetch_response=given["fetch_response"],
+        live=given["live"],
+        stop_on_damage=given["stop_on_damage"],
+        max_message_size=given["max_message_size"],
+        verify_index_only=given["verify_index_only"],
+        index_sanity_check=given["index_sanity_check"],
+        jobs=given["jobs"],
+        output=given["output"],
+        color=given["color"],
+        quiet=given["quiet"],
+        verbose=given["verbose"],
+    )
 
 
-def shrank(path: str, source: Source) -> str:
-    """What is told of a file that became shorter than it was when it was opened."""
-    return f"{path}: the file shrank while it was read: {source.current_size()} of {source.size} bytes are left"
+def _check(options: DumpOptions) -> None:
+    """Raises UsageError for options that exclude each other."""
+    others = options.as_hex or options.summary or options.open_transactions or options.everything
+    if options.committed_offsets and others:
+        raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
+    if options.open_transactions and (options.as_hex or options.summary):
+        raise click.UsageError("--open-transactions goes neither with --hex nor with --summary")
+    if options.as_hex and (options.summary or options.form != TEXT):
+        raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
+    if options.summary and options.form == TABLE:
+        raise click.UsageError("--summary has --format text and json")
+    if options.positions and not options.as_hex:
+        raise click.UsageError("--position is for --hex")
+    if options.sample and options.what_if is None:
+        raise click.UsageError("--sample is for --what-if")
 
 
-def _side_file_at(file: SegmentFile) -> "SideFile | None":
-    """The side file that a name which is no segment's stands for."""
-    if file.is_segment:
-        return None
-    from kseg.sidefiles.kinds import side_file
-
-    return side_file(file.path)
+def _check_for_spark(options: DumpOptions) -> None:
+    """Raises UsageError for options that need one reader from the first record to the last."""
+    wanted = {
+        "--offsets": options.offsets, "--time": options.times, "--key": options.key,
+        "--producer-id": options.producer_id, "--limit": options.limit,
+        "--isolation": options.read_committed, "--stop-on-damage": options.stop_on_damage,
+        "--open-transactions": options.open_transactions, "--committed-offsets": options.committed_offsets,
+        "--fetch-response": options.fetch_response, "--hex": options.as_hex, "--summary": options.summary,
+        "--format table": options.form == TABLE,
+    }  # fmt: skip
+    for name, value in wanted.items():
+        if value not in (None, False):
+            raise click.UsageError(f"{name} is for the local engine")

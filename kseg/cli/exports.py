@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from kseg.cli.convert_options import target_of
-from kseg.cli.options import usable_cores
 from kseg.columns.ahead import RUN_BYTES as RUN_BYTES_AHEAD
 from kseg.columns.ahead import Becoming
 from kseg.columns.chunk import NAMES, Chunk, Chunks
@@ -19,10 +18,12 @@ from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
-from kseg.segment.files import SegmentFile, expand_path, segments_at
+from kseg.runtime.cores import usable_cores
+from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import is_worth_parts
 from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
@@ -61,14 +62,22 @@ def export(options: dict[str, Any], notices: Notices) -> int:
 
 def _as_json_lines(options: dict[str, Any]) -> int:
     """What ``kseg dump`` writes: it has all there is to tell."""
-    from kseg.cli.dump import Dump
-    from kseg.cli.dump import command as dump
+    from kseg.dump.options import JSON, DumpOptions
+    from kseg.dump.run import Dump
 
-    asked = ["--format", "json", "--print-data-log", "--isolation", options["isolation"], "--color", options["color"]]
-    asked += ["--max-batch-bytes", str(options["max_batch_bytes"]), *["--quiet"] * options["quiet"]]
-    asked += ["--jobs", str(options["jobs"])] if options["jobs"] else []
-    with dump.make_context("dump", [*asked, "--", *options["paths"]]) as context, open_sink(options["output"]) as sink:
-        run = Dump(sink, {**context.params, "output": options["output"]})
+    wanted = DumpOptions(
+        paths=options["paths"],
+        form=JSON,
+        contents=True,
+        read_committed=options["isolation"] == "read_committed",
+        max_batch_bytes=options["max_batch_bytes"],
+        jobs=options["jobs"],
+        output=options["output"],
+        color=options["color"],
+        quiet=options["quiet"],
+    )
+    with open_sink(options["output"]) as sink:
+        run = Dump(sink, wanted)
         status = run.run()
         if run.status:
             raise PathError("not every path could be read")

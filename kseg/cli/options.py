@@ -121,13 +121,6 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(command)
 
 
-def usable_cores() -> int:
-    """The cores that this process may run on: what ``--jobs`` defaults to."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """--index-interval-bytes."""
     return click.option(

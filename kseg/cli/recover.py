@@ -16,7 +16,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction import CompactedTopics
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
 from kseg.cli.failures import Failures
-from kseg.cli.options import ByteCount, interval_option, jobs_option, usable_cores
+from kseg.cli.options import ByteCount, interval_option, jobs_option
 from kseg.cli.records import RecordsFile
 from kseg.cli.recovery_facts import facts
 from kseg.cli.topics import Topics
@@ -31,6 +31,7 @@ from kseg.recovery.partition_plans import plan_partitions
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.topic_ids import TopicIds
+from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_partitions
 from kseg.segment.no_follow import resolved
 from kseg.sidefiles.identifiers import ZERO, is_uuid

@@ -12,13 +12,14 @@ from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
 from kseg.cli.failures import Failures
-from kseg.cli.options import interval_option, jobs_option, usable_cores
+from kseg.cli.options import interval_option, jobs_option
 from kseg.kernel.guard import keep_freed_memory
 from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
 from kseg.recovery.reindexing import DamagedLogError, reindex
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
+from kseg.runtime.cores import usable_cores
 from kseg.segment.files import own_partitions
 
 

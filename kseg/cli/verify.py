@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kseg.cli.engine import engine_options, spark_session
-from kseg.cli.options import ByteCount, output_options, usable_cores
-from kseg.cli.watching import progress_over
+from kseg.cli.options import ByteCount, output_options
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.kernel.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.findings import printer_of
+from kseg.output.findings.forms import printer_of
 from kseg.output.notices import Notices, on_one_line
+from kseg.output.progress_over import progress_over
 from kseg.output.sink import open_sink
+from kseg.runtime.cores import usable_cores
 from kseg.segment.unreadable import is_disk_error
 from kseg.verify.findings import KINDS
 from kseg.verify.repairs import Repairs

@@ -5,6 +5,7 @@
 
 import os
 import sys
+from importlib.machinery import PathFinder
 
 from kseg.errors import KernelError
 
@@ -12,15 +13,17 @@ MODE = os.environ.get("KSEG_KERNEL", "")
 
 
 class _SourceOnly:
-    """Finds kernel modules as .py files, past the compiled ones that lie beside them."""
+    """Finds kernel modules as .py files, although compiled ones stand beside them."""
 
     def find_spec(self, name, path=None, target=None):
-        package, _, module = name.rpartition(".")
-        if package != __name__:
+        if not name.startswith(__name__ + ".") or not path:
+            return None
+        source = os.path.join(path[0], name.rpartition(".")[2] + ".py")
+        if not os.path.exists(source):
             return None
         from importlib.util import spec_from_file_location
 
-        return spec_from_file_location(name, os.path.join(os.path.dirname(__file__), module + ".py"))
+        return spec_from_file_location(name, source)
 
 
 if MODE not in ("", "compiled", "python"):
@@ -28,7 +31,9 @@ if MODE not in ("", "compiled", "python"):
 if MODE == "python":
     sys.meta_path.insert(0, _SourceOnly())
 
-from kseg.kernel.checksum import COMPILED
+_found = PathFinder.find_spec(__name__ + ".checksum", __path__)
+# All modules are compiled, or none is: the build removes what it cannot complete.
+COMPILED = MODE != "python" and _found is not None and not (_found.origin or "").endswith(".py")
 
 if MODE == "compiled" and not COMPILED:
     raise KernelError(

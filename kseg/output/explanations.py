@@ -4,7 +4,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
-from kseg.output.findings import COLORS, NEEDED
+from kseg.output.findings.printer import COLORS, NEEDED
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
 from kseg.verify.findings import KINDS, Kind

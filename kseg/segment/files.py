@@ -5,13 +5,12 @@ Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run o
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.segment.regular_files import expect_pipe
 
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
@@ -220,34 +219,6 @@ def own_partitions(directory: str) -> list[str]:
     return [path for path in list_partitions(directory) if not os.path.islink(path)]
 
 
-def expand_path(path: str) -> list[str]:
-    """What a PATH of the command line stands for: itself if it is a file or a partition directory, else the partition
-    directories of a log directory. Raises PathError where there is nothing at ``path``, or nothing of Kafka's in it.
-    """
-    if not os.path.isdir(path):
-        if path != "-" and not os.path.lexists(path):
-            raise PathError(f"{path or repr(path)}: no such file or directory")
-        expect_pipe(path)
-        return [path]
-    if holds_segments(path):
-        return [path]
-    from kseg.segment.passed_over import hint, is_log_directory
-
-    if (partitions := list_partitions(path)) and is_log_directory(path):
-        return partitions
-    # Only now: a log directory may well be called data-1.
-    inside = hint(path)
-    if parse_partition_name(os.path.basename(os.path.realpath(path))) and not inside:
-        return [path]
-    text = inside or " (no .log, .kafka or .checkpoint file in it)"
-    raise PathError(f"{path}: neither a partition nor a log directory{text}")
-
-
-def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
-    """The segments of one path of `expand_path`; of a directory as `list_segments` gives them."""
-    return list_segments(path, everything) if os.path.isdir(path) else [segment_file(path)]
-
-
 def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile]:
     """Of segments in the order of `list_segments`, those whose names say that they may hold offsets first..last.
 
@@ -261,9 +232,3 @@ def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile
         if (file.base_offset or 0) > last or (end is not None and end <= first)
     }
     return [file for file in files if file.path not in left_out]
-
-
-def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
-    """All segments that a PATH stands for. Raises PathError as `expand_path` and `list_segments` do."""
-    for part in expand_path(path):
-        yield from segments_at(part, everything)

@@ -7,8 +7,9 @@ from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.batches import Batch
-from kseg.segment.files import SegmentFile, walk_path
+from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Record
+from kseg.segment.paths import walk_path
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.segment.files import expand_path
+from kseg.segment.paths import expand_path
 from kseg.spark.stores import is_stored
 
 T = TypeVar("T")

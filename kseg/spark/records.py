@@ -12,8 +12,9 @@ from kseg.columns.records import RecordColumns, Wanted
 from kseg.errors import KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.limits import LONG_RUN_BYTES
-from kseg.segment.files import SegmentFile, between, list_segments, segments_at
+from kseg.segment.files import SegmentFile, between, list_segments
 from kseg.segment.isolation import Transactions
+from kseg.segment.paths import segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
 from kseg.spark.options import Options

@@ -5,13 +5,13 @@ exactly the one it derives from that of the DataFrame.
 """
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from kseg.spark.filters import Narrowed
+from kseg.spark.modes import module_of
 from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, schema_of
 
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     from kseg.spark.streams import KsegStreamReader
     from kseg.spark.writing import KsegWriter
-
-
-def module_of(mode: str) -> Any:
-    """The module of a mode, imported when it is asked for: Spark plans in a fresh process each time."""
-    return import_module(f"kseg.spark.{mode}")
 
 
 class KsegDataSource(DataSource):

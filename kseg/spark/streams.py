@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+import kseg.spark.records as records
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile, list_segments
-from kseg.spark import records
+from kseg.spark.modes import module_of
 from kseg.spark.options import Options
 from kseg.spark.paths import grouped, local_only, places
-from kseg.spark.source import module_of
 
 if TYPE_CHECKING:
     import pyarrow

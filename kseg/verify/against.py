@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.segment.files import list_partitions, list_segments, parse_partition_name, segments_at
+from kseg.segment.files import list_partitions, list_segments, parse_partition_name
+from kseg.segment.paths import segments_at
 from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
 from kseg.verify.comparison import Comparison

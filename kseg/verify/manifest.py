@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.segment.files import SegmentFile, expand_path, segments_at
+from kseg.segment.files import SegmentFile
+from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.pipeline import Pipeline
 from kseg.segment.regular_files import open_regular
 from kseg.segment.source import STANDARD_INPUT, open_source

@@ -9,7 +9,8 @@ import pytest
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, MARKER, journals
-from kseg.changes.log_directory import LogDirectoryChange, settle_log_directory
+from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.log_directory_settle import settle_log_directory
 from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER

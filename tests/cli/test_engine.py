@@ -130,7 +130,7 @@ def run_here(spark: Here, items: list[Any], work: Any, watch: Any = None) -> lis
 def test_rendered_parts_make_up_the_dump(
     form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kseg.cli import dump_on_spark
+    from kseg.spark import dump as dump_on_spark
     from kseg.spark import jobs, session
 
     monkeypatch.setattr(dump_on_spark, "PART_BYTES", part_bytes)

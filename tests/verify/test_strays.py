@@ -12,7 +12,7 @@ from made import of_records, varint
 from partitions import PLAIN
 
 from kseg.limits import MAX_HEADERS
-from kseg.output.findings import summary_of
+from kseg.output.findings.printer import summary_of
 from kseg.segment.file_types import is_packed_segment, named_like_segment, packing_of
 from kseg.segment.survey import DEEP
 from kseg.verify.repairs import Repairs

@@ -4,7 +4,7 @@ from typing import Any
 
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import RecordBatchHeader
-from kseg.output.hexlines import HexLines
+from kseg.output.hex.lines import HexLines
 from kseg.output.paint import shown_time
 
 REST_BYTES = 256

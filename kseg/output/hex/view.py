@@ -13,9 +13,9 @@ from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.limits import MAX_NESTING
-from kseg.output.hexheaders import MAGIC_END, show_header, value_place
-from kseg.output.hexlines import HexLines
-from kseg.output.hexrecords import show_records
+from kseg.output.hex.headers import MAGIC_END, show_header, value_place
+from kseg.output.hex.lines import HexLines
+from kseg.output.hex.records import show_records
 from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.output.junit import JunitFindings
+from kseg.output.findings.junit import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
 from kseg.verify.comparison import Comparison

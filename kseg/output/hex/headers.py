@@ -5,7 +5,7 @@ from typing import Any
 
 from kseg.formats.record_batch import codec_name
 from kseg.kernel.checksum import crc32, crc32c
-from kseg.output.hexlines import HexLines
+from kseg.output.hex.lines import HexLines
 from kseg.output.paint import shown_time
 
 _V2 = (

@@ -1,45 +1,23 @@
-"""What the forms of findings have in common, and the one for people."""
+"""Findings as text: a line each in a pipe; on a terminal grouped by file and wrapped."""
 
 import shlex
 from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, summary_of
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint, shown_bytes
+from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.verify.findings import BROKER, DECISION, ERROR, INFO, KINDS, REPLICA, TOPIC_ID, WARNING
+from kseg.verify.findings import KINDS
 from kseg.verify.report import Finding, Need, Report
 
 if TYPE_CHECKING:
     from kseg.verify.comparison import Comparison
 
-COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 CODES_NAMED = 4
 NEXT_STEPS = 10
-NEEDED = {
-    BROKER: "a broker or cluster at work",
-    DECISION: "a decision",
-    REPLICA: "another replica (kseg recover --from-replica)",
-    TOPIC_ID: "the topic's id (kseg recover --topic-id)",
-}
 LEAST_WIDTH = 40
-
-
-class FindingsPrinter:
-    """Base of the forms: `show` for each finding, `compared` for each pair of replicas, `finish` at the end."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-
-    def show(self, finding: Finding) -> None:
-        raise NotImplementedError
-
-    def compared(self, comparison: "Comparison") -> None:
-        raise NotImplementedError
-
-    def finish(self, report: Report, notices: Notices) -> None:
-        raise NotImplementedError
 
 
 class TextFindings(FindingsPrinter):
@@ -127,18 +105,6 @@ def _some(codes: list[str]) -> str:
     return ", ".join(codes) if len(codes) <= CODES_NAMED + 1 else f"{', '.join(codes[:CODES_NAMED])} and more"
 
 
-def summary_of(report: Report) -> str:
-    """The totals in a line."""
-    totals = report.totals
-    text = (
-        f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
-        f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
-    )
-    if totals.not_judged:
-        text += f"; files not judged: {totals.not_judged}"
-    return text if report.is_whole else text + "; not all could be checked"
-
-
 def _wrapped(text: str, width: int, first_width: int) -> list[str]:
     """The text in lines of so many columns, broken at spaces; a word that is longer keeps its length."""
     lines, room = [""], max(first_width, LEAST_WIDTH)
@@ -149,16 +115,3 @@ def _wrapped(text: str, width: int, first_width: int) -> list[str]:
         else:
             lines[-1] += f" {word}" if lines[-1] else word
     return lines
-
-
-def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: tuple[str, ...] = ()) -> FindingsPrinter:
-    """The printer of a form of the command line; ``paths`` and ``fail_on`` as there."""
-    if form == "json":
-        from kseg.output.findings_json import JsonFindings
-
-        return JsonFindings(sink)
-    if form == "junit":
-        from kseg.output.junit import JunitFindings
-
-        return JunitFindings(sink, fail_on, paths)
-    return TextFindings(sink, color)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
-from kseg.output.findings import FindingsPrinter, summary_of
+from kseg.output.findings.printer import FindingsPrinter, summary_of
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.segment.files import walk_path
+from kseg.segment.paths import walk_path
 from kseg.verify.findings import ERROR, KINDS, WARNING
 from kseg.verify.report import Finding, Report
 

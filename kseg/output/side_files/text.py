@@ -10,8 +10,8 @@ from typing import Any
 
 from kseg.output.file_names import as_java_writes
 from kseg.output.kafka_text import printable
-from kseg.output.side_fields import fields
-from kseg.output.side_printer import SidePrinter
+from kseg.output.side_files.fields import fields
+from kseg.output.side_files.printer import SidePrinter
 from kseg.sidefiles.index_checks import OffsetMismatch, TimeMismatch
 from kseg.sidefiles.kinds import SideFile
 from kseg.sidefiles.offset_index import OffsetIndexEntry

@@ -13,12 +13,12 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.output.side_json import SideJsonPrinter
-from kseg.output.side_printer import SidePrinter, SideStyle
-from kseg.output.side_text import SideTextPrinter
+from kseg.output.side_files.json import SideJsonPrinter
+from kseg.output.side_files.printer import SidePrinter, SideStyle
+from kseg.output.side_files.text import SideTextPrinter
 from kseg.sidefiles.kinds import side_file
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+TESTDATA = Path(__file__).resolve().parents[3] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"
 TEXT = TESTDATA / "side-files" / "text"
 PARTITIONS = sorted(path.parent for path in TESTDATA.glob("kafka-*/*/truth/*/side-files.txt.gz"))

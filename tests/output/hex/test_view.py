@@ -12,7 +12,7 @@ from made import message, of_records, plain_record, varint
 from partitions import sealed
 
 from kseg.formats.rows import Scratch
-from kseg.output.hexview import HexPrinter
+from kseg.output.hex.view import HexPrinter
 from kseg.output.paint import Paint, cells
 
 LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")

@@ -1,13 +1,9 @@
-"""What ``kseg dump`` is asked for: the options, where files are read from and to, and what is told of nothing found."""
+"""The filters of a dump: which files and batches they admit, where reading starts and ends, notices of no match."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from kseg.cli.contents import ContentFormat, KeyBytes
-from kseg.cli.options import OffsetRange
-from kseg.cli.times import LAST_TIMESTAMP, TimePoint, TimeRange, show_time
+from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Scratch
 from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
@@ -15,76 +11,23 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.reader import SegmentReader
 from kseg.segment.selection import Selection
 from kseg.segment.source import open_source
+from kseg.segment.times import LAST_TIMESTAMP, show_time
 
 if TYPE_CHECKING:
     from kseg.segment.stop import OffsetStop, TimeStop
 
 _NOTHING = "no record in it matches"
-STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--offsets, --time, --key, --producer-id, --open-transactions, --now."""
-    for option in (
-        click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
-        click.option(
-            "--open-transactions",
-            is_flag=True,
-            help="List the transactions that no marker has ended, and nothing else.",
-        ),
-        click.option(
-            "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
-        ),
-        click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
-        click.option(
-            "--time", type=TimeRange(), help="Only records with timestamps in FROM..TO (ms or RFC 3339, inclusive)."
-        ),
-        click.option(
-            "--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive)."
-        ),
-    ):
-        command = option(command)
-    return command
+class Filters:
+    """The filters of one run. ``are_set``: not all batches and records are printed."""
 
-
-def content_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How keys and values are shown: --key-format, --value-format, --key-decoder-class, --value-decoder-class."""
-    for part in ("value", "key"):
-        command = click.option(
-            f"--{part}-decoder-class",
-            type=ContentFormat(),
-            metavar="CLASS",
-            is_flag=False,
-            flag_value=STRING_DECODER,
-            help=f"Show {part}s as this class of Kafka's does; the same as --{part}-format.",
-        )(command)
-        command = click.option(
-            f"--{part}-format",
-            type=ContentFormat(),
-            help=f"Show {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
-        )(command)
-    return command
-
-
-def content_decoder(options: dict[str, Any]) -> Any:
-    """The decoder for the formats that are asked for; None without any. Of a format and a class the format counts."""
-    names = [options[f"{part}_format"] or options[f"{part}_decoder_class"] for part in ("key", "value")]
-    if names == [None, None]:
-        return None
-    from kseg.decoders.values import decoder
-
-    return decoder(names[0] or "utf8", names[1] or "utf8")
-
-
-class Questions:
-    """The questions of one run. ``is_asked``: whether there is any, so that not all batches and records are printed."""
-
-    def __init__(self, options: dict[str, Any], scratch: Scratch, notices: Notices) -> None:
-        self.selection = Selection(options["offsets"], options["time"], options["key"], options["producer_id"])
-        self.is_asked = not self.selection.is_empty
+    def __init__(self, options: DumpOptions, scratch: Scratch, notices: Notices) -> None:
+        self.selection = Selection(options.offsets, options.times, options.key, options.producer_id)
+        self.are_set = not self.selection.is_empty
         self._scratch = scratch
         self._notices = notices
-        self._era_07 = options["era"] == "0.7"
+        self._era_07 = options.is_07
         self._found = 0
         self._places = 0
         self._example = ""
@@ -146,7 +89,7 @@ class Questions:
 
     def end_of_place(self, files: Sequence[SegmentFile], path: str) -> None:
         """All segments of a partition, or a file, were looked through."""
-        if not self.is_asked:
+        if not self.are_set:
             return
         self._places += 1
         if not self._found and not self._example:

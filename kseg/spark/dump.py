@@ -1,4 +1,4 @@
-"""``kseg dump --engine spark``: parts of segments are rendered by tasks, and what they print comes back in its order.
+"""A dump on Spark: tasks render parts of segments, and their text comes back in order.
 
 Only so much is under way at once that its text fits into memory, whatever there is to dump.
 """
@@ -7,10 +7,13 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import click
-
+import kseg.spark.jobs as jobs
+from kseg.dump.options import DumpOptions
+from kseg.dump.rendered import Rendered
+from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
@@ -31,20 +34,6 @@ class Part(NamedTuple):
     slice: Slice
 
 
-class Rendered(NamedTuple):
-    """What a part prints, compressed, and what it counts. ``failure``: why it could not be read at all."""
-
-    text: bytes = b""
-    errors: int = 0
-    damaged_ranges: int = 0
-    damaged_bytes: int = 0
-    batches: int = 0
-    size: int = 0
-    end: int = 0
-    shrank: str | None = None
-    failure: str | None = None
-
-
 class TextSink(Sink):
     """Keeps what is written."""
 
@@ -62,31 +51,15 @@ class TextSink(Sink):
         """Nothing waits."""
 
 
-def check_options(options: dict[str, Any]) -> None:
-    """Raises UsageError for what only one reader that goes from the first record to the last can answer."""
-    wanted = {
-        "--offsets": options["offsets"], "--time": options["time"], "--key": options["key"],
-        "--producer-id": options["producer_id"], "--limit": options["limit"],
-        "--isolation": options["isolation"] == "read_committed", "--stop-on-damage": options["stop_on_damage"],
-        "--open-transactions": options["open_transactions"], "--committed-offsets": options["committed_offsets"],
-        "--fetch-response": options["fetch_response"], "--hex": options["as_hex"], "--summary": options["summary"],
-        "--format table": options["form"] == "table",
-    }  # fmt: skip
-    for name, value in wanted.items():
-        if value not in (None, False):
-            raise click.UsageError(f"{name} is for the local engine")
-
-
 class Remote:
     """Has the segments of ``files``, in that order, rendered on Spark; `rendered` gives the parts of each."""
 
     def __init__(
-        self, spark: Any, options: dict[str, Any], is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
+        self, spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
     ) -> None:
         self._spark = spark
-        local = {"engine": "local", "master": None, "jobs": 1, "quiet": True, "verbose": False, "output": None}
-        self._work = _Render(options | local, is_terminal)
-        self._parts = _parts(files, is_cut=options["era"] is None)
+        self._work = _Render(replace(options, jobs=1, quiet=True, verbose=False, output=None), is_terminal)
+        self._parts = _parts(files, is_cut=not options.is_07)
         self._next: Part | None = next(self._parts, None)
         self._done: deque[tuple[Part, Rendered]] = deque()
 
@@ -108,15 +81,13 @@ class Remote:
         return found or None
 
     def _wave(self) -> None:
-        from kseg.spark.jobs import run
-
         wave: list[Part] = []
         room = WAVE_BYTES
         while self._next is not None and room > 0:
             wave.append(self._next)
             room -= PART_BYTES
             self._next = next(self._parts, None)
-        self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
+        self._done.extend(zip(wave, jobs.run(self._spark, wave, self._work), strict=True))
 
 
 def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[Part]:
@@ -135,7 +106,7 @@ def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[
 class _Render:
     """Renders parts as the command does, in the process of a task."""
 
-    def __init__(self, options: dict[str, Any], is_terminal: bool) -> None:
+    def __init__(self, options: DumpOptions, is_terminal: bool) -> None:
         self._options = options
         self._is_terminal = is_terminal
 
@@ -147,10 +118,8 @@ class _Render:
                 yield Rendered(failure=str(error))
 
     def _one(self, part: Part) -> Rendered:
-        from kseg.cli.dump import Dump, shrank
-
         sink = TextSink(self._is_terminal)
-        dump = Dump(sink, self._options | {"paths": (part.file.path,), "files": None})
+        dump = Dump(sink, replace(self._options, paths=(part.file.path,)))
         with open_source(part.file.path) as source:
             reader = dump.reader(part.file, source, part.is_live)
             dump.printer.enter(part.file)
@@ -170,8 +139,3 @@ class _Render:
                 zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
                 batches, size, reader.end, failure,
             )  # fmt: skip
-
-
-def text_of(rendered: Rendered) -> bytes:
-    """What it prints."""
-    return zlib.decompress(rendered.text)

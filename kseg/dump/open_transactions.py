@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 
+from kseg.dump.options import JSON, DumpOptions
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.output.file_names import as_java_writes, name_bytes
@@ -13,9 +14,13 @@ from kseg.segment.open_transactions import find_open, newest_timestamp
 
 
 def list_open(
-    sink: Sink, path: str, files: list[SegmentFile], form: str, now: int | None, scratch: Scratch, live: bool,
+    sink: Sink,
+    path: str,
+    files: list[SegmentFile],
+    options: DumpOptions,
+    scratch: Scratch,
     names_in: Callable[[str], dict[int, str]],
-) -> int:  # fmt: skip
+) -> int:
     """Lists the open transactions of one path: a partition directory, or a segment, whose followers may hold the
     markers. ``names_in``: transactional ids by producer id in a log directory. Returns how many there are.
 
@@ -29,11 +34,12 @@ def list_open(
         names = [file.name for file in beside]
         if logs[0].name in names:
             logs = [file for file in beside[names.index(logs[0].name) :] if file.kind == ".log"]
-    found = find_open(logs, scratch, live)
+    found = find_open(logs, scratch, options.live)
+    now = options.now
     if found and now is None:
         now = newest_timestamp(logs, scratch)
     transactional_ids = names_in(os.path.dirname(os.path.dirname(os.path.abspath(logs[0].path)))) if found else {}
-    if form == "json":
+    if options.form == JSON:
         for transaction in found:
             sink.write(json_line(transaction, now, path, logs[0], transactional_ids.get(transaction.producer_id)))
         return len(found)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kseg.output.findings import FindingsPrinter
+from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
 from kseg.verify.report import Finding, Report

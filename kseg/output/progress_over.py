@@ -1,16 +1,16 @@
-"""Progress over the bytes of all segments that the PATHs of a command line stand for."""
+"""Progress over the bytes of all segments that some PATHs stand for."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kseg.errors import KsegError
 from kseg.output.progress import Progress
-from kseg.segment.files import expand_path, segments_at
+from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.source import STANDARD_INPUT
 
 
 def progress_over(
-    paths: "list[str] | tuple[str, ...]",
+    paths: Sequence[str],
     quiet: bool,
     everything: bool = False,
     parts_of: Callable[[str], list[str]] = expand_path,
@@ -25,9 +25,7 @@ def progress_over(
     return progress
 
 
-def _total_bytes(
-    paths: "list[str] | tuple[str, ...]", everything: bool, parts_of: Callable[[str], list[str]]
-) -> int | None:
+def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
     """Bytes of all segments that the paths stand for; None where one cannot be told."""
     total = 0
     for path in paths:

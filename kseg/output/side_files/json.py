@@ -9,8 +9,8 @@ import os
 from typing import Any
 
 from kseg.output.jsonl import bytes_value, encode
-from kseg.output.side_fields import fields
-from kseg.output.side_printer import SidePrinter
+from kseg.output.side_files.fields import fields
+from kseg.output.side_files.printer import SidePrinter
 from kseg.sidefiles.index_checks import OffsetMismatch, TimeMismatch
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry

@@ -1,0 +1,180 @@
+"""The options of ``kseg dump`` in groups: filters, contents, decoders, side files, views for people."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kseg.cli.contents import ContentFormat, KeyBytes
+from kseg.cli.options import ByteCount, OffsetRange
+from kseg.cli.times import TimePoint, TimeRange
+from kseg.dump.decoding import INTERNAL_TOPICS
+from kseg.limits import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from kseg.formats.compressing import Target
+
+STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_LARGEST = (1 << 63) - 1
+
+_HELP = {
+    "offsets": "Decode the records of __consumer_offsets.",
+    "transaction-log": "Decode the records of __transaction_state.",
+    "cluster-metadata": "Decode the records of __cluster_metadata and its snapshots.",
+    "remote-log-metadata": "Decode the records of __remote_log_metadata.",
+    "share-group-state": "Decode the records of __share_group_state.",
+}
+
+
+class PositionRange(click.ParamType):  # type: ignore[type-arg]
+    """``A..B``, bytes of a file, inclusive, decimal or 0x…; either end may be left out. Yields (first, last)."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        first, dots, last = str(value).partition("..")
+        low, high = _position(first, 0), _position(last, _LARGEST)
+        if low is None or high is None or not (first or last):
+            self.fail(f"{value!r} is no range of positions such as 0..60, 0x1f00.. or ..4095", param, ctx)
+        high = high if dots else low
+        if low > high:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return low, high
+
+
+class CodecTarget(click.ParamType):  # type: ignore[type-arg]
+    """``zstd``, ``gzip:9``, ...: a codec and its level. Yields a `Target`."""
+
+    name = "CODEC"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Target":
+        from kseg.formats.compressing import Target, parse_target
+
+        if isinstance(value, Target):
+            return value
+        try:
+            return parse_target(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--offsets, --time, --key, --producer-id, --open-transactions, --now."""
+    for option in (
+        click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
+        click.option(
+            "--open-transactions",
+            is_flag=True,
+            help="List the transactions that no marker has ended, and nothing else.",
+        ),
+        click.option(
+            "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
+        ),
+        click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
+        click.option(
+            "--time", type=TimeRange(), help="Only records with timestamps in FROM..TO (ms or RFC 3339, inclusive)."
+        ),
+        click.option(
+            "--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive)."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def content_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How keys and values are shown: --key-format, --value-format, --key-decoder-class, --value-decoder-class."""
+    for part in ("value", "key"):
+        command = click.option(
+            f"--{part}-decoder-class",
+            type=ContentFormat(),
+            metavar="CLASS",
+            is_flag=False,
+            flag_value=STRING_DECODER,
+            help=f"Show {part}s as this class of Kafka's does; the same as --{part}-format.",
+        )(command)
+        command = click.option(
+            f"--{part}-format",
+            type=ContentFormat(),
+            help=f"Show {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
+        )(command)
+    return command
+
+
+def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--offsets-decoder and its like, --decode, --committed-offsets, --redact."""
+    for option in (
+        click.option(
+            "--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata."
+        ),
+        click.option(
+            "--committed-offsets",
+            is_flag=True,
+            help="List what consumer groups have committed, with lags; also --offsets-decoder --format table.",
+        ),
+        click.option(
+            "--decode",
+            type=click.Choice(["auto"]),
+            help="auto: decode the records of internal topics, each file by the name of its topic.",
+        ),
+        *(click.option(f"--{name}-decoder", is_flag=True, help=_HELP[name]) for name in reversed(INTERNAL_TOPICS)),
+    ):
+        command = option(command)
+    return command
+
+
+def side_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--index-sanity-check, --verify-index-only, --max-message-size."""
+    for option in (
+        click.option(
+            "--max-message-size",
+            type=ByteCount(),
+            default=MAX_MESSAGE_BYTES,
+            help="How far from the position of an index entry its batch may reach (5M).",
+        ),
+        click.option("--verify-index-only", is_flag=True, help="Check indexes against the .log, print no entries."),
+        click.option("--index-sanity-check", is_flag=True, help="Check only whether indexes are sound in themselves."),
+    ):
+        command = option(command)
+    return command
+
+
+def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--hex, --position, --summary, --what-if, --sample."""
+    for option in (
+        click.option(
+            "--sample",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Of --what-if: try some N batches chosen at random instead of all, and tell the error.",
+        ),
+        click.option(
+            "--what-if",
+            type=CodecTarget(),
+            metavar="CODEC[:LEVEL]",
+            help="With the summary: what compressing every batch with CODEC would save; implies --summary.",
+        ),
+        click.option("--summary", is_flag=True, help="Print a picture of each partition in numbers instead."),
+        click.option("--position", type=PositionRange(), help="Of --hex: only what lies at bytes A..B of each file."),
+        click.option(
+            "--hex",
+            "as_hex",
+            is_flag=True,
+            help="Print the bytes, field by field; with --deep-iteration those inside compressed batches as well.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _position(text: str, default: int) -> int | None:
+    """A position, the default for no text, None for what is none."""
+    if not text:
+        return default
+    digits, base = (text[2:], 16) if text[:2] in ("0x", "0X") else (text, 10)
+    if not (digits.isascii() and digits.isalnum()) or len(digits) > 19:
+        return None
+    try:
+        return min(int(digits, base), _LARGEST)
+    except ValueError:
+        return None

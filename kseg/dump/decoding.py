@@ -1,0 +1,50 @@
+"""Which decoder a dump uses: a named one, formats of keys and values, or one for each internal topic."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kseg.dump.options import DumpOptions
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
+from kseg.segment.paths import expand_path
+
+INTERNAL_TOPICS = ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state")
+"""Names of decoders in kafka-dump-log's order: the first that is asked for counts."""
+
+
+def decoder_of(options: DumpOptions) -> Any:
+    """The decoder for all records, None without any: one of `INTERNAL_TOPICS`, else formats of keys and values."""
+    if options.decoder is not None:
+        from kseg.decoders import decoder
+
+        return decoder(options.decoder, options.redact)
+    if not options.has_content_format:
+        return None
+    from kseg.decoders.values import decoder as content_decoder
+
+    return content_decoder(options.key_format or "utf8", options.value_format or "utf8")
+
+
+def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | None:
+    """With ``decode_by_topic`` a function that gives the decoder of a file's topic, None for a topic without one."""
+    if not options.decode_by_topic:
+        return None
+    from kseg.decoders import decoder, name_for
+
+    made = cache(lambda name: decoder(name, options.redact))
+
+    def choose(file: SegmentFile) -> Any:
+        name = name_for(file.topic, file.kind)
+        return None if name is None else made(name)
+
+    return choose
+
+
+def offsets_partitions(path: str) -> list[str]:
+    """As `expand_path`, but of a log directory only the partitions of __consumer_offsets. Raises PathError."""
+    parts = expand_path(path)
+    if parts == [path]:
+        return parts
+    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+    return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]

@@ -1,0 +1,89 @@
+"""What a dump is asked for, as one typed value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
+from kseg.output.notices import Color
+
+if TYPE_CHECKING:
+    from kseg.formats.compressing import Target
+
+Range = tuple[int, int]
+"""First and last, inclusive."""
+
+TEXT, JSON, TABLE = "text", "json", "table"
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """The options of `kseg dump`, one field each; times are ms since the epoch.
+
+    Forms and filters exclude each other as kseg-dump(1) says; `kseg.cli.dump` refuses what contradicts itself.
+    """
+
+    paths: Sequence[str]
+    form: str = TEXT
+    everything: bool = False
+    """Side files and leftovers of directories too."""
+    deep: bool = False
+    contents: bool = False
+    """Keys and values; implies ``deep``."""
+    skip_record_metadata: bool = False
+
+    decoder: str | None = None
+    """One of `kseg.dump.decoding.INTERNAL_TOPICS`."""
+    decode_by_topic: bool = False
+    key_format: str | None = None
+    value_format: str | None = None
+    redact: bool = False
+
+    offsets: Range | None = None
+    times: Range | None = None
+    key: bytes | None = None
+    producer_id: int | None = None
+    read_committed: bool = False
+    limit: int | None = None
+    """Records, or batches where only these are shown."""
+
+    committed_offsets: bool = False
+    open_transactions: bool = False
+    now: int | None = None
+    """Ages are counted to this time, None: to the newest record."""
+
+    as_hex: bool = False
+    positions: Range | None = None
+    summary: bool = False
+    what_if: "Target | None" = None
+    sample: int | None = None
+
+    max_bytes: int | None = None
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    is_07: bool = False
+    """Files are read as those of 0.6 and 0.7 whatever their suffix."""
+    fetch_response: bool = False
+    live: bool = False
+    stop_on_damage: bool = False
+
+    max_message_size: int = MAX_MESSAGE_BYTES
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
+
+    jobs: int | None = None
+    output: str | None = None
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def shows_records(self) -> bool:
+        return self.deep or self.shows_contents
+
+    @property
+    def shows_contents(self) -> bool:
+        return self.contents or self.committed_offsets or self.decoder is not None or self.has_content_format
+
+    @property
+    def has_content_format(self) -> bool:
+        return self.key_format is not None or self.value_format is not None

@@ -1,0 +1,380 @@
+"""One dump: every PATH is read in order, filtered, and given to the printer of its form."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
+from kseg.dump.filters import Filters
+from kseg.dump.options import JSON, TEXT, DumpOptions
+from kseg.dump.rendered import Rendered, RendererOf, text_of
+from kseg.dump.side_files import side_printer
+from kseg.dump.views import view_printer
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, UnsupportedError
+from kseg.formats.rows import Rows, Scratch
+from kseg.kernel import COMPILED
+from kseg.output.notices import Notices, on_one_line, put_line
+from kseg.output.printer import Span, Style
+from kseg.output.progress import pieces
+from kseg.output.progress_over import progress_over
+from kseg.output.sink import Sink
+from kseg.runtime.cores import usable_cores
+from kseg.segment.batches import Batch, Message07
+from kseg.segment.files import SegmentFile, list_segments, segment_file
+from kseg.segment.items import Damage
+from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.reader import LONG_RUNS, Run, SegmentReader
+from kseg.segment.source import Source, open_source
+
+if TYPE_CHECKING:
+    from kseg.output.side_files.printer import SidePrinter
+    from kseg.segment.isolation import Transactions
+    from kseg.sidefiles.kinds import SideFile
+
+KAFKA_MAX_BYTES = (1 << 31) - 1
+_ENDS_ALL = (StoppedHalfwayError, RequestError, BrokenPipeError)
+
+
+class EndOfDumpError(Exception):
+    """The limit is reached, or damage that the dump is to stop at."""
+
+
+class Dump:
+    """One run over all paths; ``renderer_of`` has segments rendered elsewhere."""
+
+    def __init__(self, sink: Sink, options: DumpOptions, renderer_of: RendererOf | None = None) -> None:
+        self.options = options
+        self.notices = Notices(options.color, options.quiet, options.verbose)
+        self.scratch = Scratch(options.max_batch_bytes)
+        style = Style(
+            options.shows_records, options.shows_contents, options.skip_record_metadata, sink.is_terminal,
+            decoder_of(options), decoder_by_topic(options),
+        )  # fmt: skip
+        self.filters = Filters(options, self.scratch, self.notices)
+        self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
+        self.sink = sink
+        self.printer = self._make_printer(sink, style)
+        self.parts_of = offsets_partitions if options.committed_offsets else expand_path
+        # Whoever watches the output itself needs no progress.
+        is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
+        self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
+        self.notices.before = self.progress.erase
+        self._side: SidePrinter | None = None
+        self.left = options.limit
+        self.transactions: Transactions | None = None
+        self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
+        self._names_in: Callable[[str], dict[int, str]] | None = None
+        self._errors = 0  # of what was rendered elsewhere
+        self.status = 0
+        self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
+
+    def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
+        """All segments in the order of the dump, each with whether it is being written to."""
+        for path in self.options.paths:
+            with suppress(KsegError):  # told when the path is dumped
+                for part in self.parts_of(path):
+                    with suppress(KsegError):
+                        yield from self._files_of(segments_at(part, self.options.everything))
+
+    def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
+        """Those that are asked for."""
+        files = self.filters.among(all_files)
+        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
+        live = self.options.live
+        return [(file, live and (file is written_to or len(files) == 1)) for file in files]
+
+    def _make_printer(self, sink: Sink, style: Style) -> Any:
+        """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
+        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
+            return view
+        if self.options.form == JSON:
+            from kseg.output.jsonl import JsonLinesPrinter as Form
+        else:
+            from kseg.output.kafka_text import KafkaTextPrinter as Form  # type: ignore[assignment]
+        jobs = self.options.jobs or usable_cores()
+        if jobs == 1 or self.is_selective or self.options.stop_on_damage or not COMPILED:
+            return Form(sink, style, self.scratch)
+        from kseg.output.parallel import ParallelPrinter
+
+        return ParallelPrinter(sink, lambda turn: Form(turn, style, Scratch(self.scratch.max_batch_bytes)), jobs)
+
+    def run(self) -> int:
+        """Prints every path; the highest exit status of all."""
+        with self.progress:
+            try:
+                for path in self.options.paths:
+                    self._path(path)
+            except EndOfDumpError:
+                self.printer.finish()
+            self.progress.erase()
+            if self.options.committed_offsets and not self.printer.files and not self.status:
+                self._failed("no partition of __consumer_offsets is in any PATH", 3)
+            self.printer.close()
+        self._summarize()
+        errors = self.printer.errors + self._errors
+        if self._side is not None:
+            errors += self._side.errors
+            for line in self._side.report():
+                put_line(on_one_line(line))
+        return max(self.status, int(errors > 0))
+
+    def _summarize(self) -> None:
+        self.filters.summarize()
+        if self.options.open_transactions and not self.open_transactions and not self.status:
+            self.notices.warning("there are no open transactions")
+        errors = self.printer.errors + self._errors
+        if errors and self.options.form == TEXT and not self.options.summary:
+            self.notices.warning(
+                f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
+                f"problems with batches: {errors - self.damaged_ranges}"
+            )
+
+    def _failed(self, error: object, status: int) -> None:
+        self.printer.finish()
+        self.notices.error(error)
+        self.status = max(self.status, status)
+
+    def _path(self, path: str) -> None:
+        try:
+            parts = self.parts_of(path)
+        except KsegError as error:
+            self._failed(error, error.exit_status)
+            return
+        if parts != [path]:
+            tell_passed_over(path, False, self.notices.warning)
+        if self.options.committed_offsets and parts != [path]:
+            self.printer.add_directory(path)
+        for part in parts:
+            try:
+                self._part(part)
+            except _ENDS_ALL:
+                raise
+            except KsegError as error:
+                self._failed(error, error.exit_status)
+        if self.options.everything and parts != [path]:
+            self._side_files(path)
+
+    def _side_files(self, directory: str) -> None:
+        """With --all: what lies beside the segments of a partition, or beside the partitions of a log directory."""
+        from kseg.sidefiles.kinds import list_side_files
+
+        try:
+            for file in list_side_files(directory):
+                self._file(segment_file(file.path), live=False)
+        except _ENDS_ALL:
+            raise
+        except KsegError as error:
+            self._failed(error, error.exit_status)
+
+    def _part(self, path: str) -> None:
+        """A partition directory, or one file."""
+        all_files = segments_at(path, self.options.everything)
+        if self.options.open_transactions:
+            self._open_transactions(path, all_files)
+            return
+        tell_passed_over(path, not all_files, self.notices.warning)
+        files = self._files_of(all_files)
+        if self.options.summary:
+            self.printer.is_of_directory = os.path.isdir(path)
+        self.transactions = None
+        if self.options.read_committed and os.path.exists(path):
+            from kseg.segment.isolation import Transactions
+
+            beside = list_segments(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)))
+            logs = [file for file in beside if file.kind == ".log"]
+            if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
+                self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
+        for file, is_live in files:
+            try:
+                self._file(file, is_live)
+            except _ENDS_ALL:
+                raise
+            except KsegError as error:
+                self._failed(error, error.exit_status)
+            except OSError as error:
+                self._failed(f"{file.path}: {error.strerror}", 4)
+        if self.options.everything and os.path.isdir(path):
+            self._side_files(path)
+        if self.status < 3:
+            self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
+        from kseg.dump.open_transactions import list_open
+        from kseg.logdir.transactional_ids import transactional_ids
+
+        self._names_in = self._names_in or cache(transactional_ids)
+        self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self._names_in)
+
+    def _side_file(self, file: "SideFile") -> None:
+        if self._side is None:
+            self._side = side_printer(self.options, self.sink, self.scratch, self.notices.warning)
+        errors = self._side.errors
+        self._side.dump(file)
+        if self.options.stop_on_damage and self._side.errors > errors:
+            raise EndOfDumpError
+
+    def _file(self, file: SegmentFile, live: bool) -> None:
+        self._refuse(file)
+        self.progress.at(file.path)
+        if side := _side_file_at(file):
+            self._side_file(side)
+            return
+        if self._elsewhere is not None and (rendered := self._elsewhere.rendered(file)) is not None:
+            self._rendered(file, rendered)
+            return
+        with open_source(file.path) as source:
+            if self.options.read_committed and self.transactions is None:
+                from kseg.segment.isolation import Transactions
+
+                self.transactions = Transactions()
+                self.transactions.read(self.reader(file, source, live))
+            if self.left == 0:
+                raise EndOfDumpError
+            try:
+                self.printer.begin(file)
+                if self.options.fetch_response:
+                    self._message_sets(file, source)
+                else:
+                    reader = self.reader(file, source, live)
+                    self.filters.begin(reader, file)
+                    self._items(file, reader)
+                self.printer.finish()
+            except BaseException:
+                self.printer.abandon()
+                raise
+            if source.current_size() < source.size:
+                self._failed(shrank(file.path, source), 1)
+
+    def _rendered(self, file: SegmentFile, parts: list[Rendered]) -> None:
+        """A segment that was rendered elsewhere."""
+        self.printer.begin(file)
+        self.printer.finish()
+        for part in parts:
+            self.sink.write(text_of(part))
+            self._errors += part.errors
+            self.damaged_ranges += part.damaged_ranges
+            self.damaged_bytes += part.damaged_bytes
+            self.progress.advance(part.size)
+        self._tell_items(file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts))
+        for failure in {part.shrank for part in parts if part.shrank}:
+            self._failed(failure, 1)
+
+    def _tell_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
+        self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
+
+    def _refuse(self, file: SegmentFile) -> None:
+        if file.is_packed:
+            raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
+        if file.kind and not file.is_segment and not _side_file_at(file):
+            raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
+        output = self.options.output
+        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+            raise RequestError(f"{output}: would be replaced by its own dump")
+
+    def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
+        is_07 = file.kind == ".kafka" or self.options.is_07
+        most = self.options.max_bytes
+        return SegmentReader(source, is_07, file.base_offset or 0, live, most, self.scratch, LONG_RUNS)
+
+    def _message_sets(self, file: SegmentFile, source: Source) -> None:
+        from kseg.segment.fetched import message_sets
+
+        for part in message_sets(source, self.scratch):
+            if isinstance(part, Damage):
+                self.damaged_ranges += 1
+                self.damaged_bytes += part.length
+                self.printer.damage(part)
+                continue
+            found, reader = part
+            if found.error_code:
+                self.notices.warning(f"{file.path}: position {found.start}: error code {found.error_code}")
+            if found.missing:
+                self.notices.warning(f"{file.path}: position {found.end}: bytes missing at the end: {found.missing}")
+            self.filters.restart()
+            self._items(file, reader)
+
+    def _items(self, file: SegmentFile, reader: SegmentReader) -> None:
+        batches, ranges = 0, self.damaged_ranges
+        self.printer.attend(reader)
+        for item in reader.runs():
+            if isinstance(item, Damage):
+                self.damage(reader, item)
+                self.progress.advance(item.length)
+                continue
+            batches += item.count
+            if not all(self._run(reader, run) for run in pieces(item)):
+                break
+        self._tell_items(file, reader.end, batches, self.damaged_ranges - ranges)
+
+    def _run(self, reader: SegmentReader, run: Run) -> bool:
+        """Prints what is wanted of a run; False where nothing that is wanted follows."""
+        self.progress.advance(run.end - run.position)
+        if self.is_selective or self.options.stop_on_damage:
+            return all(self._batch(reader.batch(run, i, keep=False)) for i in range(run.count))
+        self.printer.run(reader, run)
+        return True
+
+    def damage(self, reader: SegmentReader, damage: Damage) -> None:
+        from kseg.output.kafka_text import is_passed_over
+
+        head = bytes(reader.buffer[damage.position : damage.position + 12])
+        passed_over = damage.end == reader.end and not reader.era_07 and is_passed_over(damage, head)
+        if passed_over and reader.is_cut:
+            return  # the rest of it may well lie behind --max-bytes
+        self.damaged_ranges += 1
+        self.damaged_bytes += damage.length
+        if passed_over:
+            self.printer.trailing(damage, self.options.max_bytes in (None, KAFKA_MAX_BYTES))
+        else:
+            self.printer.damage(damage)
+        if self.options.stop_on_damage:
+            raise EndOfDumpError
+
+    def _batch(self, batch: Batch) -> bool:
+        """Prints a batch if it is wanted; False where nothing that is wanted follows."""
+        if self.filters.is_behind(batch):
+            return False
+        if self._is_hidden(batch) or not self.filters.holds(batch):
+            return True
+        errors = self.printer.errors
+        self.printer.batch(batch, self._spans if self.is_selective else None)
+        if self.left is not None and not self.printer.style.deep:
+            self.left -= 1
+        if self.left == 0 or (self.options.stop_on_damage and self.printer.errors > errors):
+            raise EndOfDumpError
+        return True
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        if self.transactions is None or isinstance(batch, Message07):
+            return False
+        stable = self.transactions.last_stable_offset
+        return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
+
+    def _spans(self, rows: Rows) -> list[Span]:
+        spans = self.filters.selection.spans(rows)
+        if self.left is None:
+            return spans
+        kept: list[Span] = []
+        for first, stop in spans:
+            stop = min(stop, first + self.left)
+            if stop > first:
+                kept.append((first, stop))
+                self.left -= stop - first
+        return kept
+
+
+def shrank(path: str, source: Source) -> str:
+    """What is told of a file that became shorter than it was when it was opened."""
+    return f"{path}: the file shrank while it was read: {source.current_size()} of {source.size} bytes are left"
+
+
+def _side_file_at(file: SegmentFile) -> "SideFile | None":
+    """The side file that a name which is no segment's stands for."""
+    if file.is_segment:
+        return None
+    from kseg.sidefiles.kinds import side_file
+
+    return side_file(file.path)

@@ -1,0 +1,1 @@
+"""Findings in the forms that `kseg verify` prints: text, JSON Lines, JUnit."""

@@ -1,0 +1,20 @@
+"""Chooses the printer of findings by the form that is asked for."""
+
+from kseg.output.findings.printer import FindingsPrinter
+from kseg.output.sink import Sink
+from kseg.verify.findings import ERROR
+
+
+def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: tuple[str, ...] = ()) -> FindingsPrinter:
+    """The printer of a form of the command line; ``paths`` and ``fail_on`` as there."""
+    if form == "json":
+        from kseg.output.findings.jsonl import JsonFindings
+
+        return JsonFindings(sink)
+    if form == "junit":
+        from kseg.output.findings.junit import JunitFindings
+
+        return JunitFindings(sink, fail_on, paths)
+    from kseg.output.findings.text import TextFindings
+
+    return TextFindings(sink, color)

@@ -1,0 +1,1 @@
+"""The bytes of segments, field by field (`kseg dump --hex`)."""

@@ -1,6 +1,6 @@
 """``kseg convert --to jsonl|csv|parquet|arrow``: the records of segments as a stream in another form."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -8,7 +8,6 @@ import click
 
 from kseg.cli.convert_options import target_of
 from kseg.columns.ahead import RUN_BYTES as RUN_BYTES_AHEAD
-from kseg.columns.ahead import Becoming
 from kseg.columns.chunk import NAMES, Chunk, Chunks
 from kseg.columns.decoding import LeftOut
 from kseg.columns.records import RecordColumns, Wanted
@@ -28,13 +27,9 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
-"""Of a chunk for a table. Several row groups of Parquet are in memory at once, each as its chunks and as what it
-becomes; each record batch of Arrow costs as much as 100 KiB of its bytes."""
-_MOST_DECODERS, _MOST_ENCODERS = 3, 2
-"""Threads that decode, whatever the number of cores, and those that encode what they have decoded: each takes some
-15 MB, or 25."""
-_GROUPS_RUN_BYTES = 6 << 20
-"""Of a run (`SegmentReader`) that becomes row groups of its own: about two of them, for few that are small."""
+"""Size of a chunk for a table. Each record batch of Arrow costs as much as 100 KiB of its bytes."""
+_MOST_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
+"""Threads that decode, whatever the number of cores: each takes some 15 MB, and a row group of Parquet as much."""
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
@@ -91,21 +86,16 @@ class _Reading:
 
     def __init__(self, options: dict[str, Any], notices: Notices) -> None:
         self._options, self._notices = options, notices
-        jobs = options["jobs"] or usable_cores()
-        self._jobs = min(jobs, _MOST_ENCODERS if options["to"] == "parquet" else _MOST_DECODERS)
+        self._jobs = min(options["jobs"] or usable_cores(), _MOST_DECODERS[options["to"]])
         self._left_out = 0
         self._path = ""
 
     def chunks(
-        self,
-        timestamp_scale: int,
-        room: int = CHUNK_BYTES,
-        become: Callable[[SegmentFile], Becoming[Any]] | None = None,
-    ) -> Generator[tuple[SegmentFile, Any], None, None]:
+        self, timestamp_scale: int, room: int = CHUNK_BYTES
+    ) -> Generator[tuple[SegmentFile, Chunk], None, None]:
         """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit.
 
-        ``become``: what takes the place of the chunks of a segment that is worth threads. To be closed before anything
-        else is given up. Raises DamagedError.
+        To be closed before anything else is given up. Raises DamagedError.
         """
         scratch = Scratch(self._options["max_batch_bytes"])
         for path in self._options["paths"]:
@@ -120,22 +110,18 @@ class _Reading:
                     transactions = Transactions.of_segments(files, scratch)
                 for file in files:
                     chunks, wanted = Chunks(NAMES, timestamp_scale, room=room), Wanted(transactions=transactions)
-                    for item in self._of(file, scratch, wanted, chunks, None if become is None else become(file)):
-                        yield file, item
+                    for chunk in self._of(file, scratch, wanted, chunks):
+                        yield file, chunk
 
-    def _of(
-        self, file: SegmentFile, scratch: Scratch, wanted: Wanted, chunks: Chunks, become: Becoming[Any] | None
-    ) -> Iterator[Any]:
+    def _of(self, file: SegmentFile, scratch: Scratch, wanted: Wanted, chunks: Chunks) -> Iterator[Chunk]:
         self._path = file.path
         with open_source(file.path) as source:
             jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
-            ahead_bytes = RUN_BYTES_AHEAD if become is None else _GROUPS_RUN_BYTES
-            run_bytes = LONG_RUN_BYTES if jobs == 1 else ahead_bytes
+            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES_AHEAD
             reader = SegmentReader(
                 source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes
             )
-            columns = RecordColumns(reader, file, chunks, self._tell, wanted, jobs=jobs)
-            yield from columns if jobs == 1 or become is None else columns.each(become, ahead_bytes)
+            yield from RecordColumns(reader, file, chunks, self._tell, wanted, jobs=jobs)
 
     def _tell(self, left_out: LeftOut) -> None:
         place = f"{self._path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
@@ -161,33 +147,19 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
     from kseg.columns.arrow import record_batch, schema
-    from kseg.columns.encoding import Encoded
-    from kseg.columns.tables import PARQUET, TableWriter, encoders
+    from kseg.columns.tables import TableWriter
 
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     codec = options["codec"]
     wanted, target = schema(names), None if codec is None else target_of(codec)
     level = target.level if target is not None and codec is not None and ":" in codec else None
-
-    def batches(file: SegmentFile, chunks: Iterable[Chunk]) -> Iterator[Any]:
-        topic = file.topic
-        if topic is not None:
-            topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        for chunk in chunks:
-            yield record_batch(chunk, wanted, {"topic": topic, "partition": file.partition})
-
-    def groups(file: SegmentFile) -> Becoming[Encoded]:
-        return lambda chunks: writer.encoded(batches(file, chunks))
-
+    name = None if target is None else target.name
     with (
-        encoders(options["jobs"] or usable_cores()) as pipeline,
-        closing(reading.chunks(1000, _CHUNK_BYTES[form], groups if form == PARQUET else None)) as found,
+        TableWriter(sink, form, wanted, name, level) as writer,
+        closing(reading.chunks(1000, _CHUNK_BYTES[form])) as found,
     ):
-        writer = TableWriter(sink, form, wanted, None if target is None else target.name, level, pipeline)
-        for file, item in found:
-            if isinstance(item, Encoded):
-                writer.put(item)
-            else:
-                for batch in batches(file, [item]):
-                    writer.add(batch)
-        writer.finish()
+        for file, chunk in found:
+            topic = file.topic
+            if topic is not None:
+                topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))

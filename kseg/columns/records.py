@@ -7,7 +7,7 @@ for damage is told, never silent.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.columns.ahead import Ahead, Becoming, P
+from kseg.columns.ahead import Ahead
 from kseg.columns.chunk import Chunk, Chunks
 from kseg.columns.decoding import Decoder, LeftOut, Tell
 from kseg.formats.rows import Scratch, int64s
@@ -80,20 +80,9 @@ class RecordColumns:
                 yield from decoder.take(item)
         yield from decoder.rest()
 
-    def each(self, become: Becoming[P], most_bytes: int) -> Iterator[P]:
-        """What the chunks of one run after the other become, every run on some of the threads; ``most_bytes`` of it, or
-        a single piece, before its turn has come."""
-        with self._made_ahead(become, most_bytes) as ahead:
-            for item in self._items():
-                if isinstance(item, LeftOut):
-                    ahead.leave_out(item)
-                else:
-                    yield from ahead.take(item)
-            yield from ahead.rest()
-
     def _ahead(self) -> Iterator[Chunk]:
         plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
-        with self._made_ahead(iter) as ahead:
+        with Ahead(self._jobs, self._another_decoder, self._tell) as ahead:
             for item in self._items():
                 if isinstance(item, LeftOut):
                     ahead.leave_out(item)
@@ -106,11 +95,8 @@ class RecordColumns:
             yield from plain.rest()
             yield from ahead.rest()
 
-    def _made_ahead(self, become: Becoming[P], most_bytes: int | None = None) -> Ahead[P]:
-        def make(tell: Tell) -> Decoder:
-            return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
-
-        return Ahead(self._jobs, make, self._tell, become, most_bytes)
+    def _another_decoder(self, tell: Tell) -> Decoder:
+        return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
 
     def _is_compressed(self, run: Run) -> bool:
         """Whether it is worth a thread: copying what is plain is done as soon as handed over. Told by the first."""

@@ -1,34 +1,31 @@
-"""Record batches of Arrow written to a file, as Parquet or in Arrow's own file format, a row group at a time."""
+"""Record batches of Arrow written to a file by pyarrow, as Parquet or in Arrow's own file format."""
 
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
 
-from kseg.columns.encoding import Encoded, GroupEncoder
-from kseg.columns.pages import page_options
-from kseg.columns.parquet import GroupWriter, Output
 from kseg.errors import UnsupportedError
-from kseg.segment.pipeline import Pipeline
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
-"""What a row group of Parquet holds, so that an export of any records keeps below 100 MB in all."""
+"""Size of a row group of Parquet: pyarrow holds one at a time, so an export stays below 100 MB."""
 _SMALL_BYTES = 512 << 10
-"""A record batch that is no reason for another row group: each costs as much as the first megabyte of a large one."""
+"""A record batch of this size does not begin another row group: a small group costs as much as a megabyte of rows."""
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
-_ENCODERS, _GROUPS_AHEAD = 2, 1
-"""Threads that encode row groups at most, whatever the number of cores, and row groups that may wait for each: they all
-are in memory."""
-_SORTED = ("topic", "partition", "offset", "timestamp", "timestampType")
-"""Of which readers ask for the least and the largest."""
+_WITH_STATISTICS = ("topic", "partition", "offset", "timestamp", "timestampType")
+"""Columns that get min/max statistics."""
 _HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
-_REPEATED = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
-"""Whose values may come more than once, so that a dictionary of them can pay; where it grows large, pyarrow gives it
-up. No offset does."""
+_WITH_DICTIONARY = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
+"""Columns that get a dictionary. Offsets never repeat. pyarrow gives up a dictionary that grows above 1 MiB."""
+_PAGE_BYTES, _BATCH_ROWS = 128 << 10, 256
+"""Size of a page, and rows between two looks at it: smaller than pyarrow's defaults, so that a page stays in a
+processor's cache while it is compressed."""
+_LARGE_WRITE_BYTES = 64 << 10
+"""Writes of this size go to the output at once. Smaller ones are gathered."""
 
 
 def check_codec(form: str, codec: str | None) -> None:
@@ -37,23 +34,30 @@ def check_codec(form: str, codec: str | None) -> None:
         raise UnsupportedError(f"{form} has no {codec}: {', '.join(_CODECS[form])}")
 
 
-_LARGE_PIECE = 64 << 10
-"""Bytes that are written at once instead of being gathered."""
+class Output(Protocol):
+    """A sequential output."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def write_view(self, view: Any) -> None: ...
 
 
 class _Stream(io.RawIOBase):
-    """An output as pyarrow writes to files."""
+    """An output as the file object that pyarrow writes to. Once abandoned, it drops what is written."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._position = 0
+        self.is_abandoned = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
         size = len(data)
-        if size < _LARGE_PIECE:
+        if self.is_abandoned:
+            return size
+        if size < _LARGE_WRITE_BYTES:
             self._output.write(bytes(data))
         else:
             self._output.write_view(memoryview(data))
@@ -65,7 +69,7 @@ class _Stream(io.RawIOBase):
 
 
 class _Groups:
-    """Record batches of one schema put together to tables, each of a row group."""
+    """Gathers record batches into tables, one for each row group."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
@@ -73,8 +77,7 @@ class _Groups:
         self._rows = self._bytes = 0
 
     def add(self, batch: Any) -> Iterator[Any]:
-        """One more; the table of those before, if they fill one. The last batch of a run, which may be small, makes no
-        table of its own."""
+        """Adds a record batch; yields the table of those before it where they fill a row group."""
         size = batch.nbytes
         is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
         if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
@@ -84,7 +87,7 @@ class _Groups:
         self._bytes += size
 
     def rest(self) -> Iterator[Any]:
-        """The table of what is held; none where that is nothing."""
+        """The table of the batches held; none where there are none."""
         import pyarrow as pa
 
         held, self._held, self._rows, self._bytes = self._held, [], 0, 0
@@ -93,70 +96,67 @@ class _Groups:
 
 
 class TableWriter:
-    """Writes record batches of one schema. Raises UnsupportedError where pyarrow is not installed.
+    """Writes record batches of one schema. To be used as a context manager: a block that ends well ends the file; after
+    an error nothing more is written, so that no broken file looks whole.
 
     ``codec``: a name, and a level where it has any; None: snappy in Parquet, none in Arrow's format.
-    ``pipeline``: one of `encoders`, where row groups are encoded.
     """
 
-    def __init__(
-        self, output: Output, form: str, schema: Any, codec: str | None, level: int | None, pipeline: Pipeline
-    ) -> None:
+    def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:
         check_codec(form, codec)
-        self._schema = schema
-        self._groups = _Groups(schema)
+        self._stream = _Stream(output)
         name = codec or _DEFAULTS[form]
-        self._is_parquet = form == PARQUET
-        self._writer: Any
-        if self._is_parquet:
-            options = {"compression": name.upper(), "compression_level": level,
-                       "write_statistics": [each for each in schema.names if each in _SORTED]}  # fmt: skip
-            encoder = GroupEncoder(lambda table: options | page_options(table, _REPEATED))
-            self._writer = GroupWriter(output, schema, encoder, pipeline)
-        else:
-            import pyarrow as pa
+        self._groups = _Groups(schema) if form == PARQUET else None
+        make = _parquet_writer if form == PARQUET else _arrow_writer
+        self._writer = make(self._stream, schema, name, level)
 
-            packing = None if name == "none" else pa.Codec(name, level) if level is not None else name
-            options = pa.ipc.IpcWriteOptions(compression=packing)
-            self._writer = pa.ipc.new_file(_Stream(output), schema, options=options)
+    def __enter__(self) -> "TableWriter":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._finish()
+            return
+        self._stream.is_abandoned = True
+        self._writer.close()
 
     def add(self, batch: Any) -> None:
         """One record batch."""
-        if not self._is_parquet:
+        if self._groups is None:
             self._writer.write_batch(batch)
-            return
-        for table in self._groups.add(batch):
-            self._writer.write(table)
-
-    def encoded(self, batches: Iterable[Any]) -> Iterator[Encoded]:
-        """Row groups of Parquet for `put` that hold these record batches and no others; may be asked for on any
-        thread."""
-        groups = _Groups(self._schema)
-        for batch in batches:
-            yield from map(self._writer.encoded, groups.add(batch))
-        yield from map(self._writer.encoded, groups.rest())
-
-    def put(self, group: Encoded) -> None:
-        """A row group behind all that was added."""
-        self._flush()
-        self._writer.put(group)
-
-    def _flush(self) -> None:
-        for table in self._groups.rest():
-            self._writer.write(table)
-
-    def finish(self) -> None:
-        """Writes what is held, and the end of the file."""
-        if self._is_parquet:
-            self._flush()
-            self._writer.finish()
         else:
-            self._writer.close()
+            self._write_groups(self._groups.add(batch))
+
+    def _write_groups(self, tables: Iterator[Any]) -> None:
+        for table in tables:
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def _finish(self) -> None:
+        if self._groups is not None:
+            self._write_groups(self._groups.rest())
+        self._writer.close()
 
 
-def encoders(jobs: int) -> Pipeline:
-    """Threads that encode row groups: ``jobs``, or as few as keep within memory."""
-    return Pipeline(min(jobs, _ENCODERS), _GROUPS_AHEAD)
+def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        stream,
+        schema,
+        compression=codec.upper(),
+        compression_level=level,
+        use_dictionary=list(_WITH_DICTIONARY),
+        write_statistics=[name for name in schema.names if name in _WITH_STATISTICS],
+        data_page_size=_PAGE_BYTES,
+        write_batch_size=_BATCH_ROWS,
+    )
+
+
+def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
+    import pyarrow as pa
+
+    packing = None if codec == "none" else pa.Codec(codec, level) if level is not None else codec
+    return pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
 
 
 def need_pyarrow() -> None:

@@ -9,6 +9,7 @@ from kseg.segment.threads import Outcome, Threads
 TASK_BYTES = 256 << 10
 """Bytes that a thread is given at a time, or one task that has more."""
 TASKS_AHEAD = 3
+"""Tasks that may wait for each job, so that memory is bounded."""
 
 Task = Callable[[], Any]
 
@@ -16,13 +17,12 @@ Task = Callable[[], Any]
 class Pipeline:
     """Takes tasks by `submit`; each call gives the lists of results that are ready, and `drain` all that are left.
 
-    With one job the work is done when it is asked for. ``ahead``: how many a job may wait, so that memory is bounded.
-    To be used as a context manager.
+    With one job the work is done when it is asked for. To be used as a context manager.
     """
 
-    def __init__(self, jobs: int, ahead: int = TASKS_AHEAD) -> None:
+    def __init__(self, jobs: int) -> None:
         self._pool = Threads(jobs, lambda: None) if jobs > 1 else None
-        self._ahead = jobs * ahead
+        self._most_pending = jobs * TASKS_AHEAD
         self._pending: deque[Outcome[list[Any]]] = deque()
         self._tasks: list[Task] = []
         self._weight = 0
@@ -62,7 +62,7 @@ class Pipeline:
             yield _done(tasks)
             return
         self._pending.append(self._pool.begin(lambda _: _done(tasks)))
-        while len(self._pending) > self._ahead:
+        while len(self._pending) > self._most_pending:
             yield self._pending.popleft().result()
 
 

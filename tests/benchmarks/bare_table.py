@@ -1,13 +1,11 @@
 """What pyarrow alone takes for a table that is in memory: ``python -m tests.benchmarks.bare_table FILE.arrow OUTPUT``.
 
-The floor under ``kseg convert --to parquet``: the same rows in the same row groups with the same options and threads,
-no log read.
+The floor under ``kseg convert --to parquet``: the same rows in the same row groups with the same options, no log read.
 """
 
 import sys
 
-from kseg.cli.options import usable_cores
-from kseg.columns.tables import PARQUET, TableWriter, encoders, need_pyarrow
+from kseg.columns.tables import PARQUET, TableWriter, need_pyarrow
 from kseg.output.sink import open_sink
 
 
@@ -15,12 +13,11 @@ def main(source: str, output: str) -> None:
     need_pyarrow()
     import pyarrow as pa
 
-    with pa.memory_map(source) as mapped, open_sink(output) as sink, encoders(usable_cores()) as pipeline:
+    with pa.memory_map(source) as mapped, open_sink(output) as sink:
         reader = pa.ipc.open_file(mapped)
-        writer = TableWriter(sink, PARQUET, reader.schema, None, None, pipeline)
-        for i in range(reader.num_record_batches):
-            writer.add(reader.get_batch(i))
-        writer.finish()
+        with TableWriter(sink, PARQUET, reader.schema, None, None) as writer:
+            for i in range(reader.num_record_batches):
+                writer.add(reader.get_batch(i))
 
 
 if __name__ == "__main__":

@@ -37,21 +37,6 @@ def test_rows_and_what_is_left_out(path: Path) -> None:
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.relative_to(TESTDATA)))
-def test_what_runs_become(path: Path) -> None:
-    """In the order of the runs, and with what is left out told before and behind the same rows."""
-    told: tuple[list[Any], list[Any]] = ([], [])
-    rows = read_rows(path, left_out=told[0])
-    file, found = segment_file(str(path)), []
-    with open_source(str(path)) as source:
-        reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, run_bytes=50_000)
-        columns = RecordColumns(reader, file, Chunks(NAMES, rows=50), told[1].append, jobs=3)
-        for chunk in columns.each(iter, 1):
-            found += list(rows_of(chunk))
-    assert found == rows
-    assert told[0] == told[1]
-
-
 def test_no_aborted_records() -> None:
     partition = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
     files = list_segments(str(partition))
@@ -70,8 +55,8 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
     held: list[int] = []
     some = ahead._some
 
-    def counted(items: Any, most_bytes: int) -> list[Any]:
-        found = some(items, most_bytes)
+    def counted(items: Any) -> list[Any]:
+        found = some(items)
         held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
         return found
 

@@ -90,9 +90,7 @@ class _Reading:
         self._left_out = 0
         self._path = ""
 
-    def chunks(
-        self, timestamp_scale: int, room: int = CHUNK_BYTES
-    ) -> Generator[tuple[SegmentFile, Chunk], None, None]:
+    def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Generator[tuple[SegmentFile, Chunk], None, None]:
         """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit.
 
         To be closed before anything else is given up. Raises DamagedError.

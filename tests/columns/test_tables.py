@@ -70,7 +70,7 @@ def records(first: int, count: int) -> Any:
             "topic": ["orders" if i % 4000 < 2000 else "payments" for i in offsets],
             "partition": [i % 3 for i in offsets],
             "offset": offsets,
-            "timestamp": [None if i % 11 == 0 else datetime.fromtimestamp(2_000_000 - i * i % 999, UTC) for i in offsets],
+            "timestamp": [None if i % 11 == 0 else datetime.fromtimestamp(9999 - i * i % 999, UTC) for i in offsets],
             "timestampType": [i % 3 - 1 for i in offsets],
             "headers": [[{"key": "h", "value": b"%d" % i}] * (i % 3) for i in offsets],
         },
@@ -118,9 +118,13 @@ def test_repeated_values_are_stored_once() -> None:
     has_dictionary = {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings}
     assert {"key", "headers.list.element.key"} <= has_dictionary
     assert "offset" not in has_dictionary
-    assert written([batch(0, MIB, 1024)], batch(0, 8000).schema, codec="none").metadata.row_group(0).column(
-        1
-    ).total_compressed_size < 10_000
+    assert (
+        written([batch(0, MIB, 1024)], batch(0, 8000).schema, codec="none")
+        .metadata.row_group(0)
+        .column(1)
+        .total_compressed_size
+        < 10_000
+    )
 
 
 @pytest.mark.parametrize("form", [PARQUET, ARROW])

@@ -185,7 +185,7 @@ class RecoverWork:
         tasks = [(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
         plans = self._plans(tasks)
         if self._records is not None:
-            self._records.write(paths)
+            self._records.write([plan.directory for plan in plans])
         self._tell_unscanned(directory)
         for complaint in node_complaints(directory):
             self._notices.warning(complaint)
@@ -213,7 +213,11 @@ class RecoverWork:
         )
 
     def _plans(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
-        """Raises KsegError for the first partition that a broker would refuse; what cannot be read is a failure."""
+        """What cannot be read is a failure, and so is what salvage refuses.
+
+        Mode broker raises KsegError for the first partition that a broker would refuse: a change of the others takes
+        the marker of a clean stop away, and the broker's next start may cut that one then.
+        """
         if self._options["mode"] == "salvage":
             return self._salvages(tasks)
         plans = []
@@ -232,7 +236,7 @@ class RecoverWork:
         for directory, start in tasks:
             try:
                 plans.append(self._plan(directory, start))
-            except PathError as error:
+            except KsegError as error:
                 self.failures.add(error, directory)
             except OSError as error:
                 self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)

@@ -319,3 +319,35 @@ def test_segments_are_put_together_of_several_files_and_taken_apart_again(
     if not options:
         assert kseg("undo", misnamed).status == 0
         assert {name: data for name, data in files(misnamed).items() if ".kseg" not in name} == before
+
+
+@pytest.mark.parametrize("refusal", ["a segment of 0.7", "a link"])
+def test_salvage_of_a_log_directory_does_the_partitions_that_are_not_refused(
+    kseg: Kseg, partition: Path, tmp_path: Path, refusal: str
+) -> None:
+    root, other, target = of_kraft(partition), partition.parent / "old-0", tmp_path / "records.jsonl"
+    if refusal == "a link":
+        other.mkdir()
+        (other / LAST).symlink_to(partition / LAST)
+    else:
+        shutil.copytree(DAMAGED / "0.7.2-09-attr-codec-3" / "rec-0", other)
+    before = sorted((path, path.lstat().st_ino, path.lstat().st_mtime_ns) for path in other.iterdir())
+    dry = kseg("recover", "--mode", "salvage", "--dry-run", root)
+    done = kseg("recover", "--mode", "salvage", "--records", target, root)
+    for one in (dry, done):
+        assert (one.status, f"{other}" in one.err) == (3, True)
+    assert kseg("verify", "--level", "deep", "--quiet", partition).status == 0
+    assert target.stat().st_size > 0
+    assert sorted((path, path.lstat().st_ino, path.lstat().st_mtime_ns) for path in other.iterdir()) == before
+
+
+def test_mode_broker_changes_nothing_where_one_partition_is_refused(kseg: Kseg, partition: Path) -> None:
+    """Without the marker of a clean stop, the broker's next start may cut that partition instead."""
+    root = of_kraft(partition)
+    (root / ".kafka_cleanshutdown").write_text("")
+    other = Path(shutil.copytree(partition, root / "other-0"))
+    (other / "leader-epoch-checkpoint").write_bytes(b"garbage")
+    before = files(root)
+    done = kseg("recover", "--full", root)
+    assert (done.status, f"{other}/leader-epoch-checkpoint" in done.err) == (3, True)
+    assert files(root) == before

@@ -235,7 +235,7 @@ def judge_log_directory(
 ) -> None:
     """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
     if directory is not None:
-        directory_rules.judge_directory(directory, report)
+        directory_rules.judge_directory(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()

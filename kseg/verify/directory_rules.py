@@ -23,16 +23,16 @@ BOOTSTRAP = "bootstrap.checkpoint"
 KNOWN_FILES = OWN_FILES | {".lock", BOOTSTRAP}
 
 
-def judge_directory(directory: LogDirectory, report: Report) -> None:
+def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:
     """Everything that can be told before a partition is looked at."""
-    _own_files(directory, report)
+    _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)
     if not directory.was_clean:
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
 
-def _own_files(directory: LogDirectory, report: Report) -> None:
+def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
     for name, problems in directory.problems.items():
         code = "unreadable-checkpoint" if name in OFFSET_CHECKPOINTS else "bad-meta-properties"
         first = problems[0]
@@ -44,7 +44,7 @@ def _own_files(directory: LogDirectory, report: Report) -> None:
     if BOOTSTRAP in directory.files:
         from kseg.verify.snapshots import judge_snapshot
 
-        judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report)
+        judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report, level)
     _pending(directory, report)
     unknown = sorted(
         name for name in directory.files - KNOWN_FILES if not name.endswith(".tmp") and not name.startswith(OWN_PREFIX)

@@ -11,6 +11,7 @@ from kseg.verify.table.kind import (
     BROKER,
     DECISION,
     ERROR,
+    FROM_REPLICA,
     INFO,
     NEEDS,
     RECOVER,
@@ -26,8 +27,8 @@ from kseg.verify.table.log import LOG_KINDS
 from kseg.verify.table.producers import PRODUCER_KINDS
 
 __all__ = [
-    "BROKER", "DECISION", "ERROR", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE", "SEVERITIES",
-    "TOPIC_ID", "WARNING", "Kind", "severity_of",
+    "BROKER", "DECISION", "ERROR", "FROM_REPLICA", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE",
+    "SEVERITIES", "TOPIC_ID", "WARNING", "Kind", "severity_of",
 ]  # fmt: skip
 
 KINDS: dict[str, Kind] = {**LOG_KINDS, **INDEX_KINDS, **PRODUCER_KINDS, **DIRECTORY_KINDS, **COMPARISON_KINDS}

@@ -21,14 +21,12 @@ class MetadataLogRule(Rule):
         partition = self.partition
         if partition.topic != METADATA_TOPIC or not partition.is_whole:
             return
-        from kseg.verify.snapshots import judge_snapshot  # only one partition of a node needs it
+        from kseg.verify.snapshots import is_snapshot, judge_snapshot  # only one partition of a node needs it
 
         self._quorum_state()
         files = segments_among(partition.name, partition.names)
         snapshots = [
-            file
-            for file in files
-            if file.kind == ".checkpoint" and file.epoch is not None and judge_snapshot(file.path, self.report)
+            file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
         ]
         self._against_log(snapshots)
 

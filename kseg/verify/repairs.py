@@ -67,7 +67,7 @@ class Repairs:
         self._paths = frozenset(path.rstrip("/") or path for path in paths)
         self._known: Surroundings | None = None
         self._wanted: dict[tuple[str, str], _Wanted] = {}
-        self._needs: dict[tuple[str, str], Need] = {}
+        self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._refused: set[str] = set()
         """Partitions that a broker refuses to load, and their log directories: salvage alone changes those."""
 
@@ -124,7 +124,8 @@ class Repairs:
 
     def _needing(self, finding: Finding, needs: str | None, place: "Place | None") -> Finding:
         path = place.path if place else finding.file
-        need = self._needs.setdefault((needs or "", path), Need(needs or "", path, [], finding.repair))
+        way = tuple(finding.repair or (KINDS[finding.code].repair,))
+        need = self._needs.setdefault((needs or "", path, way), Need(needs or "", path, [], finding.repair))
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:

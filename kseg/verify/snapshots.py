@@ -8,26 +8,41 @@ Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of K
 from kseg.errors import KsegError
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Record
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
+from kseg.segment.survey import DEEP
 from kseg.verify.report import Report
 
+BOOTSTRAP = "bootstrap.checkpoint"
 
-def judge_snapshot(path: str, report: Report) -> bool:
-    """Whether the snapshot is whole; tells what is wrong."""
+
+def is_snapshot(file: SegmentFile) -> bool:
+    """Whether a KRaft node gives such a name to a snapshot."""
+    return not file.leftover and file.kind == ".checkpoint" and (file.epoch is not None or file.name == BOOTSTRAP)
+
+
+def judge_snapshot(path: str, report: Report, level: int) -> bool:
+    """Whether the snapshot is whole, at level deep every record of it; tells what is wrong."""
     first: Record | None = None
     last: Record | None = None
+    totals = report.totals
     try:
         with open_source(path) as source:
+            totals.files += 1
+            totals.bytes += source.size
             for item in SegmentReader(source):
                 if isinstance(item, Damage):
                     report.add("bad-metadata-snapshot", path, item.message, item.position, item.length)
                     return False
-                if not item.is_valid:
-                    text = item.problems[0].message
-                    report.add("bad-metadata-snapshot", path, text, item.position, item.size, item.base_offset)
+                totals.batches += 1
+                if problems := item.check() if level == DEEP else item.problems:
+                    place = item.position, item.size, item.base_offset
+                    report.add("bad-metadata-snapshot", path, problems[0].message, *place)
                     return False
+                totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
                 if first is None and records:
                     first = records[0]

@@ -82,6 +82,12 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
     partition = _partition(directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic))
+    if file.kind == ".checkpoint":
+        from kseg.verify.snapshots import is_snapshot, judge_snapshot
+
+        if is_snapshot(file):
+            judge_snapshot(path, report, settings.level)
+            return
     if not file.is_segment and path != "-" and _is_side_file(partition, path, progress):
         return
     judge_segments(partition, [file], rules_of(partition), progress)

@@ -21,7 +21,7 @@ def test_a_real_directory_is_clean() -> None:
     found = check(REAL)
     assert found.codes == ["partition-missing"]
     assert "dgzip-0" in found.findings[0].message
-    assert found.report.totals.files == 4
+    assert found.report.totals.files == 5
     assert check(INTERNAL).serious == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from index_cases import BASE_46, DAMAGED, NOW_MS, STEM, TESTDATA, set_entry
 
 from kseg.errors import PathError
-from kseg.segment.survey import FULL, QUICK
+from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
 from kseg.verify.findings import KINDS
 from kseg.verify.report import Finding, Report
@@ -45,6 +45,27 @@ def test_real_files_are_right() -> None:
             found, report = judged(path, level)
             assert found == [], path
             assert report.totals.files == 1
+
+
+def test_real_snapshots_are_right() -> None:
+    files = sorted(TESTDATA.glob("kafka-*/**/*.checkpoint")) + sorted(TESTDATA.glob("log-directories/**/*.checkpoint"))
+    assert any(path.name == "bootstrap.checkpoint" for path in files)
+    assert any(path.name[:20].isdigit() for path in files)
+    for path in files:
+        found, report = judged(path, DEEP)
+        assert found == [], path
+        assert report.totals.files == 1
+        assert report.totals.batches >= 2
+
+
+def test_a_damaged_snapshot_says_what_it_is(tmp_path: Path) -> None:
+    source = next(TESTDATA.glob("kafka-4.3.1/internal/__cluster_metadata-0/*0455*.checkpoint"))
+    path = tmp_path / source.name
+    data = bytearray(source.read_bytes())
+    data[1000] ^= 4
+    path.write_bytes(data)
+    found, _ = judged(path)
+    assert [(finding.code, finding.position) for finding in found] == [("bad-metadata-snapshot", 166)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """What repairs a finding, and the commands that repair all of a check."""
 
+import contextlib
+import io
 import struct
 from pathlib import Path
 
 import pytest
 from made import batch_of
 
+from kseg.output.findings.text import TextFindings
+from kseg.output.notices import Notices
+from kseg.output.sink import open_sink
 from kseg.verify.findings import KINDS
 from kseg.verify.repairs import MOST_STEPS, Repairs
-from kseg.verify.report import Finding
+from kseg.verify.report import Finding, Report
 
 SALVAGE = ["kseg", "recover", "--mode", "salvage"]
 
@@ -134,3 +139,31 @@ def test_the_topic_id_is_that_of_the_metadata(logs: Path) -> None:
     assert finding.needs is None
     unknown = Repairs().settled(found("no-partition-metadata", logs)._replace(file=str(logs / "__cluster_metadata-0")))
     assert (unknown.repair, unknown.needs) == (None, "topic id")
+
+
+@pytest.mark.parametrize("code", ["high-watermark-beyond-end", "producer-snapshot-beyond-end", "segments-missing"])
+def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
+    repairs = Repairs()
+    finding = repairs.settled(found(code, logs / "a-0")._replace(file=str(logs / "a-0")))
+    assert (finding.repair, finding.needs) == (["kseg", "recover", str(logs / "a-0")], "decision")
+    assert repairs.steps() == []
+    assert "kseg recover --from-replica" in KINDS[code].means
+
+
+def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
+    repairs, errors = Repairs(), io.StringIO()
+    for code in ("undecodable-records", "high-watermark-beyond-end", "gap-unexplained", "bad-metadata-snapshot"):
+        repairs.settled(found(code, logs / "a-0"))
+    report = Report(lambda _: None)
+    report.steps, report.needs = repairs.steps(), repairs.needs()
+    with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
+        TextFindings(sink, "never").finish(report, Notices("never"))
+    place = logs / "a-0"
+    assert errors.getvalue().splitlines()[-6:] == [
+        f"kseg:   a decision: {place} (for undecodable-records)",
+        f"kseg:     one way: kseg recover --mode salvage --drop-undecodable {place}",
+        f"kseg:   a decision: {place} (for high-watermark-beyond-end)",
+        f"kseg:     one way: kseg recover {place}",
+        f"kseg:   another replica (kseg recover --from-replica): {place} (for gap-unexplained)",
+        f"kseg:   another replica: {place} (for bad-metadata-snapshot)",
+    ]

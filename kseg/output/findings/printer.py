@@ -15,7 +15,7 @@ COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
     BROKER: "a broker or cluster at work",
     DECISION: "a decision",
-    REPLICA: "another replica (kseg recover --from-replica)",
+    REPLICA: "another replica",
     TOPIC_ID: "the topic's id (kseg recover --topic-id)",
 }
 

@@ -9,7 +9,7 @@ from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, summar
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.verify.findings import KINDS
+from kseg.verify.findings import FROM_REPLICA, KINDS
 from kseg.verify.report import Finding, Need, Report
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _needs_lines(needs: list[Need]) -> Iterator[str]:
     for name, found in groupby(needs, key=lambda need: need.needs):
         of_name = list(found)
         for need in of_name[:NEXT_STEPS]:
-            yield f"{NEEDED[name]}: {on_one_line(need.path)} (for {_some(need.codes)})"
+            how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == FROM_REPLICA else ""
+            yield f"{NEEDED[name]}{how}: {on_one_line(need.path)} (for {_some(need.codes)})"
             if need.argv:
                 yield f"  one way: {shlex.join(need.argv)}"
         if len(of_name) > NEXT_STEPS:

@@ -5,7 +5,6 @@ from kseg.verify.table.kind import (
     COMPLETE,
     DECISION,
     ERROR,
-    FROM_REPLICA,
     INFO,
     RECOVER,
     REPLICA,
@@ -54,7 +53,8 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "bad-metadata-snapshot": Kind(
         ERROR,
         "A snapshot of the cluster's metadata is damaged or not complete.",
-        "A KRaft node that has to load it does not start; another of the quorum has the same snapshot.",
+        "A KRaft node that has to load it does not start. Copy the file of the same name from another node of the "
+        "quorum.",
         needs=REPLICA,
     ),
     "metadata-log-behind": Kind(
@@ -76,10 +76,11 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "segments-missing": Kind(
         ERROR,
         "A partition has no segment.",
-        "All its records are lost here: brokers keep at least one segment, and be it empty. A broker begins a new log "
-        "at offset 0, or the log start offset, and as a leader serves nothing else.",
-        FROM_REPLICA,
-        REPLICA,
+        "All its records are lost here: brokers keep at least one segment, if only an empty one. A broker begins a new "
+        "log at offset 0, or the log start offset, and so does kseg recover. Only another replica has the records "
+        "(kseg recover --from-replica).",
+        RECOVER,
+        DECISION,
     ),
     "delete-directory": Kind(
         INFO,
@@ -102,9 +103,10 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "high-watermark-beyond-end": Kind(
         ERROR,
         "The high watermark is beyond the end of the log.",
-        "Records that were acknowledged are missing here. A broker moves the high watermark back without a word.",
-        FROM_REPLICA,
-        REPLICA,
+        "Records that were acknowledged are missing here, and only another replica has them (kseg recover "
+        "--from-replica). A broker's start moves the high watermark back without a word; kseg recover does the same.",
+        RECOVER,
+        DECISION,
     ),
     "log-start-beyond-end": Kind(
         ERROR,
@@ -167,8 +169,10 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "unpadded-name": Kind(
         WARNING,
         "The number in the name of a .log does not have 20 digits.",
-        "A broker looks for the name with 20 digits, and makes that file anew: these records are served to nobody.",
-        needs=DECISION,
+        "A broker looks for the name with 20 digits, and makes that file anew: these records are served to nobody. "
+        "Salvage gives it its name, unless other files hold the same offsets.",
+        SALVAGE,
+        DECISION,
         is_refused=True,
     ),
     "leftover-deleted": Kind(
@@ -216,7 +220,8 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "record-without-key": Kind(
         WARNING,
         "Records of a compacted partition have no key.",
-        "The cleaner drops them the first time it meets them (0.8 stops at them).",
+        "The cleaner drops them the first time it meets them (0.8 stops at them), and so does "
+        "kseg compact --drop-null-keys.",
         needs=DECISION,
     ),
 }

@@ -98,15 +98,16 @@ LOG_KINDS: dict[str, Kind] = {
         ERROR,
         "A compressed v0, v1 or 0.7 message ends in bytes that are no whole message.",
         "The last message of the set is lost. Consumers leave it out without a word, or run out of memory where its "
-        "size field claims more than there is.",
+        "size field claims more than there is. Salvage can leave the whole set out, and keeps it in the quarantine; "
+        "kseg dump shows the messages before.",
         DROP_UNDECODABLE,
         DECISION,
     ),
     "bytes-behind-records": Kind(
         WARNING,
         "A batch holds bytes behind its records.",
-        "All records are there. Readers pass over these bytes; kseg convert with another codec writes the batch anew "
-        "without them. No known writer makes such batches.",
+        "All records are there. Readers pass over these bytes, and no known writer makes such batches. kseg convert "
+        "--codec CODEC --in-place writes the batches anew without them, where the codec is another one.",
         needs=DECISION,
     ),
     "inner-crc-mismatch": Kind(

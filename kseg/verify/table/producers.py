@@ -106,9 +106,10 @@ PRODUCER_KINDS: dict[str, Kind] = {
     "producer-snapshot-beyond-end": Kind(
         ERROR,
         "A .snapshot was taken at an offset that the log does not reach.",
-        "The end of the log is lost here. A broker deletes the snapshot at its start and does not say so.",
-        FROM_REPLICA,
-        REPLICA,
+        "The end of the log is lost here, and only another replica has it (kseg recover --from-replica). A broker "
+        "deletes the snapshot at its start and does not say so; kseg recover deletes it too.",
+        RECOVER,
+        DECISION,
     ),
     "producer-snapshot-missing": Kind(
         WARNING,

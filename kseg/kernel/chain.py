@@ -1,22 +1,4 @@
-"""Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before.
-
-``state`` (int64[STATE_WIDTH], in and out) is kept from call to call. Columns:
-
-     0 LAST_OFFSET  of the last batch believed, -1 none yet       1 LAST_EPOCH   -1 none yet
-     2 BASE         base offset of the segment, -1 unknown        3 IS_AFTER_DAMAGE  something was not believed since
-     4 LATEST       ms: a later timestamp is an event             5 LIMIT of events of one kind in a segment
-     6 EVENTS       written by this call
-     8 BATCHES  9 RECORDS (known without opening)  10 V0  11 V1  12 V2  13 TRANSACTIONAL  14 CONTROL  15 WITH_PRODUCER
-    16 COMPRESSED  17 LARGEST_TIMESTAMP ms  18 its batch's LAST_OFFSET  19 FIRST_OFFSET, -1 none
-    20 HOLED        batches that have room for more records than they count, of compressed v0 and v1 those once opened
-    21 MISSING      offsets in all gaps
-    22 WITH_HORIZON batches with a delete horizon
-    23 LEAST_TIMESTAMP ms, -1 none
-    24 PLACELESS    offsets that belong to a batch before whose own are wrong: a gap no larger is that batch's
-    32.. counts of each kind of event in the segment, exact where LIMIT cuts the rows off
-
-``events``: KIND, ROW, A, B, C each.
-"""
+"""Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before."""
 
 try:
     from kseg.kernel import cython
@@ -24,6 +6,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.events import EventLog, report
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_TIMESTAMP,
@@ -40,6 +23,7 @@ if cython.compiled:
         sum_of,
     )
 else:
+    from kseg.kernel.events import EventLog, report
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_TIMESTAMP,
@@ -58,111 +42,90 @@ else:
 
 COMPILED = cython.compiled
 
-STATE_WIDTH, EVENT_WIDTH = 64, 5
-LAST_OFFSET, LAST_EPOCH, BASE, IS_AFTER_DAMAGE, LATEST, LIMIT, EVENTS = 0, 1, 2, 3, 4, 5, 6
-BATCHES, RECORDS, V0, V1, V2, TRANSACTIONAL, CONTROL, WITH_PRODUCER = 8, 9, 10, 11, 12, 13, 14, 15
-COMPRESSED, LARGEST_TIMESTAMP, LARGEST_TIMESTAMP_OFFSET, FIRST_OFFSET = 16, 17, 18, 19
-HOLED, MISSING, WITH_HORIZON, LEAST_TIMESTAMP, PLACELESS, COUNTS = 20, 21, 22, 23, 24, 32
+if not cython.compiled:
+    globals().update(cython.constants("chain"))
 
-INVALID = 1
-"""The checksum or the magic is wrong. A: last offset believed before it, or -1."""
-GAP = 2
-"""A: the offset expected, B: the first one found, C: 1 where what lies before the batch was damaged."""
-NOT_RISING = 3
-"""A: last offset before, B: offset of the batch."""
-WRONG_OFFSET = 4
-"""The base offset alone is wrong, the batch behind goes on from what it should be. A: expected, B: found.
-
-Of a compressed v0 or v1 message B is the last offset, and A that or, where C is 1, no more than the least it can be."""
-OUTSIDE = 5
-"""A: an offset that the segment cannot hold."""
-ATTRIBUTES = 6
-"""A: attributes with bits that no release sets."""
-COUNT = 7
-"""A: records counted, B: offsets there is room for."""
-EPOCH_FALLS = 8
-"""A: leader epoch before, B: that of the batch."""
-LATE = 9
-"""A: a timestamp later than LATEST."""
-KINDS = 10
+NEVER_LATE = (1 << 63) - 1
 
 _ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
 _NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def tell(
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    kind: cython.longlong,
-    i: cython.Py_ssize_t,
-    a: cython.longlong,
-    b: cython.longlong,
-    c: cython.longlong,
-) -> cython.void:
-    at: cython.Py_ssize_t
-    state[32 + kind] += 1
-    if state[32 + kind] > state[5] or state[6] >= capacity:
-        return
-    at = state[6] * 5
-    events[at] = kind
-    events[at + 1] = i
-    events[at + 2] = a
-    events[at + 3] = b
-    events[at + 4] = c
-    state[6] += 1
+class Chain(EventLog):
+    """Where following the batches of a segment from header to header stands, kept from call to call.
+
+    ``base_offset`` is that of the segment, None if not known; a timestamp beyond ``latest_ms`` is an event. ``limit``
+    and ``rows`` as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 where there is none yet.
+
+    ``last_offset`` of the last batch believed; ``last_epoch``; ``is_after_damage`` something was not believed since;
+    ``placeless`` offsets that belong to a batch before whose own are wrong: a gap no larger is that batch's. Numbers of
+    valid batches: ``records`` known without opening, ``v0``, ``v1``, ``v2``, ``transactional``, ``control``,
+    ``with_producer``, ``compressed``, ``with_horizon`` (a delete horizon), ``holed`` (room for more records than they
+    count, of compressed v0 and v1 those once opened). ``batches`` counts all; ``missing`` offsets in all gaps.
+    ``largest_timestamp_offset`` is the last offset of the batch that has the largest timestamp.
+    """
+
+    def __init__(self, base_offset=None, latest_ms=NEVER_LATE, limit=0, rows=None):
+        EventLog.__init__(self, KINDS, limit, rows)
+        self.base = -1 if base_offset is None else base_offset
+        self.latest_ms = latest_ms
+        self.last_offset = self.last_epoch = self.first_offset = -1
+        self.largest_timestamp = self.largest_timestamp_offset = self.least_timestamp = -1
+        self.is_after_damage = False
+        self.placeless = self.missing = 0
+        self.batches = self.records = self.v0 = self.v1 = self.v2 = 0
+        self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.holed = 0
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def count_batch(
-    row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, state: cython.pointer[cython.longlong]
-) -> cython.void:
+def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, chain: Chain) -> cython.void:
     """Adds one valid batch to the numbers."""
     magic: cython.longlong = row[at + BATCH_MAGIC]
     attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
     count: cython.longlong = row[at + BATCH_COUNT]
     largest: cython.longlong = row[at + BATCH_MAX_TIMESTAMP]
     if count > 0:
-        state[9] += count
-    state[10 + (magic if 0 <= magic <= 2 else 2)] += 1
+        chain.records += count
+    if magic == 0:
+        chain.v0 += 1
+    elif magic == 1:
+        chain.v1 += 1
+    else:
+        chain.v2 += 1
     if attributes & 7:
-        state[16] += 1
+        chain.compressed += 1
     if magic == 2:
-        state[13] += (attributes >> 4) & 1
-        state[14] += (attributes >> 5) & 1
-        state[22] += (attributes >> 6) & 1
+        chain.transactional += (attributes >> 4) & 1
+        chain.control += (attributes >> 5) & 1
+        chain.with_horizon += (attributes >> 6) & 1
         if row[at + BATCH_PRODUCER_ID] >= 0:
-            state[15] += 1
+            chain.with_producer += 1
         if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
-            state[20] += 1
+            chain.holed += 1
         if not attributes & 64 and count > 0:
-            least(state, row[at + BATCH_BASE_TIMESTAMP])
+            least(chain, row[at + BATCH_BASE_TIMESTAMP])
     elif row[at + BATCH_STATE] & 2 and 0 < count <= difference(
         row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
     ):
         # A compressed set that was opened, and in which nothing is wrong.
-        state[20] += 1
+        chain.holed += 1
     if magic == 1:
-        least(state, largest)
-    if largest > state[17]:
-        state[17] = largest
-        state[18] = row[at + BATCH_LAST_OFFSET]
+        least(chain, largest)
+    if largest > chain.largest_timestamp:
+        chain.largest_timestamp = largest
+        chain.largest_timestamp_offset = row[at + BATCH_LAST_OFFSET]
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def least(state: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
-    if timestamp >= 0 and (state[23] < 0 or timestamp < state[23]):
-        state[23] = timestamp
+def least(chain: Chain, timestamp: cython.longlong) -> cython.void:
+    if timestamp >= 0 and (chain.least_timestamp < 0 or timestamp < chain.least_timestamp):
+        chain.least_timestamp = timestamp
 
 
 @cython.cfunc
@@ -235,12 +198,12 @@ def step_back(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
+    chain: Chain,
 ) -> cython.bint:
     """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
     following: cython.longlong = least_offset(rows, i + 1, count)
-    state[24] = room_of(rows, i)
-    return 0 <= following <= state[0]
+    chain.placeless = room_of(rows, i)
+    return 0 <= following <= chain.last_offset
 
 
 @cython.cfunc
@@ -250,58 +213,57 @@ def follow_offsets(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    chain: Chain,
 ) -> cython.void:
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    before: cython.longlong = state[0]
-    expected: cython.longlong = expected_offset(state)
+    before: cython.longlong = chain.last_offset
+    expected: cython.longlong = expected_offset(chain)
     after: cython.longlong
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
     # Where the batch would end if its base offset were the one expected.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
-    if state[2] >= 0 and (last < state[2] or last - state[2] > _ROOM or (is_known and first < state[2])):
+    if chain.base >= 0 and (last < chain.base or last - chain.base > _ROOM or (is_known and first < chain.base)):
         if before >= 0 and is_known and goes_on(rows, i, count, after):
-            tell(state, events, capacity, 4, i, expected, first, 0)
-            state[0] = sum_of(after, -1)
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
             return
-        tell(state, events, capacity, 5, i, first if is_known and first < state[2] else last, 0, 0)
-        if last < state[2] or last - state[2] > _ROOM:
-            state[24] = room_of(rows, i)
+        report(chain, OUTSIDE, i, first if is_known and first < chain.base else last, 0, 0)
+        if last < chain.base or last - chain.base > _ROOM:
+            chain.placeless = room_of(rows, i)
             return
-    if is_known and (before >= 0 or state[2] >= 0) and first != expected:
+    if is_known and (before >= 0 or chain.base >= 0) and first != expected:
         if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
-            tell(state, events, capacity, 4, i, expected, first, 0)
-            state[0] = sum_of(after, -1)
-            state[3] = 0
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
+            chain.is_after_damage = False
             return
     if is_astray(rows, i, count, before):
-        tell(state, events, capacity, 4, i, expected, last, 1)
-        state[24] = room_of(rows, i)
+        report(chain, WRONG_OFFSET, i, expected, last, 1)
+        chain.placeless = room_of(rows, i)
         return
-    if is_known and (before >= 0 or state[2] >= 0) and first > expected:
-        if difference(first, expected) > state[24]:
-            tell(state, events, capacity, 2, i, expected, first, state[3])
-            state[21] = sum_of(state[21], difference(first, expected))
+    if is_known and (before >= 0 or chain.base >= 0) and first > expected:
+        if difference(first, expected) > chain.placeless:
+            report(chain, GAP, i, expected, first, chain.is_after_damage)
+            chain.missing = sum_of(chain.missing, difference(first, expected))
     elif before >= 0 and (first if is_known else last) <= before:
-        tell(state, events, capacity, 3, i, before, first if is_known else last, 0)
-        if not step_back(rows, i, count, state):
+        report(chain, NOT_RISING, i, before, first if is_known else last, 0)
+        if not step_back(rows, i, count, chain):
             return
-    if state[19] < 0:
-        state[19] = first if is_known else last
-    state[0] = last
-    state[3] = state[24] = 0
+    if chain.first_offset < 0:
+        chain.first_offset = first if is_known else last
+    chain.last_offset = last
+    chain.is_after_damage = False
+    chain.placeless = 0
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def expected_offset(state: cython.pointer[cython.longlong]) -> cython.longlong:
-    return state[2] if state[0] < 0 and state[2] >= 0 else sum_of(state[0], 1)
+def expected_offset(chain: Chain) -> cython.longlong:
+    return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
 
 
 @cython.cfunc
@@ -330,7 +292,7 @@ def follow_plain(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
+    chain: Chain,
 ) -> cython.Py_ssize_t:
     """Passes over batches from row i on that go on from the one before in every way; the first that does not.
 
@@ -338,17 +300,17 @@ def follow_plain(
     """
     begin: cython.Py_ssize_t = i
     at: cython.Py_ssize_t
-    last: cython.longlong = state[0]
-    epoch: cython.longlong = state[1]
-    latest: cython.longlong = state[4]
-    largest: cython.longlong = state[17]
-    earliest: cython.longlong = state[23]
-    most: cython.longlong = _NO_END if state[2] < 0 else sum_of(state[2], _ROOM)
+    last: cython.longlong = chain.last_offset
+    epoch: cython.longlong = chain.last_epoch
+    latest: cython.longlong = chain.latest_ms
+    largest: cython.longlong = chain.largest_timestamp
+    earliest: cython.longlong = chain.least_timestamp
+    most: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _ROOM)
     records: cython.longlong = 0
     compressed: cython.longlong = 0
     produced: cython.longlong = 0
     largest_at: cython.Py_ssize_t = -1
-    if last < 0 or state[19] < 0 or last < state[2] or last > most:
+    if last < 0 or chain.first_offset < 0 or last < chain.base or last > most:
         return i
     while i < count:
         at = i * BATCH_WIDTH
@@ -376,17 +338,18 @@ def follow_plain(
         i += 1
     if i == begin:
         return i
-    state[0] = last
-    state[3] = state[24] = 0
-    state[8] += i - begin
-    state[9] += records
-    state[12] += i - begin
-    state[15] += produced
-    state[16] += compressed
-    state[23] = earliest
+    chain.last_offset = last
+    chain.is_after_damage = False
+    chain.placeless = 0
+    chain.batches += i - begin
+    chain.records += records
+    chain.v2 += i - begin
+    chain.with_producer += produced
+    chain.compressed += compressed
+    chain.least_timestamp = earliest
     if largest_at >= 0:
-        state[17] = largest
-        state[18] = rows[largest_at + BATCH_LAST_OFFSET]
+        chain.largest_timestamp = largest
+        chain.largest_timestamp_offset = rows[largest_at + BATCH_LAST_OFFSET]
     return i
 
 
@@ -396,16 +359,14 @@ def follow_plain(
 def follow_rows(
     rows: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    chain: Chain,
 ) -> cython.void:
     i: cython.Py_ssize_t = 0
-    state[6] = 0
+    chain.events = 0
     while i < count:
-        i = follow_plain(rows, i, count, state)
+        i = follow_plain(rows, i, count, chain)
         if i < count:
-            follow_one(rows, i, count, state, events, capacity)
+            follow_one(rows, i, count, chain)
             i += 1
 
 
@@ -416,58 +377,45 @@ def follow_one(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    chain: Chain,
 ) -> cython.void:
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     epoch: cython.longlong
     room: cython.longlong
-    state[8] += 1
+    chain.batches += 1
     if not rows[at + BATCH_STATE] & 1:
-        tell(state, events, capacity, 1, i, state[0], 0, 0)
-        if is_believable(rows, i, count, expected_offset(state)):
-            state[0] = rows[at + BATCH_LAST_OFFSET]
+        report(chain, INVALID, i, chain.last_offset, 0, 0)
+        if is_believable(rows, i, count, expected_offset(chain)):
+            chain.last_offset = rows[at + BATCH_LAST_OFFSET]
         else:
-            state[3] = 1
+            chain.is_after_damage = True
         return
-    count_batch(rows, at, state)
+    count_batch(rows, at, chain)
     if rows[at + BATCH_MAGIC] == 2:
         room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
         if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
-            tell(state, events, capacity, 7, i, rows[at + BATCH_COUNT], room, 0)
+            report(chain, COUNT, i, rows[at + BATCH_COUNT], room, 0)
         epoch = rows[at + BATCH_LEADER_EPOCH]
-        if epoch < state[1]:
-            tell(state, events, capacity, 8, i, state[1], epoch, 0)
+        if epoch < chain.last_epoch:
+            report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
         if epoch >= 0:
-            state[1] = epoch
+            chain.last_epoch = epoch
     if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
-        tell(state, events, capacity, 6, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
-    if rows[at + BATCH_MAX_TIMESTAMP] > state[4]:
-        tell(state, events, capacity, 9, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
-    follow_offsets(rows, i, count, state, events, capacity)
+        report(chain, ATTRIBUTES, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
+    if rows[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
+        report(chain, LATE, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
+    follow_offsets(rows, i, count, chain)
 
 
-def follow(
-    rows: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    state: cython.longlong[::1],
-    events: cython.longlong[::1],
-) -> int:
-    """Follows the first ``count`` rows; the number of events written. Those without room are only counted."""
+def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
+    """Follows the first ``count`` rows (BATCH_*); the number of events written. Those without room are only counted."""
     if count <= 0:
         return 0
-    if len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5:
+    if len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     if cython.compiled:
         with cython.nogil:
-            follow_rows(
-                cython.address(rows[0]),
-                count,
-                cython.address(state[0]),
-                cython.address(events[0]),
-                events.shape[0] // 5,
-            )
+            follow_rows(cython.address(rows[0]), count, chain)
     else:
-        follow_rows(rows, count, state, events, len(events) // 5)
-    return state[6]
+        follow_rows(rows, count, chain)
+    return chain.events

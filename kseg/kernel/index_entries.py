@@ -1,25 +1,6 @@
 """Follows the entries of an offset or a time index along the batches of its segment (rows BATCH_*), in one pass.
 
-Entries are sorted as batches are, so one is held until its batch comes by. ``data`` is a window of the file's bytes.
-``state`` (int64[STATE_WIDTH], in and out) is kept from call to call. Columns:
-
-     0 NEXT       entry to be taken next            1 TOTAL     entries in use
-     2 FIRST      entry that the window begins with 3 LOADED    entries in the window
-     4 BASE       base offset of the segment        5 IS_SHORT  set where the window must be moved to NEXT to go on
-     6 HELD       whether an entry is held: 7 AT, its number, 8 OFFSET, 9 VALUE (position, or timestamp in ms)
-    10, 11        OFFSET and VALUE of the last entry in order; -2^63 before one was seen
-    12 EVENTS     written by this call              13 LIMIT of events of one kind
-    14 END        position behind the last batch    15 LAST_OFFSET that is believed, -1 none
-    16 LARGEST    timestamp so far, -1 none         17 HAS_UNSEEN  LARGEST may be too low: v0, damage, empty
-    18 PENDING    offset of an entry that stands for several batches, of which not all were seen; -1 none
-    19 PENDING_AT its number                        20 INDEXED  position of the last batch that an entry leads to
-    21 FARTHEST   bytes between a batch and the last one before it that an entry leads to; 22 FARTHEST_AT, the latter
-    23 CERTAIN    LARGEST of the batches whose offsets are believed
-    24 IS_DOUBTED whether the offsets of the last batch are not believed
-    25 HAS_V2     whether there are batches of v2 (time index only)
-    32.. counts of each kind of event, exact where LIMIT cuts the rows off; 48.. number of the last entry of each kind
-
-``events``: KIND, AT, OFFSET, VALUE, A each.
+Entries are sorted as batches are, so one is held until its batch comes by.
 """
 
 try:
@@ -28,6 +9,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.events import EventLog, report
     from cython.cimports.kseg.kernel.native import (
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,
@@ -41,7 +23,9 @@ if cython.compiled:
         be32,
         be64,
     )
+    from cython.cimports.kseg.kernel.pointers import bytes_in
 else:
+    from kseg.kernel.events import EventLog, report
     from kseg.kernel.native import (
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,
@@ -55,94 +39,89 @@ else:
         be32,
         be64,
     )
+    from kseg.kernel.pointers import bytes_in
 
 COMPILED = cython.compiled
 
-STATE_WIDTH, EVENT_WIDTH = 64, 5
-NEXT, TOTAL, FIRST, LOADED, BASE, IS_SHORT, HELD, AT, OFFSET, VALUE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-BEFORE_OFFSET, BEFORE_VALUE, EVENTS, LIMIT, END, LAST_OFFSET, LARGEST, HAS_UNSEEN = 10, 11, 12, 13, 14, 15, 16, 17
-PENDING, PENDING_AT, INDEXED, FARTHEST, FARTHEST_AT, CERTAIN, IS_DOUBTED, HAS_V2 = 18, 19, 20, 21, 22, 23, 24, 25
-COUNTS, LAST_AT = 32, 48
+if not cython.compiled:
+    globals().update(cython.constants("index_entries"))
 
-OFFSETS, TIMES = 8, 12
-"""The two kinds of index, by the bytes of an entry."""
-LOOK_AHEAD = 2
-"""Entries behind the one to be taken that must be in the window, if the file has them."""
+NO_ENTRY = -(1 << 63)
+"""Stands for offset and value of the last entry in order before there was one."""
 
-BELOW_BASE = 1
-"""The offset is below the base offset of the segment."""
-NEGATIVE = 2
-"""The position is negative."""
-UNSORTED = 3
-"""The entry is not in line with its neighbours. A: offset of the last entry that is."""
-NO_BATCH = 4
-"""The position lies inside a batch. A: where the next one begins."""
-TOO_LOW = 5
-"""The batch begins behind the entry's offset. A: its first offset; of a compressed v0 or v1 message one below it."""
-IMPRECISE = 6
-"""The offset is that of no batch's end, nor of the batch's beginning, and leads nobody astray. A: the batch's last."""
-BEYOND = 7
-"""The log ends before the position or the offset. A: last offset of the log."""
-TOO_OLD = 8
-"""A record up to the offset has a later timestamp. A: the largest timestamp up to there."""
-TOO_NEW = 9
-"""No record up to the offset has a timestamp as late. A: the largest timestamp up to there."""
-KINDS = 10
-
-_ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
+_MOST_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 _LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def tell(
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    kind: cython.longlong,
-    entry: cython.longlong,
-    offset: cython.longlong,
-    value: cython.longlong,
-    a: cython.longlong,
-) -> cython.void:
-    at: cython.Py_ssize_t
-    state[32 + kind] += 1
-    state[48 + kind] = entry
-    if state[32 + kind] > state[13] or state[12] >= capacity:
-        return
-    at = state[12] * 5
-    events[at] = kind
-    events[at + 1] = entry
-    events[at + 2] = offset
-    events[at + 3] = value
-    events[at + 4] = a
-    state[12] += 1
+class EntryWalk(EventLog):
+    """One index file along the batches of its segment, kept from call to call.
+
+    ``width`` is OFFSETS or TIMES; ``limit`` and ``rows`` as in `EventLog`, whose ABOUT is the number of an entry, A its
+    offset, B its position or timestamp (ms), C what the kind says. `begin` resets all else for a file of a segment with
+    that base offset and so many entries in use; `move` gives it a window of entries, from number ``first`` on.
+
+    ``next`` is the entry to be taken next; ``is_short`` is set where the window must be moved there to go on.
+    ``held_entry``, ``held_offset`` and ``held_value`` are the entry that is held (``is_held``), ``before_offset`` and
+    ``before_value`` the last one in order, NO_ENTRY before there was one.
+    ``end``: position behind the last batch. ``last_offset`` that is believed; ``is_doubted``: the last batch's are not.
+    ``largest``: timestamp so far; ``has_unseen``: it may be too low (v0, damage, empty batches). ``certain``: the
+    largest of the batches whose offsets are believed. ``has_v2``: there are batches of v2 (time index only).
+    ``pending``: offset of an entry, number ``pending_entry``, that stands for several batches, not all of them seen.
+    ``indexed``: position of the last batch that an entry leads to. ``farthest``: most bytes between a batch and the
+    last one before it that an entry leads to, which is at ``farthest_at``.
+    """
+
+    def __init__(self, width, limit, rows):
+        if width not in (OFFSETS, TIMES):
+            raise ValueError("no such index")
+        EventLog.__init__(self, KINDS, limit, rows)
+        self.width = width
+        self.begin(0, 0)
+
+    def begin(self, base: cython.longlong, total: cython.longlong):
+        self.clear()
+        self.base, self.total = base, total
+        self.next = 0
+        self.move(0, 0, bytes(TIMES))
+        self.is_held = False
+        self.held_entry = self.held_offset = self.held_value = 0
+        self.before_offset = self.before_value = NO_ENTRY
+        self.end = 0
+        self.last_offset = self.largest = self.certain = self.pending = -1
+        self.pending_entry = self.indexed = self.farthest = self.farthest_at = 0
+        self.has_unseen = self.is_doubted = self.has_v2 = False
+
+    def move(self, first: cython.longlong, loaded: cython.longlong, window: cython.const[cython.uchar][::1]):
+        """``loaded`` entries are in the ``window``, which is at least as long as one."""
+        if len(window) < max(1, loaded) * self.width:
+            raise ValueError("a buffer is too short")
+        self._window = window
+        self.data = bytes_in(window)
+        self.first, self.loaded = first, loaded
+        self.is_short = False
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def offset_of(
-    data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, width: cython.int, base: cython.longlong
-) -> cython.longlong:
-    """The absolute offset of the entry at data[at]; -1 where it is beyond what offsets can be."""
-    relative: cython.longlong = be32(data, at if width == 8 else at + 8)
-    if relative > 0 and base > _LARGEST - relative:
+def offset_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
+    """The absolute offset of an entry of the window; -1 where it is beyond what offsets can be."""
+    at: cython.Py_ssize_t = (entry - walk.first) * walk.width
+    relative: cython.longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
+    if relative > 0 and walk.base > _LARGEST - relative:
         return -1
-    return base + relative
+    return walk.base + relative
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def value_of(
-    data: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, width: cython.int
-) -> cython.longlong:
-    return be32(data, at + 4) if width == 8 else be64(data, at)
+def value_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
+    """The position, or the timestamp, of an entry of the window."""
+    at: cython.Py_ssize_t = (entry - walk.first) * walk.width
+    return be32(walk.data, at + OFFSET_ENTRY_POSITION) if walk.width == OFFSETS else be64(walk.data, at)
 
 
 @cython.cfunc
@@ -157,34 +136,28 @@ def follows(
     value: cython.longlong,
 ) -> cython.bint:
     """Whether an entry may come behind another: values rise, and offsets do; those of a time index may stay."""
-    return value > value_before and (offset > offset_before or (width == 12 and offset == offset_before))
+    return value > value_before and (offset > offset_before or (width == TIMES and offset == offset_before))
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def is_out_of_line(
-    data: cython.pointer[cython.const[cython.uchar]],
-    width: cython.int,
-    state: cython.pointer[cython.longlong],
-    offset: cython.longlong,
-    value: cython.longlong,
-) -> cython.bint:
+def is_out_of_line(walk: EntryWalk, offset: cython.longlong, value: cython.longlong) -> cython.bint:
     """Whether the two entries behind the one just taken go on from what is before it, and not from it."""
     k: cython.longlong
-    at: cython.Py_ssize_t
     next_offset: cython.longlong
     next_value: cython.longlong
-    behind: cython.longlong = state[1] - state[0]
-    if behind < 2:
+    behind: cython.longlong = walk.total - walk.next
+    if behind < LOOK_AHEAD:
         return False
-    for k in range(2):
-        at = (state[0] + k - state[2]) * width
-        next_offset = offset_of(data, at, width, state[4])
-        next_value = value_of(data, at, width)
-        if follows(width, offset, value, next_offset, next_value):
+    for k in range(LOOK_AHEAD):
+        next_offset = offset_of(walk, walk.next + k)
+        next_value = value_of(walk, walk.next + k)
+        if follows(walk.width, offset, value, next_offset, next_value):
             return False
-        if next_offset < state[4] or not follows(width, state[10], state[11], next_offset, next_value):
+        if next_offset < walk.base:
+            return False
+        if not follows(walk.width, walk.before_offset, walk.before_value, next_offset, next_value):
             return False
     return True
 
@@ -192,44 +165,36 @@ def is_out_of_line(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def take(
-    data: cython.pointer[cython.const[cython.uchar]],
-    width: cython.int,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.void:
-    """Holds the next entry that is in order, if there is one; sets IS_SHORT where the window ends too soon to tell."""
+def take(walk: EntryWalk) -> cython.void:
+    """Holds the next entry that is in order, if there is one; sets ``is_short`` where the window ends too soon."""
     i: cython.longlong
-    at: cython.Py_ssize_t
     offset: cython.longlong
     value: cython.longlong
     kind: cython.longlong
-    while not state[6] and state[0] < state[1]:
-        i = state[0]
-        if min(i + 2, state[1] - 1) >= state[2] + state[3] or i < state[2]:
-            state[5] = 1
+    while not walk.is_held and walk.next < walk.total:
+        i = walk.next
+        if min(i + LOOK_AHEAD, walk.total - 1) >= walk.first + walk.loaded or i < walk.first:
+            walk.is_short = True
             return
-        at = (i - state[2]) * width
-        offset = offset_of(data, at, width, state[4])
-        value = value_of(data, at, width)
-        state[0] += 1
+        offset = offset_of(walk, i)
+        value = value_of(walk, i)
+        walk.next += 1
         kind = 0
-        if offset < state[4]:
-            kind = 1
-        elif width == 8 and value < 0:
-            kind = 2
-        elif not follows(width, state[10], state[11], offset, value) or is_out_of_line(
-            data, width, state, offset, value
-        ):
-            kind = 3
+        if offset < walk.base:
+            kind = BELOW_BASE
+        elif walk.width == OFFSETS and value < 0:
+            kind = NEGATIVE
+        elif not follows(walk.width, walk.before_offset, walk.before_value, offset, value):
+            kind = UNSORTED
+        elif is_out_of_line(walk, offset, value):
+            kind = UNSORTED
         if kind:
-            tell(state, events, capacity, kind, i, offset, value, state[10])
+            report(walk, kind, i, offset, value, walk.before_offset)
             continue
-        state[6] = 1
-        state[7] = i
-        state[8] = state[10] = offset
-        state[9] = state[11] = value
+        walk.is_held = True
+        walk.held_entry = i
+        walk.held_offset = walk.before_offset = offset
+        walk.held_value = walk.before_value = value
 
 
 @cython.cfunc
@@ -240,7 +205,7 @@ def is_believed(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
+    walk: EntryWalk,
 ) -> cython.bint:
     """Whether the offsets of row i fit between those before and behind; that they do not, others tell."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
@@ -249,37 +214,42 @@ def is_believed(
     after: cython.Py_ssize_t = at + BATCH_WIDTH
     if rows[at + BATCH_MAGIC] < 2 and first < 0:
         first = last
-    if not rows[at + BATCH_STATE] & 1 or first <= state[15] or first < state[4] or last < first:
+    if not rows[at + BATCH_STATE] & 1 or first <= walk.last_offset or first < walk.base or last < first:
         return False
-    if last - state[4] > _ROOM:
+    if last - walk.base > _MOST_RELATIVE:
         return False
     return i + 1 >= count or not rows[after + BATCH_STATE] & 1 or rows[after + BATCH_LAST_OFFSET] > last
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def report_held(walk: EntryWalk, kind: cython.longlong, c: cython.longlong) -> cython.void:
+    """An event about the entry that is, or was, held."""
+    report(walk, kind, walk.held_entry, walk.held_offset, walk.held_value, c)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def judge_offset(
-    row: cython.pointer[cython.const[cython.longlong]],
-    at: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, walk: EntryWalk
 ) -> cython.void:
     """The held entry of an offset index, which leads to this row."""
     first: cython.longlong = row[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = row[at + BATCH_LAST_OFFSET]
     is_known: cython.bint = first >= 0 or row[at + BATCH_MAGIC] >= 2
-    if state[8] > last:
-        state[18] = state[8]
-        state[19] = state[7]
-    elif state[8] != last:
-        if is_known and state[8] < first:
-            tell(state, events, capacity, 5, state[7], state[8], state[9], first)
-        elif not is_known and state[8] <= state[15]:
-            tell(state, events, capacity, 5, state[7], state[8], state[9], state[15])
-        elif is_known and state[8] != first:
-            tell(state, events, capacity, 6, state[7], state[8], state[9], last)
+    if walk.held_offset > last:
+        walk.pending = walk.held_offset
+        walk.pending_entry = walk.held_entry
+    elif walk.held_offset != last:
+        if is_known and walk.held_offset < first:
+            report_held(walk, TOO_LOW, first)
+        elif not is_known and walk.held_offset <= walk.last_offset:
+            report_held(walk, TOO_LOW, walk.last_offset)
+        elif is_known and walk.held_offset != first:
+            report_held(walk, IMPRECISE, last)
 
 
 @cython.cfunc
@@ -289,42 +259,39 @@ def offsets_row(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    data: cython.pointer[cython.const[cython.uchar]],
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    walk: EntryWalk,
 ) -> cython.void:
-    """One batch for an offset index. To be repeated from its beginning where it ends with IS_SHORT."""
+    """One batch for an offset index. To be repeated from its beginning where it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.longlong = rows[at + BATCH_POSITION]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
-    believed: cython.bint = is_believed(rows, i, count, state)
-    if believed and 0 <= state[18] <= last:
-        if state[18] != last:
-            tell(state, events, capacity, 6, state[19], state[18], -1, last)
-        state[18] = -1
-    take(data, 8, state, events, capacity)
-    while state[6] and state[9] <= position:
-        state[6] = 0
-        if state[9] == position:
-            if state[18] >= 0:
-                tell(state, events, capacity, 6, state[19], state[18], -1, state[15])
-                state[18] = -1
+    believed: cython.bint = is_believed(rows, i, count, walk)
+    if believed and 0 <= walk.pending <= last:
+        if walk.pending != last:
+            report(walk, IMPRECISE, walk.pending_entry, walk.pending, -1, last)
+        walk.pending = -1
+    take(walk)
+    while walk.is_held and walk.held_value <= position:
+        walk.is_held = False
+        if walk.held_value == position:
+            if walk.pending >= 0:
+                report(walk, IMPRECISE, walk.pending_entry, walk.pending, -1, walk.last_offset)
+                walk.pending = -1
             if believed:
-                judge_offset(rows, at, state, events, capacity)
-            state[20] = position
-        elif state[9] < state[14]:
-            tell(state, events, capacity, 4, state[7], state[8], state[9], state[14])
-        take(data, 8, state, events, capacity)
-    if state[5]:
+                judge_offset(rows, at, walk)
+            walk.indexed = position
+        elif walk.held_value < walk.end:
+            report_held(walk, NO_BATCH, walk.end)
+        take(walk)
+    if walk.is_short:
         return
-    if position - state[20] > state[21]:
-        state[21] = position - state[20]
-        state[22] = state[20]
-    state[14] = position + rows[at + BATCH_SIZE]
-    state[24] = not believed
+    if position - walk.indexed > walk.farthest:
+        walk.farthest = position - walk.indexed
+        walk.farthest_at = walk.indexed
+    walk.end = position + rows[at + BATCH_SIZE]
+    walk.is_doubted = not believed
     if believed:
-        state[15] = last
+        walk.last_offset = last
 
 
 @cython.cfunc
@@ -334,164 +301,108 @@ def times_row(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    data: cython.pointer[cython.const[cython.uchar]],
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    walk: EntryWalk,
 ) -> cython.void:
-    """One batch for a time index. To be repeated from its beginning where it ends with IS_SHORT."""
+    """One batch for a time index. To be repeated from its beginning where it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     own: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
     lower: cython.longlong
-    believed: cython.bint = is_believed(rows, i, count, state)
+    believed: cython.bint = is_believed(rows, i, count, walk)
     # The cleaner does not index the empty batches that it keeps; a broker's recovery does.
     is_counted: cython.bint = rows[at + BATCH_STATE] & 1 and rows[at + BATCH_MAGIC] != 0 and rows[at + BATCH_COUNT] != 0
-    take(data, 12, state, events, capacity)
-    while believed and state[6] and state[8] <= last:
-        state[6] = 0
-        lower = state[23]
-        if is_counted and own > lower and (state[8] == last or 0 <= first <= state[8]):
+    take(walk)
+    while believed and walk.is_held and walk.held_offset <= last:
+        walk.is_held = False
+        lower = walk.certain
+        if is_counted and own > lower and (walk.held_offset == last or 0 <= first <= walk.held_offset):
             lower = own
-        if state[9] < lower:
-            tell(state, events, capacity, 8, state[7], state[8], state[9], lower)
-        elif is_counted and not state[17] and state[9] > state[16] and state[9] > own:
-            tell(state, events, capacity, 9, state[7], state[8], state[9], max(state[16], own))
-        take(data, 12, state, events, capacity)
-    if state[5]:
+        if walk.held_value < lower:
+            report_held(walk, TOO_OLD, lower)
+        elif is_counted and not walk.has_unseen and walk.held_value > walk.largest and walk.held_value > own:
+            report_held(walk, TOO_NEW, max(walk.largest, own))
+        take(walk)
+    if walk.is_short:
         return
-    state[14] = rows[at + BATCH_POSITION] + rows[at + BATCH_SIZE]
-    state[24] = not believed
+    walk.end = rows[at + BATCH_POSITION] + rows[at + BATCH_SIZE]
+    walk.is_doubted = not believed
     if believed:
-        state[15] = last
+        walk.last_offset = last
     if rows[at + BATCH_MAGIC] >= 2:
-        state[25] = 1
+        walk.has_v2 = True
     if not is_counted:
-        state[17] = 1
+        walk.has_unseen = True
     else:
-        if own > state[16]:
-            state[16] = own
-        if believed and own > state[23]:
-            state[23] = own
+        if own > walk.largest:
+            walk.largest = own
+        if believed and own > walk.certain:
+            walk.certain = own
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def follow_rows(
-    width: cython.int,
     rows: cython.pointer[cython.const[cython.longlong]],
     start: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    data: cython.pointer[cython.const[cython.uchar]],
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
+    walk: EntryWalk,
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
-    state[5] = state[12] = 0
+    walk.is_short = False
+    walk.events = 0
     for i in range(start, count):
-        if width == 8:
-            offsets_row(rows, i, count, data, state, events, capacity)
+        if walk.width == OFFSETS:
+            offsets_row(rows, i, count, walk)
         else:
-            times_row(rows, i, count, data, state, events, capacity)
-        if state[5]:
+            times_row(rows, i, count, walk)
+        if walk.is_short:
             return i
     return count
 
 
 def follow(
-    width: cython.int,
-    rows: cython.const[cython.longlong][::1],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    data: cython.const[cython.uchar][::1],
-    state: cython.longlong[::1],
-    events: cython.longlong[::1],
+    walk: EntryWalk, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
-    """Shows rows ``start`` to ``count`` to the index of the kind ``width``; the row to go on with once the window was
-    moved, ``count`` where none is left."""
-    check(width, data, state, events)
+    """Shows rows ``start`` to ``count`` (BATCH_*) to the index; the row to go on with once the window was moved,
+    ``count`` where none is left."""
+    walk.events = 0
     if start >= count:
-        state[EVENTS] = 0
         return count
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
     if cython.compiled:
         with cython.nogil:
-            start = follow_rows(
-                width,
-                cython.address(rows[0]),
-                start,
-                count,
-                cython.address(data[0]),
-                cython.address(state[0]),
-                cython.address(events[0]),
-                events.shape[0] // 5,
-            )
+            start = follow_rows(cython.address(rows[0]), start, count, walk)
     else:
-        start = follow_rows(width, rows, start, count, data, state, events, len(events) // 5)
+        start = follow_rows(rows, start, count, walk)
     return start
-
-
-def check(
-    width: cython.int,
-    data: cython.const[cython.uchar][::1],
-    state: cython.const[cython.longlong][::1],
-    events: cython.const[cython.longlong][::1],
-) -> None:
-    """Raises ValueError where a buffer has not the room that ``state`` tells, or none at all."""
-    if width not in (8, 12) or len(state) < 64 or len(events) < 5 or len(data) < max(width, state[3] * width):
-        raise ValueError("a buffer is too short")
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def drain_entries(
-    width: cython.int,
-    size: cython.longlong,
-    data: cython.pointer[cython.const[cython.uchar]],
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.void:
-    state[5] = state[12] = 0
-    take(data, width, state, events, capacity)
-    while state[6]:
-        state[6] = 0
-        if size >= 0 and width == 12 and state[8] > state[15]:
-            tell(state, events, capacity, 7, state[7], state[8], state[9], state[15])
-        elif size >= 0 and width == 8 and state[9] >= size:
-            tell(state, events, capacity, 7, state[7], state[8], state[9], state[15])
-        elif size >= 0 and width == 8 and state[9] < state[14]:
-            tell(state, events, capacity, 4, state[7], state[8], state[9], state[14])
-        take(data, width, state, events, capacity)
+def drain_entries(walk: EntryWalk, size: cython.longlong) -> cython.void:
+    walk.is_short = False
+    walk.events = 0
+    take(walk)
+    while walk.is_held:
+        walk.is_held = False
+        if size >= 0 and walk.width == TIMES and walk.held_offset > walk.last_offset:
+            report_held(walk, BEYOND, walk.last_offset)
+        elif size >= 0 and walk.width == OFFSETS and walk.held_value >= size:
+            report_held(walk, BEYOND, walk.last_offset)
+        elif size >= 0 and walk.width == OFFSETS and walk.held_value < walk.end:
+            report_held(walk, NO_BATCH, walk.end)
+        take(walk)
 
 
-def drain(
-    width: cython.int,
-    size: cython.longlong,
-    data: cython.const[cython.uchar][::1],
-    state: cython.longlong[::1],
-    events: cython.longlong[::1],
-) -> bool:
+def drain(walk: EntryWalk, size: cython.longlong) -> bool:
     """The entries that no batch was met for; True where the window must be moved and this be called again.
 
     ``size``: bytes of the log, of which all batches were shown; -1 where it is not to be compared with.
     """
-    check(width, data, state, events)
-    if cython.compiled:
-        with cython.nogil:
-            drain_entries(
-                width,
-                size,
-                cython.address(data[0]),
-                cython.address(state[0]),
-                cython.address(events[0]),
-                events.shape[0] // 5,
-            )
-    else:
-        drain_entries(width, size, data, state, events, len(events) // 5)
-    return bool(state[5])
+    with cython.nogil:
+        drain_entries(walk, size)
+    return walk.is_short

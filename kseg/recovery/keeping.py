@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -28,7 +29,6 @@ from kseg.recovery.rejected_batches import BatchFilter, Rejection
 from kseg.recovery.segment_contents import NOWHERE, ROOM, Cuts, Kept, Stray
 from kseg.recovery.spine import spine
 from kseg.recovery.testimony import Testimony
-from kseg.segment.chains import fresh_chain
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -133,8 +133,7 @@ class _Finder:
         start = NOWHERE if base is None else base
         is_last = base is not None and next_base is None
         self.kept = Kept(os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False)
-        self._state = fresh_chain(base, limit=(1 << 62) - 1)
-        self._events = int64s(_EVENTS * chain.EVENT_WIDTH)
+        self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * EVENT_WIDTH))
         self._is_joined = False
         self._plain_gaps = 0
         self._epoch: int | None = None
@@ -148,7 +147,7 @@ class _Finder:
 
     def damage(self, damage: Damage) -> None:
         self.kept.has_epochs = True  # what batches in it have is not among the rows
-        self._state[chain.IS_AFTER_DAMAGE] = 1
+        self._chain.is_after_damage = True
         self._is_joined = False
         head = with_right_header(self._source, damage)
         if head is None:
@@ -191,7 +190,7 @@ class _Finder:
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
             self.kept.parts.append(part, _MENDED_WEIGHT, last - first + 1)
-            self._state[chain.LAST_OFFSET] = max(self._state[chain.LAST_OFFSET], last)
+            self._chain.last_offset = max(self._chain.last_offset, last)
         else:
             self._stray(part, 1, last - first + 1)
         self._is_joined = False
@@ -218,7 +217,7 @@ class _Finder:
         """``rejected``: rows of batches that are not kept."""
         rows, start = headers.rows, 0
         self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
-        self._heads = self._sets.open(rows, headers.count, self._state[chain.LAST_OFFSET])
+        self._heads = self._sets.open(rows, headers.count, self._chain.last_offset)
         while start < headers.count:
             count = min(headers.count - start, _EVENTS // 4)  # a batch can be the cause of some events
             part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
@@ -228,9 +227,8 @@ class _Finder:
     def _breaks_of(self, rows: memoryview, count: int) -> "dict[int, tuple[int, int, int]]":
         """Rows that do not go on from the one before, or are to be mended: kind, and what the chain tells of it."""
         breaks = {}
-        for i in range(chain.follow(rows, count, self._state, self._events)):
-            at = i * chain.EVENT_WIDTH
-            kind, row, a, _, c = self._events[at : at + chain.EVENT_WIDTH].tolist()
+        chain.follow(rows, count, self._chain)
+        for kind, row, a, _, c in self._chain.written():
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
             self.kept.epochs_fall |= kind == chain.EPOCH_FALLS
@@ -429,7 +427,7 @@ class _Finder:
     @property
     def _is_holed(self) -> bool:
         """Whether a batch has fewer records than offsets: only a cleaner leaves one so."""
-        return self._state[chain.HOLED] > 0 or self._sets.has_holes
+        return self._chain.holed > 0 or self._sets.has_holes
 
     def finish(self) -> Kept:
         """What is in its place, and what is not."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import chain, headers
 from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
-from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, SegmentReader
 from kseg.segment.source import open_source
@@ -45,8 +44,7 @@ class Loss:
 
 def lost_behind(path: str, position: int) -> Loss:
     """What lies in a .log from a position on. Raises PathError where it cannot be read, or some bytes of it."""
-    state, events = fresh_chain(), int64s(chain.EVENT_WIDTH)
-    found = Loss()
+    found, state = Loss(), chain.Chain()
     with open_source(path) as source:
         reader = SegmentReader(source, scratch=Scratch())
         if position:
@@ -62,10 +60,10 @@ def lost_behind(path: str, position: int) -> Loss:
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[BATCH_STATE] & 1:
                 found.code = "crc-mismatch"
-            chain.follow(rows, item.count, state, events)
-    found.batches = state[chain.V0] + state[chain.V1] + state[chain.V2]
-    found.records = state[chain.RECORDS]
+            chain.follow(rows, item.count, state)
+    found.batches = state.v0 + state.v1 + state.v2
+    found.records = state.records
     if found.batches:
-        found.first_offset, found.last_offset = state[chain.FIRST_OFFSET], state[chain.LAST_OFFSET]
-    found.first_timestamp, found.last_timestamp = state[chain.LEAST_TIMESTAMP], state[chain.LARGEST_TIMESTAMP]
+        found.first_offset, found.last_offset = state.first_offset, state.last_offset
+    found.first_timestamp, found.last_timestamp = state.least_timestamp, state.largest_timestamp
     return found

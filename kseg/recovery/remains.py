@@ -11,9 +11,9 @@ from typing import NamedTuple
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import int64s
 from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
 from kseg.recovery.segments import BrokerSegment
-from kseg.segment.chains import fresh_chain
 from kseg.segment.survey import Headers
 
 MOST_OF_A_KIND = 3
@@ -49,8 +49,8 @@ class SegmentRemains:
 
     def __init__(self, segment: BrokerSegment) -> None:
         self.file = segment.log
-        self._state = fresh_chain(segment.base_offset, limit=MOST_OF_A_KIND)
-        self._events = int64s(MOST_OF_A_KIND * chain.KINDS * chain.EVENT_WIDTH)
+        events = int64s(MOST_OF_A_KIND * chain.KINDS * EVENT_WIDTH)
+        self._chain = chain.Chain(segment.base_offset, limit=MOST_OF_A_KIND, rows=events)
         self.found: list[Remaining] = []
 
     def add(self, headers: Headers) -> None:
@@ -60,8 +60,8 @@ class SegmentRemains:
             position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
             text = f"names no format in its magic, which is {magic}"
             self.found.append(Remaining(self.file, position, offset, "bad-magic", text))
-        for i in range(chain.follow(headers.rows, headers.count, self._state, self._events)):
-            kind, row, a, b = self._events[i * chain.EVENT_WIDTH : i * chain.EVENT_WIDTH + 4]
+        chain.follow(headers.rows, headers.count, self._chain)
+        for kind, row, a, b, _ in self._chain.written():
             if kind in _CODES:
                 at = row * BATCH_WIDTH
                 position, offset = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_FIRST_OFFSET]
@@ -71,12 +71,12 @@ class SegmentRemains:
 
     @property
     def last_offset(self) -> int:
-        return int(self._state[chain.LAST_OFFSET])
+        return int(self._chain.last_offset)
 
     @property
     def is_thinned(self) -> bool:
         """Whether batches have fewer records than offsets, as a log cleaner leaves them."""
-        return bool(self._state[chain.HOLED])
+        return bool(self._chain.holed > 0)
 
 
 def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:

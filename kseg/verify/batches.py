@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.formats.control_types import ABORT
-from kseg.formats.rows import int64s
 from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
@@ -17,7 +17,6 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.segment.chains import fresh_chain
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
 from kseg.verify.batch_facts import batch_facts
@@ -66,8 +65,8 @@ class BatchRule(Rule):
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
-        self._state = int64s(0)  # until a segment begins
-        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * chain.EVENT_WIDTH)
+        self._chain = chain.Chain()  # until a segment begins
+        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
@@ -80,8 +79,9 @@ class BatchRule(Rule):
 
     def begin(self, segment: "Segment") -> None:
         base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
-        self._state = fresh_chain(None if is_07 else base, self.partition.now_ms + FUTURE_MS, SHOWN_PER_FILE)
-        self._state[chain.LAST_EPOCH] = self._last_epoch
+        latest_ms = self.partition.now_ms + FUTURE_MS
+        self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
+        self._chain.last_epoch = self._last_epoch
         self._shown = [0] * chain.KINDS
         if base is not None and self._last_offset >= 0:
             self._step(segment, base)
@@ -101,15 +101,14 @@ class BatchRule(Rule):
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         self._good.take(headers)
-        count = chain.follow(headers.rows, headers.count, self._state, self._events)
-        for i in range(count):
-            at = i * chain.EVENT_WIDTH
-            self._event(segment, headers, *self._events[at : at + chain.EVENT_WIDTH].tolist())
+        if chain.follow(headers.rows, headers.count, self._chain):
+            for event in self._chain.written():
+                self._event(segment, headers, *event)
         last = (headers.count - 1) * BATCH_WIDTH
         segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
-        if segment.base_behind is not None and self._state[chain.LAST_OFFSET] >= segment.base_behind:
+        if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(segment, headers, segment.base_behind)
-        if self._state[chain.HOLED] and segment.file.kind == ".log":
+        if self._chain.holed and segment.file.kind == ".log":
             self.partition.holds_gaps = True
 
     def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
@@ -176,7 +175,7 @@ class BatchRule(Rule):
     @property
     def _valid(self) -> int:
         """Intact batches of the segment so far."""
-        return int(self._state[chain.V0] + self._state[chain.V1] + self._state[chain.V2])
+        return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
 
     def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
         """What a gap is if the log is compacted, or gap-truncated whatever it is."""
@@ -196,7 +195,7 @@ class BatchRule(Rule):
         return None
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
-        self._state[chain.IS_AFTER_DAMAGE] = 1
+        self._chain.is_after_damage = True
         self._was_damaged = True
         if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
             self.report.more(damage.code, segment.path, 1)
@@ -240,7 +239,7 @@ class BatchRule(Rule):
         )  # fmt: skip
 
     def end(self, segment: "Segment") -> None:
-        state, total = self._state, self._valid
+        state, total = self._chain, self._valid
         self._good.settle()
         if not self._good.are_waiting:
             self._tell_late()
@@ -252,28 +251,28 @@ class BatchRule(Rule):
                 self._late.append((segment, found, text))
             else:
                 self._tell(segment, found, text)
-        counts = state[chain.COUNTS : chain.COUNTS + chain.KINDS].tolist()
+        counts = state.totals()
         if counts != self._shown:
             for kind, code in _CODES.items():
                 if not (kind == chain.COUNT and self.partition.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
             self._gaps.uncounted += counts[chain.GAP] - self._shown[chain.GAP]
-        if is_scattered(counts[chain.GAP], state[chain.BATCHES]):
+        if is_scattered(counts[chain.GAP], state.batches):
             self._gaps.are_scattered = True
         self._found.clear()
-        segment.batches, segment.records = state[chain.BATCHES], state[chain.RECORDS]
-        segment.magics = (state[chain.V0], state[chain.V1], state[chain.V2])
-        segment.first_offset, segment.last_offset = state[chain.FIRST_OFFSET], state[chain.LAST_OFFSET]
-        segment.largest_timestamp = state[chain.LARGEST_TIMESTAMP]
-        segment.largest_timestamp_offset = state[chain.LARGEST_TIMESTAMP_OFFSET]
+        segment.batches, segment.records = state.batches, state.records
+        segment.magics = (state.v0, state.v1, state.v2)
+        segment.first_offset, segment.last_offset = state.first_offset, state.last_offset
+        segment.largest_timestamp = state.largest_timestamp
+        segment.largest_timestamp_offset = state.largest_timestamp_offset
         if segment.file.kind == ".kafka":
             segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1
         else:
-            self._old_messages[0] += state[chain.V0]
-            self._old_messages[1] += state[chain.V1]
+            self._old_messages[0] += state.v0
+            self._old_messages[1] += state.v1
         self._last_offset = max(self._last_offset, segment.last_offset, (segment.base_offset or 0) - 1)
-        self._last_epoch = state[chain.LAST_EPOCH]
-        self._was_damaged = self._was_damaged or bool(state[chain.IS_AFTER_DAMAGE])
+        self._last_epoch = state.last_epoch
+        self._was_damaged = self._was_damaged or state.is_after_damage
 
     def unread(self, segment: "Segment") -> None:
         # What it holds is not known, so that no offset is missing.

@@ -11,7 +11,7 @@ from kseg.kernel import index_entries as kernel
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.verify.findings import ERROR, INFO, WARNING, severity_of
-from kseg.verify.index_walk import NO_ENTRY, SPARSE_BYTES, IndexEvent, IndexWalk
+from kseg.verify.index_walk import SPARSE_BYTES, IndexEvent, IndexWalk
 from kseg.verify.report import NO_DETAILS, Details
 from kseg.verify.rule import Rule
 
@@ -67,7 +67,7 @@ class IndexRule(Rule):
                 walk.show(headers.rows, headers.count)
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
-        self._walks[".timeindex"].state[kernel.HAS_UNSEEN] = 1
+        self._walks[".timeindex"].state.has_unseen = True
 
     def end(self, segment: "Segment") -> None:
         if segment.file.kind != ".log" or segment.base_offset is None:
@@ -87,7 +87,7 @@ class IndexRule(Rule):
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # That entries have no batch behind damage at the end of a log is no fault of theirs.
-        is_open_ended = is_live or walk.state[kernel.END] < segment.size or bool(walk.state[kernel.IS_DOUBTED])
+        is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
         is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
@@ -191,12 +191,13 @@ class _IndexReport:
             text = walk.error.strerror or str(walk.error)
             self._rule.report.add("unreadable-bytes", self._path, text)
             return
-        pending = state[kernel.PENDING]
+        pending = state.pending
         if (walk.count(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
-            may_go_on, state[kernel.COUNTS + kernel.BEYOND] = True, 0
+            may_go_on = True
+            state.forget(kernel.BEYOND)
             walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
         if is_compared and pending >= 0 and not may_go_on:
-            last, entry = state[kernel.LAST_OFFSET], state[kernel.PENDING_AT]
+            last, entry = state.last_offset, state.pending_entry
             self._events("beyond-log", [IndexEvent(kernel.BEYOND, entry, pending, -1, last)])
         wrong = {kind: walk.count(kind) for kind in _CODES if kind != kernel.IMPRECISE and walk.count(kind)}
         if len(wrong) > 1 and 2 * sum(wrong.values()) > walk.used:
@@ -252,7 +253,8 @@ class _IndexReport:
         if kind == kernel.BELOW_BASE:
             return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
         if kind == kernel.UNSORTED:
-            return "it is the same or less than the entry before" if a != NO_ENTRY else "it is above those behind it"
+            is_first = a == kernel.NO_ENTRY
+            return "it is above those behind it" if is_first else "it is the same or less than the entry before"
         if kind == kernel.NEGATIVE:
             return f"position {event.value} is negative"
         if kind == kernel.NO_BATCH:
@@ -283,20 +285,20 @@ class _IndexReport:
         return used < room
 
     def _density(self) -> None:
-        farthest = self._walk.state[kernel.FARTHEST]
+        farthest = self._walk.state.farthest
         if farthest > SPARSE_BYTES:
-            start = self._walk.state[kernel.FARTHEST_AT]
+            start = self._walk.state.farthest_at
             text = f"no entry leads to any batch in the {farthest} bytes behind position {start}"
             self._add("sparse", text, severity=WARNING if not self._walk.used else None)
 
     def _last_timestamp(self) -> None:
-        largest, last = self._walk.state[kernel.LARGEST], self._walk.state[kernel.BEFORE_VALUE]
+        largest, last = self._walk.state.largest, self._walk.state.before_value
         if largest > max(last, -1):
-            text = "it has no entry" if last == NO_ENTRY else f"its last timestamp is {last}"
-            is_old = last == NO_ENTRY and not self._walk.state[kernel.HAS_V2]
+            text = "it has no entry" if last == kernel.NO_ENTRY else f"its last timestamp is {last}"
+            is_old = last == kernel.NO_ENTRY and not self._walk.state.has_v2
             self._add(
                 "incomplete",
                 f"{text}, the largest of the segment is {largest}",
                 severity=INFO if is_old else None,
-                details={"entryTimestamp": None if last == NO_ENTRY else last, "latestTimestamp": largest},
+                details={"entryTimestamp": None if last == kernel.NO_ENTRY else last, "latestTimestamp": largest},
             )

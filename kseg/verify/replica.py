@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel import chain, frames
 from kseg.kernel.native import (
     BATCH_COUNT,
@@ -45,7 +45,7 @@ class Replica:
         self.start_offset = files[0].base_offset if files else None
         self.not_compared: list[tuple[str, int, int]] = []
         self.was_damaged = False
-        self._chain, self._events = int64s(chain.STATE_WIDTH), int64s(chain.EVENT_WIDTH)
+        self._chain = chain.Chain()
         self.last_offset = -1
         self.path = ""
         self.is_at_end = False
@@ -98,12 +98,12 @@ class Replica:
             self.is_at_end = True
             return
         self._rows, self._i, self._count = item.rows, 0, item.count
-        chain.follow(item.rows, item.count, self._chain, self._events)
+        chain.follow(item.rows, item.count, self._chain)
 
     @property
     def holds_gaps(self) -> bool:
         """Whether batches were met that have fewer records than offsets, as cleaners leave them."""
-        return self._chain[chain.HOLED] > 0
+        return self._chain.holed > 0
 
     def _column(self, column: int) -> int:
         return int(self._rows[self._i * BATCH_WIDTH + column])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rendering import int64s
 
 from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_TIMESTAMP,
@@ -40,26 +41,19 @@ def row(first, last, **fields):
     }
 
 
-def fresh_state(base=-1, limit=100):
-    state = int64s(chain.STATE_WIDTH)
-    for column in (
-        chain.LAST_OFFSET, chain.LAST_EPOCH, chain.LARGEST_TIMESTAMP, chain.LARGEST_TIMESTAMP_OFFSET,
-        chain.FIRST_OFFSET, chain.LEAST_TIMESTAMP,
-    ):  # fmt: skip
-        state[column] = -1
-    state[chain.BASE], state[chain.LATEST], state[chain.LIMIT] = base, LATEST_MS, limit
-    return state
+def fresh_state(base=-1, limit=100, room=50):
+    return chain.Chain(base, LATEST_MS, limit, int64s(room * EVENT_WIDTH))
 
 
-def followed(rows, state, room=50):
+def followed(rows, state):
     """The events of a call, as (kind, row, a, b, c)."""
     flat = int64s(BATCH_WIDTH * len(rows))
     for i, columns in enumerate(rows):
         for column, value in columns.items():
             flat[i * BATCH_WIDTH + column] = value
-    events = int64s(room * chain.EVENT_WIDTH)
-    count = chain.follow(flat, len(rows), state, events)
-    return [tuple(events[i * 5 : i * 5 + 5]) for i in range(count)]
+    count = chain.follow(flat, len(rows), state)
+    assert len(state.written()) == count
+    return state.written()
 
 
 def events_of(rows, base=0):
@@ -121,7 +115,7 @@ def test_what_a_broken_batch_says_is_believed_where_its_neighbours_agree():
     state = fresh_state(0)
     events = followed([row(0, 4), row(5, 8, state=INVALID), row(9, 10)], state)
     assert [kind for kind, *_ in events] == [chain.INVALID]
-    assert (state[chain.LAST_OFFSET], state[chain.IS_AFTER_DAMAGE]) == (10, 0)
+    assert (state.last_offset, state.is_after_damage) == (10, False)
 
 
 def test_compressed_messages_tell_only_their_last_offset():
@@ -186,7 +180,7 @@ def test_one_fault_is_told_once(rows, expected):
 def test_holes_in_sets_that_were_opened():
     state = fresh_state(0)
     followed([row(0, 9, count=2, state=3, **OPENED), row(10, 19, count=2, **OPENED), row(-1, 29, **CLOSED)], state)
-    assert state[chain.HOLED] == 1, "what is not known to be right tells nothing"
+    assert state.holed == 1, "what is not known to be right tells nothing"
 
 
 def test_numbers():
@@ -200,36 +194,40 @@ def test_numbers():
         ],
         state,
     )  # fmt: skip
-    columns = {
-        chain.BATCHES: 6, chain.RECORDS: 8, chain.V0: 1, chain.V1: 1, chain.V2: 3, chain.TRANSACTIONAL: 2,
-        chain.CONTROL: 1, chain.WITH_PRODUCER: 2, chain.COMPRESSED: 1, chain.LARGEST_TIMESTAMP: 100,
-        chain.LARGEST_TIMESTAMP_OFFSET: 6, chain.FIRST_OFFSET: 0, chain.HOLED: 1, chain.MISSING: 0,
-        chain.WITH_HORIZON: 1, chain.LEAST_TIMESTAMP: 20, chain.LAST_OFFSET: 9,
+    numbers = {
+        "batches": 6, "records": 8, "v0": 1, "v1": 1, "v2": 3, "transactional": 2, "control": 1, "with_producer": 2,
+        "compressed": 1, "largest_timestamp": 100, "largest_timestamp_offset": 6, "first_offset": 0, "holed": 1,
+        "missing": 0, "with_horizon": 1, "least_timestamp": 20, "last_offset": 9,
     }  # fmt: skip
-    assert {column: state[column] for column in columns} == columns
+    assert {name: getattr(state, name) for name in numbers} == numbers
 
 
 def test_events_are_bounded_and_counts_are_exact():
     gaps = [row(10 * i, 10 * i) for i in range(1, 31)]
     state = fresh_state(0, limit=7)
     assert len(followed(gaps, state)) == 7
-    assert state[chain.COUNTS + chain.GAP] == 30
+    assert state.total_of(chain.GAP) == 30
+    state = fresh_state(0, room=3)
+    assert len(followed(gaps, state)) == 3
+    assert state.total_of(chain.GAP) == 30
+    assert state.missing == 10 + 29 * 9
+
+
+def test_a_log_that_is_cleared_has_no_events():
     state = fresh_state(0)
-    assert len(followed(gaps, state, room=3)) == 3
-    assert state[chain.COUNTS + chain.GAP] == 30
-    assert state[chain.MISSING] == 10 + 29 * 9
+    followed([row(3, 4)], state)
+    assert (state.totals()[chain.GAP], state.last_about(chain.GAP)) == (1, 0)
+    state.clear()
+    assert (state.written(), sum(state.totals())) == ([], 0)
 
 
-@pytest.mark.parametrize(
-    "rows, width, room", [(BATCH_WIDTH - 1, chain.STATE_WIDTH, 5), (BATCH_WIDTH, 63, 5), (BATCH_WIDTH, 64, 4)]
-)
-def test_short_buffers_are_refused(rows, width, room):
+def test_short_buffers_are_refused():
     with pytest.raises(ValueError):
-        chain.follow(int64s(rows), 1, int64s(width), int64s(room))
+        chain.follow(int64s(BATCH_WIDTH - 1), 1, chain.Chain())
 
 
 def test_nothing_to_follow():
-    assert chain.follow(int64s(0), 0, int64s(0), int64s(0)) == 0
+    assert chain.follow(int64s(0), 0, chain.Chain()) == 0
 
 
 offsets = st.integers(-5, 60) | st.sampled_from([1 << 31, (1 << 63) - 1, (1 << 62) + 1, -(1 << 62), -(1 << 63)])
@@ -251,10 +249,10 @@ def test_two_calls_tell_no_less_than_one(rows, base, cut):
         followed(rows[:cut], apart)
     if rows[cut:]:
         followed(rows[cut:], apart)
-    exact = (chain.BATCHES, chain.RECORDS, chain.V2, chain.LARGEST_TIMESTAMP, chain.COUNTS + chain.INVALID)
-    assert [together[column] for column in exact] == [apart[column] for column in exact]
-    for kind in (chain.ATTRIBUTES, chain.COUNT, chain.EPOCH_FALLS, chain.LATE):
-        assert together[chain.COUNTS + kind] == apart[chain.COUNTS + kind]
+    for name in ("batches", "records", "v2", "largest_timestamp"):
+        assert getattr(together, name) == getattr(apart, name), name
+    for kind in (chain.INVALID, chain.ATTRIBUTES, chain.COUNT, chain.EPOCH_FALLS, chain.LATE):
+        assert together.total_of(kind) == apart.total_of(kind)
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=20), st.integers(0, 1000))
@@ -284,7 +282,7 @@ sound_batches = st.lists(
 
 @given(sound_batches, st.sampled_from([-1, 0, 7]))
 def test_numbers_of_any_sound_chain(batches, base):
-    """Each number is what its line in the table of columns says, however few rows differ from those before them."""
+    """Each number is what its name says, however few rows differ from those before them."""
     rows, at, epoch = [], max(base, 0), 0
     for batch in batches:
         epoch += batch["epoch_steps"]
@@ -303,15 +301,11 @@ def test_numbers_of_any_sound_chain(batches, base):
     firsts = [
         batch["base_timestamp"] for batch in batches if batch["base_timestamp"] >= 0 and not batch["attributes"] & 0x40
     ]
-    assert [state[i] for i in (chain.BATCHES, chain.V2, chain.TRANSACTIONAL, chain.CONTROL, chain.WITH_HORIZON)] == [
-        len(rows), len(rows), having(0x10), having(0x20), having(0x40),
-    ]  # fmt: skip
-    assert state[chain.RECORDS] == sum(batch["size"] + 1 - batch["hole"] for batch in batches)
-    assert state[chain.HOLED] == sum(batch["hole"] for batch in batches)
-    assert (state[chain.COMPRESSED], state[chain.WITH_PRODUCER]) == (
-        having(7),
-        sum(b["producer"] >= 0 for b in batches),
-    )
-    assert (state[chain.LARGEST_TIMESTAMP], state[chain.LARGEST_TIMESTAMP_OFFSET]) == (largest, largest_at)
-    assert state[chain.LEAST_TIMESTAMP] == min(firsts, default=-1)
-    assert (state[chain.LAST_OFFSET], state[chain.LAST_EPOCH]) == ((at - 1, epoch) if rows else (-1, -1))
+    assert (state.batches, state.v2) == (len(rows), len(rows))
+    assert (state.transactional, state.control, state.with_horizon) == (having(0x10), having(0x20), having(0x40))
+    assert state.records == sum(batch["size"] + 1 - batch["hole"] for batch in batches)
+    assert state.holed == sum(batch["hole"] for batch in batches)
+    assert (state.compressed, state.with_producer) == (having(7), sum(b["producer"] >= 0 for b in batches))
+    assert (state.largest_timestamp, state.largest_timestamp_offset) == (largest, largest_at)
+    assert state.least_timestamp == min(firsts, default=-1)
+    assert (state.last_offset, state.last_epoch) == ((at - 1, epoch) if rows else (-1, -1))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
 from kseg.kernel import index_entries as kernel
+from kseg.kernel.events import EVENT_WIDTH
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -88,7 +89,7 @@ def test_entries_as_brokers_write_them(
     assert walk_of(kernel.OFFSETS, packed, log, cut, window, path).events == []
     walk = walk_of(kernel.TIMES, times, log, cut, window, path)
     assert walk.events == []
-    assert walk.state[kernel.LARGEST] == max(stamp for *_, stamp in log)
+    assert walk.state.largest == max(stamp for *_, stamp in log)
 
 
 @given(
@@ -118,7 +119,7 @@ def test_any_rising_entries(
     packed = b"".join(struct.pack(">ii", *pair) for pair in kept)
     walk = walk_of(kernel.OFFSETS, packed, log, cut, window, path)
     found = {event.entry: event.kind for event in walk.events}
-    pending = walk.state[kernel.PENDING_AT] if walk.state[kernel.PENDING] >= 0 else None
+    pending = walk.state.pending_entry if walk.state.pending >= 0 else None
     for entry, (offset, _) in enumerate(kept):
         if pending == entry:
             assert offset > log[-1][1]
@@ -177,11 +178,10 @@ def test_offsets_near_the_largest_do_not_overflow(tmp_path: Path) -> None:
 
 
 def test_buffers_that_are_too_short_are_refused() -> None:
-    state, events = int64s(kernel.STATE_WIDTH), int64s(kernel.EVENT_WIDTH)
+    walk = kernel.EntryWalk(kernel.TIMES, 8, int64s(EVENT_WIDTH))
     with pytest.raises(ValueError, match="too short"):
-        kernel.follow(8, rows_of([]), 0, 2, bytes(8), state, events)
-    state[kernel.LOADED] = 2
+        kernel.follow(walk, rows_of([]), 0, 2)
     with pytest.raises(ValueError, match="too short"):
-        kernel.drain(12, -1, bytes(12), state, events)
-    with pytest.raises(ValueError, match="too short"):
-        kernel.drain(10, -1, bytes(40), state, events)
+        walk.move(0, 2, bytes(12))
+    with pytest.raises(ValueError, match="no such index"):
+        kernel.EntryWalk(10, 8, int64s(EVENT_WIDTH))

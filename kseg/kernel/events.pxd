@@ -1,0 +1,13 @@
+# What passes over rows inherit, and call for each thing that they notice.
+cpdef enum:
+    EVENT_WIDTH = 5
+
+cdef class EventLog:
+    cdef public long long limit
+    cdef public Py_ssize_t events
+    cdef object _buffer
+    cdef long long[::1] _rows
+    cdef long long[::1] _totals
+    cdef long long[::1] _last_about
+
+cdef void report(EventLog log, long long kind, long long about, long long a, long long b, long long c) noexcept nogil

@@ -25,10 +25,13 @@ class EventLog:
     def __init__(self, kinds, limit=0, rows=None):
         self.limit = limit
         self.events = 0
-        self._buffer = int64s(0) if rows is None else rows
-        self._rows = self._buffer
+        self.use_rows(int64s(0) if rows is None else rows)
         self._totals = int64s(kinds)
         self._last_about = int64s(kinds)
+
+    def use_rows(self, rows) -> None:
+        """Events are written here from now on."""
+        self._buffer = self._rows = rows
 
     def written(self) -> list:
         """The events of the last call, as tuples."""

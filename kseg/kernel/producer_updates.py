@@ -1,4 +1,4 @@
-"""What one batch changes in the state of its producer: steps of `kseg.kernel.producers`, whose columns these are."""
+"""What one batch changes in the entry of its producer: steps of `kseg.kernel.producers`."""
 
 try:
     from kseg.kernel import cython
@@ -6,6 +6,8 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.events import report
+    from cython.cimports.kseg.kernel.layout import LOG_APPEND_TIME, TRANSACTIONAL
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_SEQUENCE,
@@ -22,8 +24,47 @@ if cython.compiled:
         difference,
     )
     from cython.cimports.kseg.kernel.plain import sequence_after
-    from cython.cimports.kseg.kernel.producer_table import close_transaction, open_transaction
+    from cython.cimports.kseg.kernel.producer_table import (
+        ABORT_FILLED,
+        ABORT_FIRST,
+        ABORT_IS_CERTAIN,
+        ABORT_MARKER,
+        ABORT_OFFSET,
+        ABORT_POSITION,
+        ABORT_PRODUCER,
+        ABORT_STABLE,
+        ABORT_WIDTH,
+        COORDINATOR_EPOCH,
+        COORDINATOR_FALLS,
+        DATA_TIMESTAMP,
+        ENTRY_WIDTH,
+        EPOCH,
+        EPOCH_FALLS,
+        ID,
+        LAST_OFFSET,
+        LAST_SEQUENCE,
+        LOST_MARKER,
+        OFFSET_DELTA,
+        OUTSIDE,
+        SEEN,
+        SEQUENCE,
+        SHARED,
+        TIMESTAMP,
+        TXN_BATCHES,
+        TXN_BEFORE,
+        TXN_BEHIND,
+        TXN_FILLED,
+        TXN_FIRST,
+        TXN_MARKER,
+        TXN_POSITION,
+        TXN_TIMESTAMP,
+        ProducerTable,
+        close_transaction,
+        open_transaction,
+    )
 else:
+    from kseg.kernel.events import report
+    from kseg.kernel.layout import LOG_APPEND_TIME, TRANSACTIONAL
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_SEQUENCE,
@@ -40,51 +81,58 @@ else:
         difference,
     )
     from kseg.kernel.plain import sequence_after
-    from kseg.kernel.producer_table import close_transaction, open_transaction
+    from kseg.kernel.producer_table import (
+        ABORT_FILLED,
+        ABORT_FIRST,
+        ABORT_IS_CERTAIN,
+        ABORT_MARKER,
+        ABORT_OFFSET,
+        ABORT_POSITION,
+        ABORT_PRODUCER,
+        ABORT_STABLE,
+        ABORT_WIDTH,
+        COORDINATOR_EPOCH,
+        COORDINATOR_FALLS,
+        DATA_TIMESTAMP,
+        ENTRY_WIDTH,
+        EPOCH,
+        EPOCH_FALLS,
+        ID,
+        LAST_OFFSET,
+        LAST_SEQUENCE,
+        LOST_MARKER,
+        OFFSET_DELTA,
+        OUTSIDE,
+        SEEN,
+        SEQUENCE,
+        SHARED,
+        TIMESTAMP,
+        TXN_BATCHES,
+        TXN_BEFORE,
+        TXN_BEHIND,
+        TXN_FILLED,
+        TXN_FIRST,
+        TXN_MARKER,
+        TXN_POSITION,
+        TXN_TIMESTAMP,
+        ProducerTable,
+        close_transaction,
+        open_transaction,
+    )
 
 COMPILED = cython.compiled
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def tell(
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    kind: cython.longlong,
-    i: cython.Py_ssize_t,
-    a: cython.longlong,
-    b: cython.longlong,
-    c: cython.longlong,
-) -> cython.void:
-    at: cython.Py_ssize_t
-    state[32 + kind] += 1
-    if state[32 + kind] > state[15] or state[6] >= capacity:
-        return
-    at = state[6] * 5
-    events[at] = kind
-    events[at + 1] = i
-    events[at + 2] = a
-    events[at + 3] = b
-    events[at + 4] = c
-    state[6] += 1
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def is_remembered(
-    entries: cython.pointer[cython.const[cython.longlong]],
-    e: cython.longlong,
-    timestamp: cython.longlong,
-    state: cython.pointer[cython.const[cython.longlong]],
-) -> cython.bint:
+def is_remembered(table: ProducerTable, e: cython.longlong, timestamp: cython.longlong) -> cython.bint:
     """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
-    if entries[e + 1] < 0 or entries[e + 14] < state[10]:
+    entries: cython.pointer[cython.longlong] = table.entries
+    if entries[e + EPOCH] < 0 or entries[e + SEEN] < table.after_damage:
         return False
-    return timestamp < 0 or entries[e + 5] < 0 or timestamp - entries[e + 5] < state[13]
+    return timestamp < 0 or entries[e + TIMESTAMP] < 0 or timestamp - entries[e + TIMESTAMP] < table.idle_ms
 
 
 @cython.cfunc
@@ -93,50 +141,48 @@ def is_remembered(
 def replay_data(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
+    table: ProducerTable,
     index: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
 ) -> cython.void:
+    entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * 17
+    e: cython.longlong = index * ENTRY_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
     sequence: cython.longlong = rows[at + BATCH_BASE_SEQUENCE]
     timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
     delta: cython.longlong = difference(rows[at + BATCH_LAST_OFFSET], first)
-    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] >> 4) & 1
+    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] & TRANSACTIONAL) != 0
     expected: cython.longlong = 0
-    is_known: cython.bint = not state[21] and is_remembered(entries, e, timestamp, state)
-    if is_known and epoch < entries[e + 1]:
-        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 0)
-    elif is_known and sequence > 0 and epoch != entries[e + 1]:
-        tell(state, events, capacity, 1, i, 0, sequence, entries[e + 14] < state[9])
-    elif is_known and sequence > 0 and entries[e + 2] >= 0 and entries[e + 3] >= state[10]:
-        expected = sequence_after(entries[e + 2], 1)
-        if sequence != expected:
-            tell(state, events, capacity, 1, i, expected, sequence, entries[e + 3] < state[9])
-    if entries[e + 7] >= state[10] and entries[e + 7] >= 0:
-        if epoch > entries[e + 1] and not state[21]:
-            tell(state, events, capacity, 5, i, entries[e + 7], entries[e + 1], epoch)
+    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+    if is_known and epoch < entries[e + EPOCH]:
+        report(table, EPOCH_FALLS, i, entries[e + EPOCH], epoch, 0)
+    elif is_known and sequence > 0 and epoch != entries[e + EPOCH]:
+        report(table, SEQUENCE, i, 0, sequence, entries[e + SEEN] < table.after_hole)
+    elif is_known and sequence > 0 and entries[e + LAST_SEQUENCE] >= 0:
+        expected = sequence_after(entries[e + LAST_SEQUENCE], 1)
+        if sequence != expected and entries[e + LAST_OFFSET] >= table.after_damage:
+            report(table, SEQUENCE, i, expected, sequence, entries[e + LAST_OFFSET] < table.after_hole)
+    if entries[e + TXN_FIRST] >= table.after_damage and entries[e + TXN_FIRST] >= 0:
+        if epoch > entries[e + EPOCH] and not table.as_broker:
+            report(table, LOST_MARKER, i, entries[e + TXN_FIRST], entries[e + EPOCH], epoch)
         if not is_transactional:
-            tell(state, events, capacity, 4, i, entries[e + 7], 0, 0)
-    entries[e + 1] = epoch
-    entries[e + 2] = sequence_after(sequence, delta)
-    entries[e + 3] = rows[at + BATCH_LAST_OFFSET]
-    entries[e + 4] = delta
-    entries[e + 5] = entries[e + 16] = timestamp
+            report(table, OUTSIDE, i, entries[e + TXN_FIRST], 0, 0)
+    entries[e + EPOCH] = epoch
+    entries[e + LAST_SEQUENCE] = sequence_after(sequence, delta)
+    entries[e + LAST_OFFSET] = rows[at + BATCH_LAST_OFFSET]
+    entries[e + OFFSET_DELTA] = delta
+    entries[e + TIMESTAMP] = entries[e + DATA_TIMESTAMP] = timestamp
     if is_transactional:
-        if entries[e + 7] < 0:
-            open_transaction(entries, index, first, state)
-            entries[e + 10] = timestamp
-            entries[e + 11] = entries[e + 12] = 0
-            entries[e + 13] = rows[at + BATCH_POSITION]
-            entries[e + 15] = -1
-        entries[e + 11] += 1
+        if entries[e + TXN_FIRST] < 0:
+            open_transaction(table, index, first)
+            entries[e + TXN_TIMESTAMP] = timestamp
+            entries[e + TXN_BATCHES] = entries[e + TXN_FILLED] = 0
+            entries[e + TXN_POSITION] = rows[at + BATCH_POSITION]
+            entries[e + TXN_MARKER] = -1
+        entries[e + TXN_BATCHES] += 1
         if rows[at + BATCH_COUNT] > 0:
-            entries[e + 12] += 1
+            entries[e + TXN_FILLED] += 1
 
 
 @cython.cfunc
@@ -144,11 +190,34 @@ def replay_data(
 @cython.exceptval(check=False)
 def shares_first_offset(entries: cython.pointer[cython.const[cython.longlong]], e: cython.longlong) -> cython.bint:
     """Whether another open transaction begins where that of the entry at ``e`` does; its neighbours tell."""
-    before: cython.longlong = entries[e + 8]
-    behind: cython.longlong = entries[e + 9]
-    if before >= 0 and entries[before * 17 + 7] == entries[e + 7]:
+    before: cython.longlong = entries[e + TXN_BEFORE]
+    behind: cython.longlong = entries[e + TXN_BEHIND]
+    if before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]:
         return True
-    return behind >= 0 and entries[behind * 17 + 7] == entries[e + 7]
+    return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_abort(
+    table: ProducerTable,
+    e: cython.longlong,
+    stable: cython.longlong,
+    rows: cython.pointer[cython.const[cython.longlong]],
+    at: cython.Py_ssize_t,
+) -> cython.void:
+    """A row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
+    row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
+    first: cython.longlong = table.entries[e + TXN_FIRST]
+    table.abort_rows[row + ABORT_PRODUCER] = table.entries[e + ID]
+    table.abort_rows[row + ABORT_FIRST] = first
+    table.abort_rows[row + ABORT_OFFSET] = rows[at + BATCH_FIRST_OFFSET]
+    table.abort_rows[row + ABORT_STABLE] = stable
+    table.abort_rows[row + ABORT_POSITION] = rows[at + BATCH_POSITION]
+    table.abort_rows[row + ABORT_FILLED] = table.entries[e + TXN_FILLED] if first >= 0 else 0
+    table.abort_rows[row + ABORT_IS_CERTAIN] = first >= table.after_hole and first >= table.after_damage
+    table.aborts += 1
 
 
 @cython.cfunc
@@ -157,55 +226,46 @@ def shares_first_offset(entries: cython.pointer[cython.const[cython.longlong]], 
 def replay_marker(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
+    table: ProducerTable,
     index: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    aborts: cython.pointer[cython.longlong],
 ) -> cython.void:
+    entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    e: cython.longlong = index * 17
+    e: cython.longlong = index * ENTRY_WIDTH
     offset: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
     timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
-    other: cython.longlong = state[2]
-    young: cython.longlong = state[3]
-    row: cython.Py_ssize_t
-    is_known: cython.bint = not state[21] and is_remembered(entries, e, timestamp, state)
-    if not rows[at + BATCH_ATTRIBUTES] & 8:
+    other: cython.longlong = table.oldest
+    young: cython.longlong = table.youngest
+    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+    if not rows[at + BATCH_ATTRIBUTES] & LOG_APPEND_TIME:
         timestamp = rows[at + BATCH_BASE_TIMESTAMP]
-    if is_known and epoch < entries[e + 1]:
-        tell(state, events, capacity, 2, i, entries[e + 1], epoch, 1)
-    if is_known and rows[at + BATCH_COORDINATOR_EPOCH] < entries[e + 6]:
-        tell(state, events, capacity, 3, i, entries[e + 6], rows[at + BATCH_COORDINATOR_EPOCH], 0)
-    if state[17] < timestamp <= state[14]:
-        state[17] = timestamp
-    while young >= 0 and entries[young * 17 + 15] < 0:
-        entries[young * 17 + 15] = timestamp
-        young = entries[young * 17 + 8]
-    if rows[at + BATCH_MARKER] == 0:
+    if is_known and epoch < entries[e + EPOCH]:
+        report(table, EPOCH_FALLS, i, entries[e + EPOCH], epoch, 1)
+    if is_known and rows[at + BATCH_COORDINATOR_EPOCH] < entries[e + COORDINATOR_EPOCH]:
+        report(table, COORDINATOR_FALLS, i, entries[e + COORDINATOR_EPOCH], rows[at + BATCH_COORDINATOR_EPOCH], 0)
+    if table.newest_marker < timestamp <= table.now_ms:
+        table.newest_marker = timestamp
+    while young >= 0 and entries[young * ENTRY_WIDTH + TXN_MARKER] < 0:
+        entries[young * ENTRY_WIDTH + TXN_MARKER] = timestamp
+        young = entries[young * ENTRY_WIDTH + TXN_BEFORE]
+    if rows[at + BATCH_MARKER] == ABORT_MARKER:
         if other == index:
-            other = entries[e + 9]
-        row = state[7] * 7
-        aborts[row] = entries[e]
-        aborts[row + 1] = entries[e + 7]
-        aborts[row + 2] = offset
-        aborts[row + 3] = entries[other * 17 + 7] if other >= 0 else offset + 1
-        aborts[row + 4] = rows[at + BATCH_POSITION]
-        aborts[row + 5] = entries[e + 12] if entries[e + 7] >= 0 else 0
-        aborts[row + 6] = entries[e + 7] >= state[9] and entries[e + 7] >= state[10]
-        state[7] += 1
-    if entries[e + 7] >= 0:
-        state[20 if rows[at + BATCH_MARKER] == 0 else 19] += 1
-        if state[22] < 0 or entries[e + 7] < state[22]:
-            state[22] = entries[e + 7]
-        if state[21] and shares_first_offset(entries, e):
-            tell(state, events, capacity, 7, i, entries[e + 7], 0, 0)
-        close_transaction(entries, index, state)
-    if epoch != entries[e + 1]:
-        entries[e + 1] = epoch
-        entries[e + 2] = entries[e + 3] = entries[e + 16] = -1
-        entries[e + 4] = 0
-    entries[e + 5] = timestamp
-    entries[e + 6] = rows[at + BATCH_COORDINATOR_EPOCH]
+            other = entries[e + TXN_BEHIND]
+        note_abort(table, e, entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1, rows, at)
+    if entries[e + TXN_FIRST] >= 0:
+        if rows[at + BATCH_MARKER] == ABORT_MARKER:
+            table.aborted += 1
+        else:
+            table.committed += 1
+        if table.first_ended < 0 or entries[e + TXN_FIRST] < table.first_ended:
+            table.first_ended = entries[e + TXN_FIRST]
+        if table.as_broker and shares_first_offset(entries, e):
+            report(table, SHARED, i, entries[e + TXN_FIRST], 0, 0)
+        close_transaction(table, index)
+    if epoch != entries[e + EPOCH]:
+        entries[e + EPOCH] = epoch
+        entries[e + LAST_SEQUENCE] = entries[e + LAST_OFFSET] = entries[e + DATA_TIMESTAMP] = -1
+        entries[e + OFFSET_DELTA] = 0
+    entries[e + TIMESTAMP] = timestamp
+    entries[e + COORDINATOR_EPOCH] = rows[at + BATCH_COORDINATOR_EPOCH]

@@ -1,37 +1,11 @@
 """Replays what a broker knows of its producers from rows of batch headers (BATCH_*): epochs, sequences, transactions.
 
 The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches, which nothing is refused but
-a batch without transaction inside an open one. Producers lie in ``entries`` in the order in which they were first
-seen, ENTRY_WIDTH int64 each:
+a batch without transaction inside an open one.
 
-     0 ID                1 EPOCH            2 LAST_SEQUENCE, -1 none     3 LAST_OFFSET of data, -1 none
-     4 OFFSET_DELTA      5 TIMESTAMP ms     6 COORDINATOR_EPOCH          7 TXN_FIRST offset of the open one, -1 none
-     8 TXN_BEFORE, 9 TXN_BEHIND             indexes of the entries with the next older and younger open one, -1 none
-    10 TXN_TIMESTAMP     largest of its first batch, ms                 11 TXN_BATCHES with data so far
-    12 TXN_FILLED        those of them that hold records               13 TXN_POSITION of its first batch
-    14 SEEN              last offset of any batch seen, -1 loaded       15 TXN_MARKER  ms of the first marker behind its
-                                                                           begin, whosesoever, -1 none
-    16 DATA_TIMESTAMP    of its last batch with data, ms
-``slots`` finds them: 2^n int64, index + 1 or 0, open addressing by a hash with the random odd number SEED, so that no
-file can choose its producer ids to collide. ``state`` (int64[STATE_WIDTH]):
-
-     0 PRODUCERS         in use             1 SEED                       2 OLDEST, 3 YOUNGEST  open transaction, -1 none
-     4 OPEN              how many           5 STOP  before the first batch at or above this offset, -1 nowhere
-     6 EVENTS, 7 ABORTS  written by a call  8 LAST_OFFSET largest seen   9 AFTER_HOLE  first offset behind the last gap
-    10 AFTER_DAMAGE      first offset behind what was not believed      11 IS_AFTER_DAMAGE  something was not believed
-    12 IS_FULL           producers were met that there was no room for  13 IDLE_MS  after which a broker forgets one
-    14 NOW ms            timestamps beyond it do not count              15 LIMIT of events of one kind
-    16 NEWEST_DATA ms    17 NEWEST_MARKER ms                            18 BATCHES with a producer  19 COMMITTED
-    20 ABORTED           transactions with data                        21 AS_BROKER  rows are taken as they are
-    22 FIRST_ENDED       smallest first offset of those with data that ended, -1 none
-    32.. counts of each kind of event, exact where LIMIT cuts the rows off
-
-With AS_BROKER neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and SHARED
-events are told, STOP does not count, and a marker that is not plain (`is_plain_marker`) is left to the caller.
-
-``events``: KIND, ROW, A, B, C each. ``aborts``, for each ABORT marker: producer id, first offset (-1 if no transaction
-was open), the marker's offset, last stable offset as LogSegment.recover computes it, the marker's position, TXN_FILLED,
-whether all is known from the first offset on.
+With ``as_broker`` neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and
+SHARED events are told, ``stop`` does not count, and a marker that is not plain (`is_plain_marker`) is left to the
+caller.
 """
 
 try:
@@ -40,6 +14,8 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.events import report
+    from cython.cimports.kseg.kernel.layout import CONTROL
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_COORDINATOR_EPOCH,
@@ -54,9 +30,22 @@ if cython.compiled:
         BATCH_STATE,
         BATCH_WIDTH,
     )
-    from cython.cimports.kseg.kernel.producer_table import index_of
-    from cython.cimports.kseg.kernel.producer_updates import replay_data, replay_marker, tell
+    from cython.cimports.kseg.kernel.producer_table import (
+        ABORT_MARKER,
+        BAD_MARKER,
+        COMMIT_MARKER,
+        ENTRY_WIDTH,
+        FIRST_KRAFT_TYPE,
+        LAST_KRAFT_TYPE,
+        PLAIN_MARKER_BYTES,
+        SEEN,
+        ProducerTable,
+        index_of,
+    )
+    from cython.cimports.kseg.kernel.producer_updates import replay_data, replay_marker
 else:
+    from kseg.kernel.events import report
+    from kseg.kernel.layout import CONTROL
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_COORDINATOR_EPOCH,
@@ -71,59 +60,40 @@ else:
         BATCH_STATE,
         BATCH_WIDTH,
     )
-    from kseg.kernel.producer_table import index_of
-    from kseg.kernel.producer_updates import replay_data, replay_marker, tell
+    from kseg.kernel.producer_table import (
+        ABORT_MARKER,
+        BAD_MARKER,
+        COMMIT_MARKER,
+        ENTRY_WIDTH,
+        FIRST_KRAFT_TYPE,
+        LAST_KRAFT_TYPE,
+        PLAIN_MARKER_BYTES,
+        SEEN,
+        ProducerTable,
+        index_of,
+    )
+    from kseg.kernel.producer_updates import replay_data, replay_marker
 
 COMPILED = cython.compiled
 
-ENTRY_WIDTH, STATE_WIDTH, EVENT_WIDTH, ABORT_WIDTH = 17, 64, 5, 7
-ID, EPOCH, LAST_SEQUENCE, LAST_OFFSET, OFFSET_DELTA, TIMESTAMP, COORDINATOR_EPOCH, TXN_FIRST = 0, 1, 2, 3, 4, 5, 6, 7
-TXN_BEFORE, TXN_BEHIND, TXN_TIMESTAMP, TXN_BATCHES, TXN_FILLED, TXN_POSITION = 8, 9, 10, 11, 12, 13
-SEEN, TXN_MARKER, DATA_TIMESTAMP = 14, 15, 16
-PRODUCERS, SEED, OLDEST, YOUNGEST, OPEN, STOP, EVENTS, ABORTS, LARGEST_OFFSET, AFTER_HOLE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-AFTER_DAMAGE, IS_AFTER_DAMAGE, IS_FULL, IDLE_MS, NOW, LIMIT, NEWEST_DATA, NEWEST_MARKER = 10, 11, 12, 13, 14, 15, 16, 17
-BATCHES, COMMITTED, ABORTED, AS_BROKER, FIRST_ENDED, COUNTS = 18, 19, 20, 21, 22, 32
-
-SEQUENCE = 1
-"""A: the sequence expected, B: the one found, C: 1 where offsets are missing since the producer's batch before."""
-EPOCH_FALLS = 2
-"""A: the producer's epoch before, B: that of the batch, C: 1 for a marker."""
-COORDINATOR_FALLS = 3
-"""A: the coordinator's epoch before, B: that of the marker."""
-OUTSIDE = 4
-"""A batch that is not transactional. A: first offset of the producer's open transaction."""
-LOST_MARKER = 5
-"""Data of a later epoch in an open transaction. A: its first offset, B: epoch of the transaction, C: of the batch."""
-BAD_MARKER = 6
-"""A: type of the marker, -1 where it cannot be read."""
-SHARED = 7
-"""A transaction ends while another producer's, that began at the same offset, is open. A: that offset."""
-KINDS = 8
-
-PLAIN_MARKER_BYTES = 78
-"""A batch of one transaction marker, as brokers write it: its timestamp is the base timestamp."""
-
-ABORT, COMMIT = 0, 1
 _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def follow_offsets(
-    first: cython.longlong, last: cython.longlong, state: cython.pointer[cython.longlong]
-) -> cython.void:
+def follow_offsets(table: ProducerTable, first: cython.longlong, last: cython.longlong) -> cython.void:
     """Notes where offsets do not go on: what is not known of the producers since."""
-    if state[11]:
-        state[11] = 0
-        state[10] = first if first > state[8] else state[8] + 1
-    elif state[8] >= 0 and first != state[8] + 1:
-        if first > state[8]:
-            state[9] = first
+    if table.is_after_damage:
+        table.is_after_damage = False
+        table.after_damage = first if first > table.largest_offset else table.largest_offset + 1
+    elif table.largest_offset >= 0 and first != table.largest_offset + 1:
+        if first > table.largest_offset:
+            table.after_hole = first
         else:
-            state[10] = state[8] + 1
-    if last > state[8]:
-        state[8] = last
+            table.after_damage = table.largest_offset + 1
+    if last > table.largest_offset:
+        table.largest_offset = last
 
 
 @cython.cfunc
@@ -133,18 +103,18 @@ def pass_over(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
+    table: ProducerTable,
 ) -> cython.Py_ssize_t:
     """Passes over batches of no producer from row i on that go on from the one before; the first that does not."""
     at: cython.Py_ssize_t
-    last: cython.longlong = state[8]
-    newest: cython.longlong = state[16]
-    stop: cython.longlong = _MAX_OFFSET if state[5] < 0 or state[5] > _MAX_OFFSET else state[5]
-    if state[21]:
+    last: cython.longlong = table.largest_offset
+    newest: cython.longlong = table.newest_data
+    stop: cython.longlong = _MAX_OFFSET if table.stop < 0 or table.stop > _MAX_OFFSET else table.stop
+    if table.as_broker:
         while i < count and rows[i * BATCH_WIDTH + BATCH_PRODUCER_ID] < 0:
             i += 1
         return i
-    if state[11] or last < 0 or last >= _MAX_OFFSET:
+    if table.is_after_damage or last < 0 or last >= _MAX_OFFSET:
         return i
     while i < count:
         at = i * BATCH_WIDTH
@@ -155,15 +125,15 @@ def pass_over(
             or rows[at + BATCH_MAGIC] < 2
             or rows[at + BATCH_LAST_OFFSET] <= last
             or rows[at + BATCH_LAST_OFFSET] >= stop
-            or rows[at + BATCH_ATTRIBUTES] & 32
+            or rows[at + BATCH_ATTRIBUTES] & CONTROL
         ):
             break
         last = rows[at + BATCH_LAST_OFFSET]
-        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
+        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
             newest = rows[at + BATCH_MAX_TIMESTAMP]
         i += 1
-    state[8] = last
-    state[16] = newest
+    table.largest_offset = last
+    table.newest_data = newest
     return i
 
 
@@ -175,47 +145,45 @@ def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cyt
     """Whether the control batch is intact, and holds what a broker writes when a transaction ends."""
     return (
         rows[at + BATCH_STATE] & 1
-        and rows[at + BATCH_SIZE] == 78
+        and rows[at + BATCH_SIZE] == PLAIN_MARKER_BYTES
         and rows[at + BATCH_COUNT] == 1
-        and 0 <= rows[at + BATCH_MARKER] <= 1
+        and ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER
         and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
     )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_kraft_type(type_of_marker: cython.longlong) -> cython.bint:
+    return FIRST_KRAFT_TYPE <= type_of_marker <= LAST_KRAFT_TYPE
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def replay_as_broker(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
-    room: cython.longlong,
-    slots: cython.pointer[cython.longlong],
-    mask: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    aborts: cython.pointer[cython.longlong],
-    abort_room: cython.Py_ssize_t,
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
 ) -> cython.bint:
     """Replays row i as it is, unless it is to stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong
-    is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
+    is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
     if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_PRODUCER_ID] < 0:
         return True
-    if state[7] >= abort_room:
+    if table.aborts >= table.abort_room:
         return False
     if is_control and rows[at + BATCH_COUNT] != 0 and not is_plain_marker(rows, at):
         return False
-    index = index_of(rows[at + BATCH_PRODUCER_ID], entries, room, slots, mask, state)
+    index = index_of(table, rows[at + BATCH_PRODUCER_ID])
     if index < 0:
-        return state[12]
+        return table.is_full
     if not is_control:
-        replay_data(rows, i, entries, index, state, events, capacity)
+        replay_data(rows, i, table, index)
     elif rows[at + BATCH_COUNT] != 0:
-        replay_marker(rows, i, entries, index, state, events, capacity, aborts)
-    entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+        replay_marker(rows, i, table, index)
+    table.entries[index * ENTRY_WIDTH + SEEN] = rows[at + BATCH_LAST_OFFSET]
     return True
 
 
@@ -223,17 +191,7 @@ def replay_as_broker(
 @cython.nogil
 @cython.exceptval(check=False)
 def replay_one(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
-    room: cython.longlong,
-    slots: cython.pointer[cython.longlong],
-    mask: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    aborts: cython.pointer[cython.longlong],
-    abort_room: cython.Py_ssize_t,
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
 ) -> cython.bint:
     """Replays row i, unless it is to stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
@@ -244,40 +202,42 @@ def replay_one(
         or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
         or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
     ):
-        state[11] = 1
+        table.is_after_damage = True
         return True
-    if state[5] >= 0 and rows[at + BATCH_LAST_OFFSET] >= state[5]:
+    if table.stop >= 0 and rows[at + BATCH_LAST_OFFSET] >= table.stop:
         return False
     if rows[at + BATCH_MAGIC] < 2:
-        follow_offsets(state[8] + 1, rows[at + BATCH_LAST_OFFSET], state)
+        follow_offsets(table, table.largest_offset + 1, rows[at + BATCH_LAST_OFFSET])
         return True
-    is_control = (rows[at + BATCH_ATTRIBUTES] >> 5) & 1
-    if not is_control and state[16] < rows[at + BATCH_MAX_TIMESTAMP] <= state[14]:
-        state[16] = rows[at + BATCH_MAX_TIMESTAMP]
+    is_control = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
+    if not is_control and table.newest_data < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
+        table.newest_data = rows[at + BATCH_MAX_TIMESTAMP]
     if rows[at + BATCH_PRODUCER_ID] < 0:
         # Only the log of KRaft has control batches of no producer, of types from LEADER_CHANGE on.
-        if is_control and rows[at + BATCH_COUNT] != 0 and not 2 <= rows[at + BATCH_MARKER] <= 6:
-            tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
-        follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+        if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft_type(rows[at + BATCH_MARKER]):
+            report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
+        follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         return True
-    if state[7] >= abort_room:
+    if table.aborts >= table.abort_room:
         return False
     # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
-    if not is_control or (0 <= rows[at + BATCH_MARKER] <= 1 and rows[at + BATCH_COORDINATOR_EPOCH] >= 0):
-        index = index_of(rows[at + BATCH_PRODUCER_ID], entries, room, slots, mask, state)
-        if index < 0 and not state[12]:
+    if not is_control or (
+        ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    ):
+        index = index_of(table, rows[at + BATCH_PRODUCER_ID])
+        if index < 0 and not table.is_full:
             return False
     elif rows[at + BATCH_COUNT] != 0:
-        tell(state, events, capacity, 6, i, rows[at + BATCH_MARKER], 0, 0)
-    state[18] += 1
-    follow_offsets(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], state)
+        report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
+    table.batches += 1
+    follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
     if index < 0:
         return True
     if is_control:
-        replay_marker(rows, i, entries, index, state, events, capacity, aborts)
+        replay_marker(rows, i, table, index)
     else:
-        replay_data(rows, i, entries, index, state, events, capacity)
-    entries[index * 17 + 14] = rows[at + BATCH_LAST_OFFSET]
+        replay_data(rows, i, table, index)
+    table.entries[index * ENTRY_WIDTH + SEEN] = rows[at + BATCH_LAST_OFFSET]
     return True
 
 
@@ -288,27 +248,17 @@ def replay_rows(
     rows: cython.pointer[cython.const[cython.longlong]],
     start: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    entries: cython.pointer[cython.longlong],
-    room: cython.longlong,
-    slots: cython.pointer[cython.longlong],
-    mask: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    events: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    aborts: cython.pointer[cython.longlong],
-    abort_room: cython.Py_ssize_t,
+    table: ProducerTable,
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t = start
     is_done: cython.bint
     while i < count:
-        i = pass_over(rows, i, count, state)
+        i = pass_over(rows, i, count, table)
         if i < count:
-            if state[21]:
-                is_done = replay_as_broker(
-                    rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room
-                )
+            if table.as_broker:
+                is_done = replay_as_broker(rows, i, table)
             else:
-                is_done = replay_one(rows, i, entries, room, slots, mask, state, events, capacity, aborts, abort_room)
+                is_done = replay_one(rows, i, table)
             if not is_done:
                 return i
             i += 1
@@ -316,49 +266,25 @@ def replay_rows(
 
 
 def replay(
-    rows: cython.const[cython.longlong][::1],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    entries: cython.longlong[::1],
-    slots: cython.longlong[::1],
-    state: cython.longlong[::1],
-    events: cython.longlong[::1],
-    aborts: cython.longlong[::1],
+    table: ProducerTable, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
-    """Replays rows ``start`` to ``count``; the row before which it stopped.
+    """Replays rows ``start`` to ``count`` (BATCH_*); the row before which it stopped.
 
-    That is ``count``, or the first at or above STOP, or the one where there is no room left: in ``aborts``, or for one
-    more producer (unless IS_FULL says that there will be none), or AS_BROKER a marker that is not plain. Events beyond
-    their room are counted only.
+    That is ``count``, or the first at or above ``stop``, or the one where there is no room left: for an ABORT marker,
+    or for one more producer (unless ``is_full`` says that there will be none), or ``as_broker`` a marker that is not
+    plain.
+    Events beyond their room are counted only.
     """
     done: cython.Py_ssize_t
-    state[6] = 0
-    state[7] = 0
+    table.events = 0
+    table.aborts = 0
     if count <= start:
         return start
-    if start < 0 or len(rows) < count * BATCH_WIDTH or len(state) < 64 or len(events) < 5 or len(aborts) < 7:
+    if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
-    if len(slots) * 17 <= len(entries) or len(slots) & (len(slots) - 1):
-        raise ValueError("the table of producers has no free slot")
     if cython.compiled:
         with cython.nogil:
-            done = replay_rows(
-                cython.address(rows[0]),
-                start,
-                count,
-                cython.address(entries[0]),
-                entries.shape[0] // 17,
-                cython.address(slots[0]),
-                slots.shape[0] - 1,
-                cython.address(state[0]),
-                cython.address(events[0]),
-                events.shape[0] // 5,
-                cython.address(aborts[0]),
-                aborts.shape[0] // 7,
-            )
+            done = replay_rows(cython.address(rows[0]), start, count, table)
     else:
-        done = replay_rows(
-            rows, start, count, entries, len(entries) // 17, slots, len(slots) - 1, state, events, len(events) // 5,
-            aborts, len(aborts) // 7,
-        )  # fmt: skip
+        done = replay_rows(rows, start, count, table)
     return done

@@ -21,7 +21,7 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.kernel.producers import PLAIN_MARKER_BYTES, SHARED
+from kseg.kernel.producer_table import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.eras import JAVA, SCALA_2_12, Era
 from kseg.recovery.markers import BadMarkerError, read_marker

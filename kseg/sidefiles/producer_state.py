@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
-from kseg.kernel import producer_table
-from kseg.kernel import producers as kernel
+from kseg.kernel import producer_table as kernel
+from kseg.kernel.events import EVENT_WIDTH
+from kseg.kernel.producers import replay
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
@@ -28,16 +29,10 @@ _FIRST_ROOM = 16
 _EVENT_ROOM = 256
 _ABORT_ROOM = 512
 _FAR_FUTURE_MS = (1 << 63) - 1
-_UNSEEN = (
-    kernel.OLDEST, kernel.YOUNGEST, kernel.STOP, kernel.LARGEST_OFFSET, kernel.AFTER_HOLE, kernel.AFTER_DAMAGE,
-    kernel.NEWEST_DATA, kernel.NEWEST_MARKER, kernel.FIRST_ENDED,
-)  # fmt: skip
-_NO_ENTRIES, _NO_SLOTS = int64s(0), int64s(1)
-_BLANK = b"".join(b"\xff" * 8 if column in _UNSEEN else bytes(8) for column in range(kernel.STATE_WIDTH))
 
 
 class Event(NamedTuple):
-    """Something of the kinds of `kseg.kernel.producers`, a, b and c as told there; ``row`` is that of the batch."""
+    """An event of `kseg.kernel.producer_table`, a, b and c as told there; ``row`` is that of the batch."""
 
     kind: int
     row: int
@@ -92,21 +87,19 @@ class ProducerStates:
     ``entries`` is what an earlier snapshot holds, in its order. Timestamps beyond ``now_ms`` do not count as newest;
     of each kind of event at most ``limit`` are listed in a segment (see `begin`), all are counted.
     ``room(name, count)`` gives int64 columns for what is passed on at once; those who take turns may share them.
-    ``as_broker``: batches are taken as they are, as in a broker's replay (AS_BROKER of `kseg.kernel.producers`).
+    ``as_broker``: batches are taken as they are, as in a broker's replay (`kseg.kernel.producers`).
     """
 
     def __init__(
         self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM,
         room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count), as_broker: bool = False,
     ) -> None:  # fmt: skip
-        self.state = memoryview(bytearray(_BLANK)).cast("q")
-        self.state[kernel.IDLE_MS], self.state[kernel.NOW], self.state[kernel.LIMIT] = IDLE_MS, now_ms, limit
-        self.state[kernel.AS_BROKER] = as_broker
-        # Most partitions have no producers with an id: a table is made for the first one that comes.
-        self._entries, self._slots = _NO_ENTRIES, _NO_SLOTS
+        self.state = kernel.ProducerTable(now_ms, IDLE_MS, limit, as_broker)
+        # Most partitions have no producers with an id: room is made for the first one that comes.
+        self._entries, self._slots = int64s(0), int64s(1)
         self._columns = room
-        self._events: tuple[memoryview, memoryview] | None = None
-        """Columns for events and aborts, once there is something to replay."""
+        self._aborts: memoryview | None = None
+        """Columns for ABORT markers, once there is something to replay."""
         self.open_in_snapshot = 0
         """How many of the producers that `differing` found in a snapshot have a transaction open."""
         if loaded := {entry.producer_id: entry for entry in entries}:
@@ -115,7 +108,7 @@ class ProducerStates:
     def _load(self, entries: dict[int, ProducerStateEntry]) -> None:
         width = kernel.ENTRY_WIDTH
         for index, entry in enumerate(entries.values()):
-            if index * width == len(self._entries):
+            if index == self.state.room:
                 self._grow()
                 if self.is_full:
                     break
@@ -124,65 +117,51 @@ class ProducerStates:
                 row[kernel.LAST_SEQUENCE], row[kernel.LAST_OFFSET], row[kernel.OFFSET_DELTA] = -1, -1, 0
             row[kernel.TXN_BATCHES] = row[kernel.TXN_FILLED] = 0
             row[kernel.DATA_TIMESTAMP] = entry.timestamp
-            for column, value in enumerate(row):
-                self._entries[index * width + column] = value
-            self.state[kernel.PRODUCERS] = index + 1
-        self._index()
+            self.state.load(row)
         opened = [(entry.current_txn_first_offset, index) for index, entry in enumerate(entries.values())]
         for first, index in sorted(opened):
             if 0 <= first and index < len(self):
-                producer_table.begin_transaction(self._entries, index, self.state)
+                self.state.begin_transaction(index)
 
     def _grow(self) -> None:
-        if not self._entries:
-            self.state[kernel.SEED] = int.from_bytes(os.urandom(8), "little") >> 1 | 1
-        room = min(max(2 * len(self._entries) // kernel.ENTRY_WIDTH, _FIRST_ROOM), MAX_PRODUCERS)
-        if room * kernel.ENTRY_WIDTH == len(self._entries):
-            self.state[kernel.IS_FULL] = 1
+        if not self.state.room:
+            self.state.seed = int.from_bytes(os.urandom(8), "little") >> 1 | 1
+        room = min(max(2 * self.state.room, _FIRST_ROOM), MAX_PRODUCERS)
+        if room == self.state.room:
+            self.state.is_full = True
             return
         entries = int64s(room * kernel.ENTRY_WIDTH)
         entries[: len(self._entries)] = self._entries
-        self._entries = entries
-        self._index()
-
-    def _index(self) -> None:
-        self._slots = int64s(2 * len(self._entries) // kernel.ENTRY_WIDTH)
-        producer_table.index_entries(self._entries, self._slots, self.state)
+        self._entries, self._slots = entries, int64s(2 * room)
+        self.state.use(self._entries, self._slots)
 
     @property
     def is_full(self) -> bool:
         """Whether there were more than MAX_PRODUCERS: what came later is not in the state."""
-        return bool(self.state[kernel.IS_FULL])
+        return bool(self.state.is_full)
 
     @property
     def is_complete(self) -> bool:
         """Whether all that was seen could be believed and followed without a gap."""
         state = self.state
-        return (
-            state[kernel.AFTER_DAMAGE] < 0
-            and state[kernel.AFTER_HOLE] < 0
-            and not state[kernel.IS_AFTER_DAMAGE]
-            and not self.is_full
-        )
+        return state.after_damage < 0 and state.after_hole < 0 and not state.is_after_damage and not self.is_full
 
     def begin(self) -> None:
         """A segment begins: its events are counted anew."""
-        if self.has_events:
-            for kind in range(kernel.KINDS):
-                self.state[kernel.COUNTS + kind] = 0
+        self.state.clear()
 
     def tell_damage(self) -> None:
         """What follows comes behind bytes that could not be read."""
-        self.state[kernel.IS_AFTER_DAMAGE] = 1
+        self.state.is_after_damage = True
 
     @property
     def has_events(self) -> bool:
         """Whether anything happened in the segment so far."""
-        return any(self.state[kernel.COUNTS : kernel.COUNTS + kernel.KINDS])
+        return any(self.state.totals())
 
     def count_of(self, kind: int) -> int:
         """Events of a kind in the segment so far."""
-        return int(self.state[kernel.COUNTS + kind])
+        return int(self.state.total_of(kind))
 
     def replay(
         self, rows: memoryview, count: int, start: int = 0, until: int | None = None
@@ -192,37 +171,33 @@ class ProducerStates:
         The row before which it stopped, what happened, and the markers of aborted transactions.
         """
         state = self.state
-        state[kernel.STOP] = -1 if until is None else until
+        state.stop = -1 if until is None else until
         events: list[Event] = []
         aborts: list[Abort] = []
-        if self._events is None:
-            self._events = (
-                self._columns("producer events", _EVENT_ROOM * kernel.EVENT_WIDTH),
-                self._columns("aborts", _ABORT_ROOM * kernel.ABORT_WIDTH),
-            )
-        event_rows, abort_rows = self._events
+        if self._aborts is None:
+            self._aborts = self._columns("aborts", _ABORT_ROOM * kernel.ABORT_WIDTH)
+            state.write_to(self._columns("producer events", _EVENT_ROOM * EVENT_WIDTH), self._aborts)
         while True:
-            stopped = kernel.replay(rows, start, count, self._entries, self._slots, state, event_rows, abort_rows)
-            if state[kernel.EVENTS]:
-                events += map(Event._make, _tuples(event_rows, state[kernel.EVENTS], kernel.EVENT_WIDTH))
-            found = state[kernel.ABORTS]
+            stopped = replay(state, rows, start, count)
+            if state.events:
+                events += map(Event._make, state.written())
+            found = state.aborts
             if found:
-                aborts += map(Abort._make, _tuples(abort_rows, found, kernel.ABORT_WIDTH))
+                aborts += map(Abort._make, _tuples(self._aborts, found, kernel.ABORT_WIDTH))
             if stopped == count:
                 return stopped, events, aborts
-            if state[kernel.PRODUCERS] * kernel.ENTRY_WIDTH == len(self._entries) and not self.is_full:
+            if state.producers == state.room and not self.is_full:
                 self._grow()
             elif stopped == start and not found:
                 return stopped, events, aborts
             start = stopped
 
     def __len__(self) -> int:
-        return int(self.state[kernel.PRODUCERS])
+        return int(self.state.producers)
 
     def entry(self, index: int, form: int = FORM_2) -> ProducerStateEntry:
         """The producer that was the index-th to be seen, as a snapshot of a release has it (FORM_…)."""
-        at = index * kernel.ENTRY_WIDTH
-        row = self._entries[at : at + kernel.ENTRY_WIDTH].tolist()
+        row = self.state.row(index)
         entry = ProducerStateEntry._make(row[: kernel.TXN_FIRST + 1])
         if form == FORM_1:
             return entry._replace(timestamp=row[kernel.DATA_TIMESTAMP])
@@ -232,7 +207,7 @@ class ProducerStates:
 
     def last_seen(self, index: int) -> int:
         """Last offset of the last batch or marker of a producer, -1 where none came since it was loaded."""
-        return int(self._entries[index * kernel.ENTRY_WIDTH + kernel.SEEN])
+        return int(self.state.row(index)[kernel.SEEN])
 
     def entries(self, form: int = FORM_2) -> Iterator[ProducerStateEntry]:
         """All producers in the order in which they were first seen (see `order_as_broker`)."""
@@ -241,32 +216,31 @@ class ProducerStates:
     @property
     def next_offset(self) -> int:
         """Offset behind the last batch that was taken up, 0 without one."""
-        return int(self.state[kernel.LARGEST_OFFSET]) + 1
+        return int(self.state.largest_offset) + 1
 
     @property
     def open_count(self) -> int:
-        return int(self.state[kernel.OPEN])
+        return int(self.state.open)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction begins that is open, or has ended since the state was loaded."""
-        ended, oldest = int(self.state[kernel.FIRST_ENDED]), self.state[kernel.OLDEST]
+        ended, oldest = int(self.state.first_ended), self.state.oldest
         if oldest < 0:
             return ended if ended >= 0 else None
-        first = int(self._entries[oldest * kernel.ENTRY_WIDTH + kernel.TXN_FIRST])
+        first = int(self.state.row(oldest)[kernel.TXN_FIRST])
         return min(first, ended) if ended >= 0 else first
 
     def ongoing(self) -> Iterator[OngoingTransaction]:
         """The open transactions, oldest first."""
-        index = self.state[kernel.OLDEST]
+        index = self.state.oldest
         while index >= 0:
-            at = index * kernel.ENTRY_WIDTH
-            row = self._entries[at : at + kernel.ENTRY_WIDTH].tolist()
+            row = self.state.row(index)
             first = row[kernel.TXN_FIRST]
             yield OngoingTransaction(
                 row[kernel.ID], row[kernel.EPOCH], first, row[kernel.TXN_POSITION], row[kernel.TXN_TIMESTAMP],
                 row[kernel.TXN_BATCHES], row[kernel.TXN_MARKER],
-                first >= self.state[kernel.AFTER_DAMAGE] and not self.state[kernel.IS_AFTER_DAMAGE],
+                first >= self.state.after_damage and not self.state.is_after_damage,
             )  # fmt: skip
             index = row[kernel.TXN_BEHIND]
 
@@ -278,9 +252,9 @@ class ProducerStates:
         found, start, count = self._columns("differing producers", 2 * _EVENT_ROOM), 0, snapshot.readable_count
         self.open_in_snapshot = 0
         while start < count:
-            start = producer_table.compare(buffer, start, count, self._entries, self._slots, self.state, found)
-            self.open_in_snapshot += self.state[kernel.ABORTS]
-            for number, index in _tuples(found, self.state[kernel.EVENTS], 2):
+            start = kernel.compare(self.state, buffer, start, count, found)
+            self.open_in_snapshot += self.state.differing_open
+            for number, index in _tuples(found, self.state.differing, 2):
                 yield number, snapshot.entry(number), index
 
 

@@ -9,7 +9,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
-from kseg.kernel import producers as kernel
 from kseg.segment.source import open_source
 from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
@@ -125,7 +124,7 @@ class ProducerSnapshots:
 
     def finish(self) -> None:
         """The log has ended: what lies beyond it, and what had to wait for that."""
-        if not self._count and not self._states.state[kernel.BATCHES]:
+        if not self._count and not self._states.state.batches:
             return  # neither snapshots nor producers
         end = max((segment.next_offset or 0 for segment in self._partition.segments), default=0)
         while self._offsets and self._offsets[-1] <= end:
@@ -156,8 +155,8 @@ class ProducerSnapshots:
         broker = self._partition.broker
         if self._partition.is_bare or (broker.was_clean is None and len(self._partition.segments) < 2):
             return
-        text = f"batches with a producer id: {self._states.state[kernel.BATCHES]}"
-        details = {"batches": self._states.state[kernel.BATCHES]}
+        text = f"batches with a producer id: {self._states.state.batches}"
+        details = {"batches": self._states.state.batches}
         # After an unclean stop a broker replays the log; after a clean one it takes it that there are no producers.
         severity = INFO if broker.was_clean is False else None
         self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)

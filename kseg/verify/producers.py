@@ -7,7 +7,7 @@ The state of all producers is replayed along with the pass over the batches; `tr
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.kernel import producers as kernel
+from kseg.kernel import producer_table as kernel
 from kseg.kernel.native import (
     BATCH_FIRST_OFFSET,
     BATCH_POSITION,
@@ -207,7 +207,7 @@ class ProducerRule(Rule):
         """
         state = self._states.state
         if transaction.first_marker >= 0:
-            return int(state[kernel.NEWEST_MARKER] - transaction.first_marker)
-        if 0 <= transaction.timestamp and state[kernel.NEWEST_MARKER] - CLOCKS_DIFFER_MS <= transaction.timestamp:
-            return int(state[kernel.NEWEST_DATA] - transaction.timestamp)
+            return int(state.newest_marker - transaction.first_marker)
+        if 0 <= transaction.timestamp and state.newest_marker - CLOCKS_DIFFER_MS <= transaction.timestamp:
+            return int(state.newest_data - transaction.timestamp)
         return 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from real_files import TESTDATA
 
 from kseg.formats.rows import int64s
-from kseg.kernel import producers as kernel
+from kseg.kernel import producer_table as kernel
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
@@ -27,6 +27,7 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
+from kseg.kernel.producers import replay
 from kseg.segment.files import list_segments
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
@@ -296,20 +297,24 @@ def test_damage_makes_open_transactions_uncertain() -> None:
     assert not states.is_complete
 
 
-EVENTS, ABORTS = int64s(8 * kernel.EVENT_WIDTH), int64s(8 * kernel.ABORT_WIDTH)
-ENTRIES = int64s(16 * kernel.ENTRY_WIDTH)
-
-
 @pytest.mark.parametrize(
     "call",
     [
-        lambda s: kernel.replay(int64s(15), 0, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), -1, 1, s._entries, s._slots, s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), 0, 1, s._entries, int64s(0), s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), 0, 1, ENTRIES, int64s(16), s.state, EVENTS, ABORTS),
-        lambda s: kernel.replay(int64s(16), 0, 1, ENTRIES, int64s(33), s.state, EVENTS, ABORTS),
+        lambda table: replay(table, int64s(15), 0, 1),
+        lambda table: replay(table, int64s(16), -1, 1),
+        lambda table: table.use(int64s(0), int64s(0)),
+        lambda table: table.use(int64s(16 * kernel.ENTRY_WIDTH), int64s(16)),
+        lambda table: table.use(int64s(16 * kernel.ENTRY_WIDTH), int64s(33)),
+        lambda table: table.load([1] * kernel.ENTRY_WIDTH),
     ],
 )
 def test_buffers_that_are_too_short_are_refused(call: Any) -> None:
     with pytest.raises(ValueError):
-        call(ProducerStates())
+        call(ProducerStates().state)
+
+
+def test_an_entry_that_is_not_there_is_refused() -> None:
+    with pytest.raises(IndexError):
+        ProducerStates().state.row(0)
+    with pytest.raises(IndexError):
+        ProducerStates().state.begin_transaction(0)

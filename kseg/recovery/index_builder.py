@@ -13,11 +13,11 @@ from kseg.segment.survey import Headers
 
 
 class IndexBuilder(SegmentIndexes):
-    """Indexes by the rules of an era."""
+    """Indexes by the rules of an era; ``place`` is the .log for errors."""
 
-    def __init__(self, base_offset: int, interval_bytes: int, era: Era) -> None:
+    def __init__(self, base_offset: int, interval_bytes: int, era: Era, place: str) -> None:
         super().__init__(base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_range)
-        self._era = era
+        self._era, self._place = era, place
         self._scratch: list[Scratch] = []  # one, when a message is to be opened
 
     def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
@@ -43,11 +43,13 @@ class IndexBuilder(SegmentIndexes):
             if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < 2:
                 self._scratch = self._scratch or [Scratch()]
                 data = read(position, rows[at + BATCH_SIZE])
-                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, rows[at + BATCH_MAGIC], *self._scratch)
+                magic = rows[at + BATCH_MAGIC]
+                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, magic, self._scratch[0], self._place)
 
 
-def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch) -> int:
-    """Offset of the first record of a v0 or v1 message. Raises BrokerRefusesError where it cannot be opened."""
+def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, place: str) -> int:
+    """Offset of the first record of a v0 or v1 message in the .log ``place``. Raises BrokerRefusesError where it cannot
+    be opened."""
     try:
         message = Message(data, position, len(data), magic, True, scratch)
         for found in message.rows():
@@ -55,4 +57,7 @@ def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch) ->
                 return int(found.rows[ROW_OFFSET])
     except UndecodableError:
         pass  # told below, as for a message that holds none
-    raise BrokerRefusesError(f"the message at position {position} cannot be opened, for which a broker does not start")
+    raise BrokerRefusesError(
+        f"{place}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
+        "does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is intact"
+    )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import int64s
+from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import indexing
 from kseg.kernel.headers import read as read_headers
 from kseg.kernel.native import (
@@ -26,7 +26,7 @@ from kseg.kernel.native import (
 from kseg.recovery.accepted import AcceptedBatches
 from kseg.recovery.epochs import EpochChanges
 from kseg.recovery.eras import Era
-from kseg.recovery.index_builder import IndexBuilder
+from kseg.recovery.index_builder import IndexBuilder, first_offset_of
 from kseg.recovery.names import leading_offset
 from kseg.recovery.producers import TakenUp
 from kseg.recovery.refusal import BrokerRefusesError
@@ -181,22 +181,40 @@ class BrokerSegment:
     def position_of(self, offset: int, by_first: bool = True) -> int | None:
         """Where a broker begins to read for an offset (LogSegment.translateOffset); None for behind the last batch.
 
-        ``by_first``: it goes by first offsets, as since 4.1. Raises BadFrameError.
+        ``by_first``: it goes by first offsets, as since 4.1. Raises BadFrameError, and BrokerRefusesError where it
+        opens a message for its first offset and cannot.
         """
         before: tuple[int, int] | None = None
         for headers in self.claimed(self.lookup(offset)):
             rows, end = headers.rows, headers.count * BATCH_WIDTH
-            column = BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET
-            at = next((i for i, each in enumerate(rows[column:end:BATCH_WIDTH].tolist()) if each >= offset), None)
+            found = enumerate(self._searched_offsets(headers, by_first))
+            at, first = next(((i, each) for i, each in found if each >= offset), (None, 0))
             if at is not None:
                 at *= BATCH_WIDTH
                 if at:
                     before = rows[at - BATCH_WIDTH + BATCH_POSITION], rows[at - BATCH_WIDTH + BATCH_LAST_OFFSET]
-                if by_first and rows[at + BATCH_FIRST_OFFSET] > offset and before and before[1] >= offset:
+                if by_first and first > offset and before and before[1] >= offset:
                     return before[0]
                 return int(rows[at + BATCH_POSITION])
             before = rows[end - BATCH_WIDTH + BATCH_POSITION], rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
         return before[0] if before and before[1] >= offset else None
+
+    def _searched_offsets(self, headers: Headers, by_first: bool) -> Iterator[int]:
+        """The offset of each batch that a search compares. Of a compressed message of v0 or v1 the first one is inside,
+        whatever its checksum: it is opened when it is come to. Raises BrokerRefusesError where it cannot be opened."""
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        offsets = rows[BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET : end : BATCH_WIDTH].tolist()
+        if not by_first or min(offsets) >= 0:
+            yield from offsets
+            return
+        for number, first in enumerate(offsets):
+            at = number * BATCH_WIDTH
+            if first >= 0 or rows[at + BATCH_MAGIC] >= 2:
+                yield first
+                continue
+            position, place = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
+            data = self.read(position, rows[at + BATCH_SIZE])
+            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), place)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """What lies behind the last batch, found from the last index entry on (LogSegment.readNextOffset).
@@ -205,11 +223,10 @@ class BrokerSegment:
         """
         offset = self.last_indexed()[0] if is_indexed else self.base_offset
         found, is_found = LogEnd(self.base_offset), False
-        column = BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET
         try:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
                 rows, end = headers.rows, headers.count * BATCH_WIDTH
-                is_found = is_found or max(rows[column:end:BATCH_WIDTH].tolist()) >= offset
+                is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
                 last = rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
                 if is_found or last >= offset:
                     found = LogEnd(sum_of(last, 1), rows[end - BATCH_WIDTH + BATCH_MAGIC])
@@ -276,7 +293,7 @@ class BrokerSegment:
         what no index can hold, and what ends the replay.
         """
         found = Recovered(next_offset=self.base_offset)
-        builder = IndexBuilder(self.base_offset, interval, era)
+        builder = IndexBuilder(self.base_offset, interval, era, f"{self.workspace.directory}/{self.log}")
         aborted: list[AbortedTxn] = []
         changes = EpochChanges(epoch)
         for headers in self.headers(0, era.max_message_bytes):

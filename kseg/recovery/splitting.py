@@ -44,7 +44,7 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
 
 
 def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
-    end = segment.log_end(is_indexed=False)
+    end = segment.log_end(is_indexed=False, by_first=False)
     if end.bad_position is not None or end.offset - 1 - segment.base_offset <= ROOM:
         raise _refusal(segment, outside, "and its last offset is not too high")
     scratch, position = Scratch(), 0
@@ -67,7 +67,8 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
 def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
     if magic >= 2:
         return be64(segment.read(position, 8), 0)
-    return first_offset_of(segment.read(position, size), position, magic, scratch)
+    place = f"{segment.workspace.directory}/{segment.log}"
+    return first_offset_of(segment.read(position, size), position, magic, scratch, place)
 
 
 def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesError:

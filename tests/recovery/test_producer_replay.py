@@ -164,3 +164,22 @@ def test_a_replay_looks_at_no_checksum(tmp_path: Path) -> None:
     path.write_bytes(data)
     recover(partition, now_ms=NOW_MS, recovery_point=3)
     assert set(producers(partition, 4)) == {5, 6, 7, 8}
+
+
+@pytest.mark.parametrize("codec", [0, 3, 6])
+def test_a_message_that_a_broker_opens_to_know_its_first_offset(tmp_path: Path, codec: int) -> None:
+    """After a clean stop the magic of a v2 batch says 1: its checksum stands for the attributes of a message."""
+    damaged = bytearray()
+    for timestamp in range(START_MS, START_MS + 999):
+        damaged = bytearray(batch(0, 5, timestamp=timestamp))
+        if damaged[17] & 7 == codec:
+            break
+    assert damaged[17] & 7 == codec
+    damaged[16] = 1
+    partition = log_of(tmp_path, [bytes(damaged), batch(1, 6)])
+    if codec:
+        with pytest.raises(BrokerRefusesError, match="message at position 0 cannot be opened"):
+            recover(partition, now_ms=NOW_MS, was_clean=True)
+    else:
+        assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 2
+    assert recover(partition, now_ms=NOW_MS).next_offset == 0

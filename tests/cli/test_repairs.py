@@ -1,11 +1,15 @@
 """What verify names as the repair repairs: every case of damage, the commands of ``next``, and verify again."""
 
+import gzip
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import CONDITIONS, PASSING
 
 from .command import TESTDATA, Kseg
 
@@ -42,9 +46,29 @@ def key(row: dict[str, Any]) -> tuple[str, str]:
     return row["code"], row["file"]
 
 
+@contextmanager
+def condition_of(case: dict[str, Any], folder: Path, is_over: bool = False) -> Iterator[None]:
+    """What the case needs beside its files; ``is_over``: as it is when files are repaired."""
+    with pytest.MonkeyPatch.context() as patch:
+        name = case.get("condition")
+        if name is not None and not (is_over and name in PASSING):
+            CONDITIONS[name](patch, folder)
+        yield
+
+
 def assert_repairs(kseg: Kseg, path: Path, case: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """Runs what is next: each command does something, what has a repair is gone, and there is no new error."""
-    first, summary = verified(kseg, path, case, folder)
+    with condition_of(case, folder):
+        first, summary = verified(kseg, path, case, folder)
+    with condition_of(case, folder, is_over=True):
+        assert_repaired(kseg, path, case, folder, first, summary)
+    return first
+
+
+def assert_repaired(
+    kseg: Kseg, path: Path, case: dict[str, Any], folder: Path, first: list[dict[str, Any]], summary: dict[str, Any]
+) -> None:
+    """The rest of `assert_repairs`, from the first verdict on."""
     for argv in summary["next"]:
         before = contents(folder), contents(path)
         outcome = kseg(*argv[1:])
@@ -62,7 +86,24 @@ def assert_repairs(kseg: Kseg, path: Path, case: dict[str, Any], folder: Path) -
         if row["repair"] and row["needs"] == "decision":
             assert kseg(*row["repair"][1:]).status in (0, 1)
             assert key(row) not in {key(other) for other in verified(kseg, path, case, folder)[0]}, row["repair"]
-    return first
+
+
+def assert_each_repair_by_itself(kseg: Kseg, path: Path, case: dict[str, Any], folder: Path, spare: Path) -> None:
+    """Runs the repair of each finding alone, on the files as they were: it is not refused, and the finding is gone."""
+    shutil.copytree(folder, spare, symlinks=True)
+    with condition_of(case, folder):
+        first, _ = verified(kseg, path, case, folder)
+    by_repair: dict[tuple[str, ...], set[tuple[str, str]]] = {}
+    for row in first:
+        if row["repair"] and row["needs"] in (None, "decision") and row["severity"] != "info":
+            by_repair.setdefault(tuple(row["repair"]), set()).add(key(row))
+    for argv, findings in by_repair.items():
+        with condition_of(case, folder, is_over=True):
+            outcome = kseg(*argv[1:])
+            assert outcome.status in (0, 1), (argv, findings, outcome.err)
+            assert findings & {key(row) for row in verified(kseg, path, case, folder)[0]} == set(), argv
+        shutil.rmtree(folder)
+        shutil.copytree(spare, folder, symlinks=True)
 
 
 DAMAGED = sorted(
@@ -82,19 +123,44 @@ def test_what_is_named_repairs_each_damaged_directory(folder: Path, kseg: Kseg, 
     assert_repairs(kseg, copied, {}, tmp_path)
 
 
-@pytest.mark.parametrize("code", sorted(path.name for path in FINDINGS.iterdir() if path.is_dir()))
-def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", DAMAGED, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_each_repair_of_a_damaged_directory_works_by_itself(folder: Path, kseg: Kseg, tmp_path: Path) -> None:
+    place = tmp_path / "damaged"
+    copied = Path(shutil.copytree(folder, place / folder.name))
+    assert_each_repair_by_itself(kseg, copied, {}, place, tmp_path / "spare")
+
+
+CODES = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
+
+
+def case_of(code: str, place: Path) -> tuple[Path, dict[str, Any], Path]:
+    """A copy of a case: what is judged in it, its case.json, and its folder."""
     case = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))
-    copied = tmp_path / "damaged" / "findings"
+    copied = place / "damaged" / "findings"
     shutil.copytree(FINDINGS / code, copied / code)
     judged = copied / code / case["judged"]
     if case["judged"].startswith("../../"):
         source = (FINDINGS / code / case["judged"]).resolve()
-        shutil.copytree(
-            source.parent, copied.parent / source.parent.name
-        ) if source.parent.parent.name == "damaged" else None
+        shutil.copytree(source.parent, copied.parent / source.parent.name)
         judged = judged.resolve()
-    assert_repairs(kseg, judged, case, copied / code)
+    for name in case.get("packed", []):
+        packed = copied / code / f"{name}.gz"
+        (copied / code / name).write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    return judged, case, copied / code
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Path) -> None:
+    judged, case, folder = case_of(code, tmp_path)
+    first = assert_repairs(kseg, judged, case, folder)
+    assert code in {row["code"] for row in first}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_each_repair_of_a_case_works_by_itself(code: str, kseg: Kseg, tmp_path: Path) -> None:
+    judged, case, _ = case_of(code, tmp_path)
+    assert_each_repair_by_itself(kseg, judged, case, tmp_path / "damaged", tmp_path / "spare")
 
 
 def test_a_partition_by_itself_takes_its_checkpoints_along(kseg: Kseg, tmp_path: Path) -> None:

@@ -4,20 +4,17 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_disk import PAGE, FailingDisk
+from conditions import CONDITIONS
 from findings_cases import CASES
 from findings_cases.case import NOW_MS
 from partitions import PLAIN, TESTDATA, Found
 
-from kseg.segment.source import Source
 from kseg.segment.survey import DEEP, FULL, QUICK
-from kseg.sidefiles import producer_state
-from kseg.verify import partition
 from kseg.verify.against import compare_path
 from kseg.verify.findings import INFO, KINDS
 from kseg.verify.manifest import Manner, check_manifest
@@ -25,33 +22,6 @@ from kseg.verify.verification import Settings, judge_path
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
-
-
-def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """Whatever is opened loses half of its bytes at once."""
-    opened = Source.__init__
-
-    def cut_later(source: Source, *arguments: Any, **options: Any) -> None:
-        opened(source, *arguments, **options)
-        os.truncate(source.path, source.size // 2)
-
-    patch.setattr(Source, "__init__", cut_later)
-
-
-def _fail_disk(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The second page of each .log cannot be read."""
-    disk = FailingDisk(patch)
-    for path in folder.rglob("*.log"):
-        disk.fail(path, PAGE, 2 * PAGE)
-
-
-CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
-    "file-shrinks": _shrink,
-    "disk-fails": _fail_disk,
-    "segments-are-small": lambda patch, _: patch.setattr(partition, "MAX_SEGMENT_BYTES", 1000),
-    "few-are-followed": lambda patch, _: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
-}
-"""What files alone cannot be: by the name that case.json gives it."""
 
 
 def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:

@@ -1,0 +1,41 @@
+"""Conditions of the cases in testdata/damaged/findings that files alone cannot have, by the name in case.json."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_disk import PAGE, FailingDisk
+
+from kseg.segment.source import Source
+from kseg.sidefiles import producer_state
+from kseg.verify import partition
+
+
+def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """Whatever is opened loses half of its bytes at once."""
+    opened = Source.__init__
+
+    def cut_later(source: Source, *arguments: Any, **options: Any) -> None:
+        opened(source, *arguments, **options)
+        os.truncate(source.path, source.size // 2)
+
+    patch.setattr(Source, "__init__", cut_later)
+
+
+def _fail_disk(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The second page of each .log cannot be read."""
+    disk = FailingDisk(patch)
+    for path in folder.rglob("*.log"):
+        disk.fail(path, PAGE, 2 * PAGE)
+
+
+CONDITIONS: dict[str, Callable[[pytest.MonkeyPatch, Path], None]] = {
+    "file-shrinks": _shrink,
+    "disk-fails": _fail_disk,
+    "segments-are-small": lambda patch, _: patch.setattr(partition, "MAX_SEGMENT_BYTES", 1000),
+    "few-are-followed": lambda patch, _: patch.setattr(producer_state, "MAX_PRODUCERS", 16),
+}
+PASSING = {"file-shrinks"}
+"""Those that are over when a check has met them: nobody writes any more when files are repaired."""

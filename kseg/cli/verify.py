@@ -2,6 +2,7 @@
 
 import gc
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from kseg.verify.verification import Settings, judge_path
 if TYPE_CHECKING:
     from kseg.verify.comparison import Comparison
 
+MOST_HELD = 1000
+"""Findings of one partition that are held back before they are printed."""
 LEVELS = ("quick", "full", "deep")
 
 
@@ -114,6 +117,9 @@ class Run:
         self.notices.before = self.progress.erase
         self.repairs = Repairs(self.paths)
         self.status = 0
+        self._held: list[Finding] = []
+        self._held_place = ""
+        self._settled: deque[Finding] = deque()
 
     def run(self) -> int:
         """Judges, compares, writes; the exit status."""
@@ -177,20 +183,41 @@ class Run:
             if not is_disk_error(error):
                 raise
             self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
+        self._show_held()
         for failure in self.report.failures[told:]:
             self.notices.error(failure)
             self.status = KsegError.exit_status
 
     def _finish(self) -> None:
+        self._show_held()
         self.report.steps, self.report.needs = self.repairs.steps(), self.repairs.needs()
         self.printer.finish(self.report, self.notices)
 
     def _show(self, finding: Finding) -> None:
-        self.progress.erase()
-        self.printer.show(self.repairs.settled(finding))
+        """Findings are printed when all of a partition are known: what repairs one depends on the others."""
+        place = self.repairs.place_of(finding)
+        if self._held and (place != self._held_place or len(self._held) == MOST_HELD):
+            self._settle_held()
+        self._held_place = place
+        self._held.append(finding)
+        self._show_settled()
+
+    def _settle_held(self) -> None:
+        self._settled.extend(self.repairs.settled_together(self._held))
+        self._held.clear()
+
+    def _show_settled(self) -> None:
+        """One at a time, so that after an interrupt the rest is still there."""
+        while self._settled:
+            self.progress.erase()
+            self.printer.show(self._settled.popleft())
+
+    def _show_held(self) -> None:
+        self._settle_held()
+        self._show_settled()
 
     def _compared(self, comparison: "Comparison") -> None:
-        self.progress.erase()
+        self._show_held()
         self.printer.compared(comparison)
 
 

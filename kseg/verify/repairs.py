@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kseg.verify.findings import DECISION, INFO, KINDS, TOPIC_ID, Kind
+from kseg.verify.findings import DECISION, INFO, KINDS, SALVAGE, TOPIC_ID, Kind
 from kseg.verify.report import Finding, Need, Step
 
 if TYPE_CHECKING:
@@ -77,6 +77,22 @@ class Repairs:
 
             self._known = Surroundings()
         return self._known
+
+    def place_of(self, finding: Finding) -> str:
+        """The path that a repair of the finding is for; its file where there is none."""
+        place = self._surroundings().place_of(finding.file)
+        return place.path if place else finding.file
+
+    def settled_together(self, findings: Iterable[Finding]) -> list[Finding]:
+        """As `settled`, of all findings of one place. A log that is damaged gets no new indexes before it is repaired:
+        then the repair of the log is that of its indexes too."""
+        settled = [self.settled(finding) for finding in findings]
+        of_log = next((each.repair for each in settled if each.repair and _mends_log(each)), None)
+        if of_log is None:
+            return settled
+        return [
+            each._replace(repair=of_log) if each.repair and each.repair[1] == "reindex" else each for each in settled
+        ]
 
     def settled(self, finding: Finding) -> Finding:
         """The finding with its ``repair`` and ``needs``, and the other way to repair it among its ``details``."""
@@ -183,6 +199,11 @@ class Repairs:
         if len(reindexes) > MOST_STEPS:
             reindexes = [_together(root, reindexes) or reindexes[0]]
         return [*others, *recovers, *reindexes]
+
+
+def _mends_log(finding: Finding) -> bool:
+    """Whether the repair of a finding is one of the bytes of segments, that needs nothing from outside."""
+    return finding.needs is None and finding.severity != INFO and KINDS[finding.code].repair == SALVAGE
 
 
 def _turn(wanted: _Wanted) -> tuple[bool, int]:

@@ -228,9 +228,9 @@ def test_an_interrupted_check_tells_what_it_has_found(tmp_path: Path, form: str,
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
     findings = [line for line in done.stdout.splitlines() if "dplain" in line and '"summary"' not in line]
-    assert len(findings) == 6, done.stdout
+    assert len(findings) == 7, done.stdout
     assert "crc-mismatch" in findings[2]
     if form == "json":
-        assert '"errors":6,"warnings":0,"infos":1,"ok":false' in done.stdout.splitlines()[-1]
+        assert '"errors":7,"warnings":0,"infos":1,"ok":false' in done.stdout.splitlines()[-1]
     else:
-        assert "errors: 6, warnings: 0, infos: 1" in done.stderr
+        assert "errors: 7, warnings: 0, infos: 1" in done.stderr

@@ -167,3 +167,11 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
         f"kseg:   another replica (kseg recover --from-replica): {place} (for gap-unexplained)",
         f"kseg:   another replica: {place} (for bad-metadata-snapshot)",
     ]
+
+
+def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:
+    codes = [("index-misleads", ".index"), ("index-corrupt", ".index"), ("crc-mismatch", ".log")]
+    findings = [found(code, logs / "a-0", suffix) for code, suffix in codes]
+    assert [each.repair for each in Repairs().settled_together(findings)] == [[*SALVAGE, str(logs / "a-0")]] * 3
+    alone = Repairs().settled_together(findings[:2])
+    assert [each.repair for each in alone] == [["kseg", "reindex", str(logs / "a-0")]] * 2

@@ -55,7 +55,7 @@ static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, si
     return kseg_by_table(&kseg_ieee, reg, p, n);
 }
 
-/* ---- x86-64: CRC32 instruction, PCLMULQDQ, AVX-512 with VPCLMULQDQ ---- */
+/* ---- x86-64: CRC32 instruction, PCLMULQDQ ---- */
 
 #ifdef KSEG_X86
 #if defined(__clang__) && __clang_major__ >= 14
@@ -208,62 +208,6 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned
     return kseg_finish_ieee(x0, p + 16, n - 16);
 }
 
-#if defined(__clang__) || __GNUC__ >= 9
-#define KSEG_AVX512_BUILT 1
-#define KSEG_AVX512 __attribute__((target(KSEG_SSE_NAMES ",avx512f,avx512vl,vpclmulqdq")))
-
-KSEG_AVX512 KSEG_ALWAYS_INLINE __m512i kseg_fold_512(__m512i x, __m512i factors, __m512i next) {
-    enum { XOR_OF_THREE = 0x96 };
-    __m512i low = _mm512_clmulepi64_epi128(x, factors, 0x00), high = _mm512_clmulepi64_epi128(x, factors, 0x11);
-    return _mm512_ternarylogic_epi64(low, high, next, XOR_OF_THREE);
-}
-
-KSEG_AVX512 KSEG_ALWAYS_INLINE __m512i kseg_factors_512(const uint64_t factors[2]) {
-    return _mm512_broadcast_i32x4(kseg_load_128(factors));
-}
-
-/* All whole 64 bytes of p (n >= 64) as 128 bits that the rest of the message, its last n % 64 bytes, comes after. */
-KSEG_AVX512 KSEG_ALWAYS_INLINE __m128i kseg_whole_512(const struct kseg_polynomial *poly, uint32_t reg,
-                                                      const unsigned char *p, size_t n) {
-    const __m512i zero = _mm512_setzero_si512(), by_64 = kseg_factors_512(poly->fold_64);
-    __m512i x0 = _mm512_loadu_si512(p), last;
-    x0 = _mm512_xor_si512(x0, _mm512_inserti32x4(zero, _mm_cvtsi32_si128((int)reg), 0));
-    if (n >= 512) {
-        const __m512i by_256 = kseg_factors_512(poly->fold_256);
-        __m512i x1 = _mm512_loadu_si512(p + 64), x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
-        for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
-            x0 = kseg_fold_512(x0, by_256, _mm512_loadu_si512(p));
-            x1 = kseg_fold_512(x1, by_256, _mm512_loadu_si512(p + 64));
-            x2 = kseg_fold_512(x2, by_256, _mm512_loadu_si512(p + 128));
-            x3 = kseg_fold_512(x3, by_256, _mm512_loadu_si512(p + 192));
-        }
-        x0 = kseg_fold_512(kseg_fold_512(kseg_fold_512(x0, by_64, x1), by_64, x2), by_64, x3);
-    } else {
-        p += 64;
-        n -= 64;
-    }
-    for (; n >= 64; p += 64, n -= 64) x0 = kseg_fold_512(x0, by_64, _mm512_loadu_si512(p));
-    last = _mm512_inserti32x4(zero, _mm512_extracti32x4_epi32(x0, 3), 3);
-    x0 = kseg_fold_512(x0, _mm512_loadu_si512(poly->gather), last);
-    return _mm_xor_si128(_mm_xor_si128(_mm512_castsi512_si128(x0), _mm512_extracti32x4_epi32(x0, 1)),
-                         _mm_xor_si128(_mm512_extracti32x4_epi32(x0, 2), _mm512_extracti32x4_epi32(x0, 3)));
-}
-
-KSEG_AVX512 static inline uint32_t kseg_crc32c_avx512(uint32_t reg, const unsigned char *p, size_t n) {
-    __m128i x;
-    uint64_t wide;
-    if (n < 128) return kseg_serial_sse(reg, p, n);
-    x = kseg_whole_512(&kseg_castagnoli, reg, p, n);
-    wide = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(x));
-    wide = _mm_crc32_u64(wide, (uint64_t)_mm_extract_epi64(x, 1));
-    return kseg_serial_sse(wide, p + (n & ~(size_t)63), n & 63);
-}
-
-KSEG_AVX512 static inline uint32_t kseg_crc32_avx512(uint32_t reg, const unsigned char *p, size_t n) {
-    if (n < 128) return kseg_crc32_sse(reg, p, n);
-    return kseg_finish_ieee(kseg_whole_512(&kseg_ieee, reg, p, n), p + (n & ~(size_t)63), n & 63);
-}
-#endif
 #endif
 
 /* ---- AArch64: the CRC instructions of ARMv8 ---- */
@@ -316,7 +260,7 @@ KSEG_ARM_DEFINE(kseg_crc32_arm, kseg_ieee, kseg_arm_8, kseg_arm_1)
 
 /* ---- which of them runs ---- */
 
-enum { KSEG_PATH_MAX = 3 };
+enum { KSEG_PATH_MAX = 2 };
 
 static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* what this processor can run, the best last */
 static int kseg_path_count;
@@ -336,14 +280,8 @@ static inline void kseg_native_setup(void) {
     kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table, kseg_shift_table);
 #ifdef KSEG_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"))
         kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse, kseg_shift_sse);
-#ifdef KSEG_AVX512_BUILT
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("vpclmulqdq"))
-            kseg_offer(&count, "avx512", kseg_crc32c_avx512, kseg_crc32_avx512, kseg_shift_sse);
-#endif
-    }
 #endif
 #ifdef KSEG_ARM
 #if defined(__linux__)

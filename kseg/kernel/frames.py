@@ -435,7 +435,7 @@ def find(
 def search_paths() -> tuple[str, ...]:
     """The ways to search that this machine has, slowest first: the last is the one used.
 
-    ``plain``, ``avx2``, ``avx512`` when compiled; ``expressions`` when interpreted.
+    ``plain``, ``avx2`` when compiled; ``expressions`` when interpreted.
     """
     if cython.compiled:
         count: cython.int = native_search.search_path_count

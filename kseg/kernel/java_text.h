@@ -50,106 +50,76 @@ KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned cha
 #endif
 
 #ifdef KSEG_SHUFFLES
-KSEG_SSSE3 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
-                                                               const unsigned char *p, Py_ssize_t n) {
-    Py_ssize_t i = 0;
-    while (i < n) {
-        int length, used = 0;
-        if (o > limit)
-            return KSEG_NO_ROOM;
-        if (n - i >= 16) {
-            const __m128i x = _mm_loadu_si128((const __m128i *)(p + i));
-            unsigned raw;
-            if (_mm_movemask_epi8(x) == 0) {
-                _mm_storeu_si128((__m128i *)(out + o), x);
-                i += 16;
-                o += 16;
-                continue;
-            }
-            used = kseg_java_raw16(x, &raw);
-            o = kseg_spread16(out, o, p + i, raw, used);
-            i += used;
-            if (used == 16)
-                continue;
-        }
-        length = kseg_sequence(p, i, n);
-        o = kseg_put_sequence(out, o, p + i, length);
-        i += length < 0 ? -length : length;
-    }
-    return o;
+/* A bit for each of 32 bytes that is at least `least`, which is not ASCII. */
+KSEG_WITH_AVX2 KSEG_LOCAL uint32_t kseg_from(__m256i x, uint32_t high, int least) {
+    return high & (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(x, _mm256_set1_epi8((char)(least - 1))));
 }
 
-#ifdef KSEG_COMPRESSES
-/* Bits of 64 bytes: those that are printed as they are, and those of which nothing is seen, for they are behind the one
+KSEG_WITH_AVX2 KSEG_LOCAL uint32_t kseg_after(__m256i x, int first) {
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)first))) << 1;
+}
+
+/* Bits of 32 bytes: those that are printed as they are, and those of which nothing is seen, for they are behind the one
  * U+FFFD of the malformed part that they belong to. Returns how many bytes are judged: not a sequence that may go on
  * behind a whole block. A block with fewer bytes is the last one, filled up with zeros, which end any sequence. */
-KSEG_VBMI2 KSEG_LOCAL int kseg_java_bits64(__m512i x, int size, uint64_t *raw, uint64_t *gone) {
-    const __m512i from_90 = _mm512_set1_epi8((char)0x90), from_a0 = _mm512_set1_epi8((char)0xA0);
-    const uint64_t high = _mm512_movepi8_mask(x);
-    const uint64_t continues = high & _mm512_cmplt_epu8_mask(x, _mm512_set1_epi8((char)0xC0));
-    const uint64_t below_90 = _mm512_cmplt_epu8_mask(x, from_90), below_a0 = _mm512_cmplt_epu8_mask(x, from_a0);
-    const uint64_t lead2 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xC2)),
-                                                  _mm512_set1_epi8(0xE0 - 0xC2));
-    const uint64_t lead3 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xE0)),
-                                                  _mm512_set1_epi8(0xF0 - 0xE0));
-    const uint64_t lead4 = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8((char)0xF0)),
-                                                  _mm512_set1_epi8(0xF5 - 0xF0));
-    const uint64_t after_e0 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xE0)) << 1;
-    const uint64_t after_ed = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xED)) << 1;
-    const uint64_t after_f0 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xF0)) << 1;
-    const uint64_t after_f4 = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8((char)0xF4)) << 1;
-    const uint64_t no_second = (after_e0 & below_a0) | (after_f0 & below_90) | (after_f4 & ~below_90);
-    const uint64_t of_two = continues & lead2 << 1;
-    const uint64_t second = continues & (lead3 | lead4) << 1 & ~no_second;
-    const uint64_t third = continues & second << 1;
-    const uint64_t of_four = continues & third << 1 & lead4 << 3;
-    const uint64_t of_three = third & lead3 << 2 & ~((after_ed & ~below_a0) << 1);
-    const uint64_t cut = (lead2 & UINT64_C(1) << 63) | (lead3 & UINT64_C(3) << 62) | (lead4 & UINT64_C(7) << 61);
+KSEG_WITH_AVX2 KSEG_LOCAL int kseg_java_bits(__m256i x, int size, uint32_t *raw, uint32_t *gone) {
+    const uint32_t high = (uint32_t)_mm256_movemask_epi8(x);
+    const uint32_t from_e0 = kseg_from(x, high, 0xE0), from_f0 = kseg_from(x, high, 0xF0);
+    const uint32_t from_90 = kseg_from(x, high, 0x90), from_a0 = kseg_from(x, high, 0xA0);
+    const uint32_t continues = high & ~kseg_from(x, high, 0xC0);
+    const uint32_t lead2 = kseg_from(x, high, 0xC2) & ~from_e0;
+    const uint32_t lead3 = from_e0 & ~from_f0;
+    const uint32_t lead4 = from_f0 & ~kseg_from(x, high, 0xF5);
+    const uint32_t no_second = (kseg_after(x, 0xE0) & ~from_a0) | (kseg_after(x, 0xF0) & ~from_90) |
+                               (kseg_after(x, 0xF4) & from_90);
+    const uint32_t of_two = continues & lead2 << 1;
+    const uint32_t second = continues & (lead3 | lead4) << 1 & ~no_second;
+    const uint32_t third = continues & second << 1;
+    const uint32_t of_four = continues & third << 1 & lead4 << 3;
+    const uint32_t of_three = third & lead3 << 2 & ~((kseg_after(x, 0xED) & from_a0) << 1);
+    const uint32_t cut = (lead2 & 1u << 31) | (lead3 & 3u << 30) | (lead4 & 7u << 29);
     *raw = ~high | of_two | of_two >> 1 | of_three | of_three >> 1 | of_three >> 2 | of_four | of_four >> 1 |
            of_four >> 2 | of_four >> 3;
     *gone = (second | third) & ~*raw;
-    return size == 64 && cut ? (int)_tzcnt_u64(cut) : size;
+    return size == KSEG_BLOCK && cut ? (int)kseg_lowest(cut) : size;
 }
 
-KSEG_VBMI2 KSEG_APART static Py_ssize_t kseg_put_java_compressed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
-                                                                 const unsigned char *p, Py_ssize_t n) {
-    Py_ssize_t i = 0;
-    while (i < n) {
-        const int size = n - i < 64 ? (int)(n - i) : 64;
-        const __m512i x = _mm512_maskz_loadu_epi8(UINT64_MAX >> (64 - size), p + i);
-        uint64_t raw, gone;
-        int used, k;
+KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
+                                                              const unsigned char *p, Py_ssize_t n) {
+    unsigned char last[KSEG_BLOCK];
+    while (n) {
+        const int size = n < KSEG_BLOCK ? (int)n : KSEG_BLOCK;
+        int used = size;
+        uint32_t raw, gone;
+        __m256i x;
         if (o > limit)
             return KSEG_NO_ROOM;
-        if (!_mm512_movepi8_mask(x)) {
-            _mm512_storeu_si512(out + o, x);
-            i += size;
+        x = size < KSEG_BLOCK ? kseg_load_last(p, size) : _mm256_loadu_si256((const __m256i *)p);
+        if (_mm256_movemask_epi8(x) == 0) {
+            _mm256_storeu_si256((__m256i *)(out + o), x);
             o += size;
-            continue;
+        } else {
+            used = kseg_java_bits(x, size, &raw, &gone);
+            if (used < KSEG_BLOCK)
+                gone |= ~0u << used;
+            if (size < KSEG_BLOCK) {
+                _mm256_storeu_si256((__m256i *)last, x);
+                o = kseg_spread(out, o, last, used, raw, gone);
+            } else {
+                o = kseg_spread(out, o, p, KSEG_BLOCK, raw, gone);
+            }
         }
-        used = kseg_java_bits64(x, size, &raw, &gone);
-        for (k = 0; k < used; k += 16) {
-            const int some = used - k < 16 ? used - k : 16;
-            const __m128i part = _mm_maskz_loadu_epi8((__mmask16)((1u << some) - 1), p + i + k);
-            if (o > limit)
-                return KSEG_NO_ROOM;
-            o = kseg_compress16(out, o, part, (unsigned)(raw >> k), (unsigned)(gone >> k), some);
-        }
-        i += used;
+        p += used;
+        n -= used;
     }
     return o;
 }
-#endif
 #endif
 
 KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
                                                  const unsigned char *p, Py_ssize_t n) {
     Py_ssize_t i = 0;
     int length;
-#ifdef KSEG_COMPRESSES
-    if (kseg_can_shuffle >= KSEG_WITH_VBMI2)
-        return kseg_put_java_compressed(out, o, limit, p, n);
-#endif
 #ifdef KSEG_SHUFFLES
     if (kseg_can_shuffle)
         return kseg_put_java_shuffled(out, o, limit, p, n);

@@ -489,7 +489,7 @@ def json_records(
 
 
 def use_loops(most: cython.int) -> int:
-    """For tests: takes loops up to a level of shuffle.h, 0: those that every processor has; this one's best."""
+    """For tests: 0 turns the loops of shuffle.h off, 1 on where this processor has them; the level it has."""
     if cython.compiled:
         escape.shuffle_setup()
         best: cython.int = escape.can_shuffle

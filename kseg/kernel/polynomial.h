@@ -20,15 +20,13 @@ struct kseg_polynomial {
     const uint64_t order;     /* the least n with x^n = 1, so that x^(8n) depends on n modulo this */
     uint32_t table[8][256];   /* [k][b]: what byte b leaves in the register k zero bytes later */
     uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
-    uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, 64, 256 bytes */
+    uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, and by 64 bytes */
     uint64_t fold_64[2];
-    uint64_t fold_256[2];
     uint64_t fold_ends[2];    /* factors for 64 bits before 64, and for 32, each with a CRC of zeros behind */
-    uint64_t gather[8];       /* four pairs: move the lanes of 64 bytes onto the last one, itself getting zeros */
 };
 
-static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}, {0}};
-static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}, {0}, {0}};
+static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}};
+static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}};
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KSEG_INLINE static inline __attribute__((always_inline))
@@ -128,10 +126,8 @@ static void kseg_fill(struct kseg_polynomial *poly) {
     }
     kseg_fold_factors(poly, 16, poly->fold_16);
     kseg_fold_factors(poly, 64, poly->fold_64);
-    kseg_fold_factors(poly, 256, poly->fold_256);
     poly->fold_ends[0] = (uint64_t)kseg_x_to(poly, 96) << 1;
     poly->fold_ends[1] = (uint64_t)kseg_x_to(poly, 64) << 1;
-    for (k = 0; k < 3; k++) kseg_fold_factors(poly, 48 - 16 * (unsigned)k, poly->gather + 2 * k);
 }
 
 #endif

@@ -15,8 +15,7 @@ enum {
     KSEG_LANES = 64,
     KSEG_HEADER_BYTES = 61,
     KSEG_REPEATS_SHARE = 8,
-    KSEG_PREFIX_BLOCK = 256,
-    KSEG_CHUNK_BYTES = 2048 /* what wide_marks.h looks at before any checksum is */
+    KSEG_PREFIX_BLOCK = 256
 };
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -149,15 +148,10 @@ KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrd
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
-/* Where a search is. `marks` is what is left of the 64 positions before `ahead`. The rest is of wide_marks.h, frames as
- * far as can be told without a checksum, as positions behind `base` and sizes, those from `next` on being left; and of
- * wide_checksums.h, for CRC-32 and CRC-32C: what is laid out before parts of blocks, in blocks before number `blocks`,
- * and what is known of the end that was asked for last. */
+/* Where a search is. `marks` is what is left of the 64 positions before `ahead`. */
 struct kseg_search {
-    ptrdiff_t start, ahead, repeats, base, ending_at[2];
-    uint64_t marks, blocks[2], ending[2];
-    uint32_t next, count, at[KSEG_CHUNK_BYTES + KSEG_LANES], size[KSEG_CHUNK_BYTES + KSEG_LANES];
-    unsigned char before[2][KSEG_CHUNK_BYTES + 3 * KSEG_PREFIX_BLOCK];
+    ptrdiff_t start, ahead, repeats;
+    uint64_t marks;
 };
 
 /* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop. */
@@ -189,10 +183,8 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
 
 /* A search from i on. */
 static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
-    search->start = search->ahead = search->repeats = search->base = i;
+    search->start = search->ahead = search->repeats = i;
     search->marks = 0;
-    search->next = search->count = 0;
-    search->ending_at[0] = search->ending_at[1] = -1;
 }
 
 /* Zero bytes from i on, up to end. */

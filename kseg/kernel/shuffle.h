@@ -1,5 +1,4 @@
-/* The renderers' two densest loops for x86-64 processors that can shuffle bytes (SSSE3), or take single ones out of 64
- * (AVX-512 VBMI2), chosen at run time.
+/* The renderers' two densest loops for x86-64 processors that have AVX2, chosen at run time.
  *
  * Bytes that are no text make up most of many logs. As text nearly every second of them becomes three, as JSON all of
  * them become base64. Only escape.h includes this.
@@ -9,27 +8,28 @@
 
 #if defined(KSEG_SSE2) && (defined(__GNUC__) || defined(__clang__))
 #define KSEG_SHUFFLES 1
-#include <tmmintrin.h>
-#define KSEG_SSSE3 __attribute__((target("ssse3")))
-
-#define KSEG_WITH_SSSE3 1
-#define KSEG_WITH_VBMI2 2
-#if defined(__x86_64__) && (__GNUC__ >= 8 || defined(__clang__))
-#define KSEG_COMPRESSES 1
 #include <immintrin.h>
-#define KSEG_VBMI2 __attribute__((target("ssse3,bmi,bmi2,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi2")))
-#endif
+#define KSEG_WITH_AVX2 __attribute__((target("avx2")))
 
-static int kseg_can_shuffle; /* one of these; set by kseg_shuffle_setup, and by tests of the loops that do without */
-static __m128i kseg_spread_table[16];
+enum { KSEG_BLOCK = 32, KSEG_REMOVED = 0x80 /* as an index it shuffles in a zero */ };
 
-/* Entry m spreads four bytes: bit k says that byte k stays, else U+FFFD (source bytes 4 to 6) takes its place. */
+static int kseg_can_shuffle; /* set by kseg_shuffle_setup, and by tests of the loops that do without */
+
+/* What becomes of four bytes: entry m keeps byte k where bit k of m is set, drops it where bit 4 + k is, and else
+ * writes U+FFFD (source bytes 4 to 6) in its place. */
+static struct {
+    unsigned char lanes[16];
+} kseg_spread_table[256];
+static unsigned char kseg_spread_bytes[256];
+
 static inline void kseg_shuffle_setup(void) {
     int m, k;
-    for (m = 0; m < 16; m++) {
-        unsigned char lanes[16] = {0};
+    for (m = 0; m < 256; m++) {
+        unsigned char *lanes = kseg_spread_table[m].lanes;
         int at = 0;
+        memset(lanes, KSEG_REMOVED, 16);
         for (k = 0; k < 4; k++) {
+            if (m >> (4 + k) & 1) continue;
             if (m >> k & 1) {
                 lanes[at++] = (unsigned char)k;
             } else {
@@ -38,60 +38,47 @@ static inline void kseg_shuffle_setup(void) {
                 lanes[at++] = 6;
             }
         }
-        memcpy(&kseg_spread_table[m], lanes, 16);
+        kseg_spread_bytes[m] = (unsigned char)at;
     }
     __builtin_cpu_init();
-    kseg_can_shuffle = __builtin_cpu_supports("ssse3") ? KSEG_WITH_SSSE3 : 0;
-#ifdef KSEG_COMPRESSES
-    if (kseg_can_shuffle && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vbmi2"))
-        kseg_can_shuffle = KSEG_WITH_VBMI2;
-#endif
+    kseg_can_shuffle = __builtin_cpu_supports("avx2") != 0;
 }
 
-static inline int kseg_ones16(unsigned bits) {
-    bits = bits - (bits >> 1 & 0x5555u);
-    bits = (bits & 0x3333u) + (bits >> 2 & 0x3333u);
-    bits = (bits + (bits >> 4)) & 0x0F0Fu;
-    return (int)((bits + (bits >> 8)) & 31);
+/* The last `size` < 32 bytes at p, zeros behind them; no byte behind p's is read. */
+KSEG_WITH_AVX2 KSEG_LOCAL __m256i kseg_load_last(const unsigned char *p, int size) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), whole = _mm256_set1_epi32(size / 4);
+    const __m256i x = _mm256_maskload_epi32((const int *)p, _mm256_cmpgt_epi32(whole, lanes));
+    const int left = size % 4;
+    unsigned bytes;
+    if (!left) return x;
+    p += size - left;
+    bytes = (unsigned)p[0] | (unsigned)p[left / 2] << 8 * (left / 2) | (unsigned)p[left - 1] << 8 * (left - 1);
+    return _mm256_or_si256(x, _mm256_and_si256(_mm256_cmpeq_epi32(whole, lanes), _mm256_set1_epi32((int)bytes)));
 }
 
-/* Writes the 16 bytes at p where `raw` has a bit, else U+FFFD, 64 bytes at most; the place behind the first `used`. */
-KSEG_SSSE3 KSEG_LOCAL Py_ssize_t kseg_spread16(unsigned char *out, Py_ssize_t o, const unsigned char *p, unsigned raw,
-                                                int used) {
+/* Writes those of the first `used` bytes at p that `raw` has a bit for, nothing for the `gone` ones, else U+FFFD; the
+ * position behind. Reads up to three bytes more, which are `gone`, and touches 16 more than it writes. */
+KSEG_WITH_AVX2 KSEG_LOCAL Py_ssize_t kseg_spread(unsigned char *out, Py_ssize_t o, const unsigned char *p, int used,
+                                                 uint32_t raw, uint32_t gone) {
     const __m128i replacement = _mm_cvtsi32_si128(0xBDBFEF);
-    const Py_ssize_t end = o + used + 2 * kseg_ones16(~raw & ((1u << used) - 1));
     int k;
-    for (k = 0; k < 4; k++) {
-        const unsigned m = raw >> (4 * k) & 15;
+#pragma GCC unroll 8
+    for (k = 0; k < used; k += 4) {
+        const unsigned m = (raw >> k & 15) | (gone >> k & 15) << 4;
         int four;
         __m128i x;
-        memcpy(&four, p + 4 * k, 4);
+        memcpy(&four, p + k, 4);
         x = _mm_unpacklo_epi32(_mm_cvtsi32_si128(four), replacement);
-        _mm_storeu_si128((__m128i *)(out + o), _mm_shuffle_epi8(x, kseg_spread_table[m]));
-        o += 12 - 2 * (Py_ssize_t)(UINT64_C(0x4332322132212110) >> (4 * m) & 15);
+        x = _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)kseg_spread_table[m].lanes));
+        _mm_storeu_si128((__m128i *)(out + o), x);
+        o += kseg_spread_bytes[m];
     }
-    return end;
+    return o;
 }
-
-#ifdef KSEG_COMPRESSES
-/* The same of the first `used` bytes in x, but for those that are `gone`: each is widened to four, of which one, three
- * or none stay. */
-KSEG_VBMI2 KSEG_LOCAL Py_ssize_t kseg_compress16(unsigned char *out, Py_ssize_t o, __m128i x, unsigned raw,
-                                                  unsigned gone, int used) {
-    const unsigned first = ~gone & ((1u << used) - 1), others = ~raw & first;
-    const uint64_t ones = UINT64_C(0x1111111111111111);
-    const __m512i wide = _mm512_mask_cvtepu8_epi32(_mm512_set1_epi32(0xBDBFEF), (__mmask16)raw, x);
-    const uint64_t kept = _pdep_u64(first, ones) | _pdep_u64(others, ones) * 6;
-    _mm512_storeu_si512(out + o, _mm512_maskz_compress_epi8(kept, wide));
-    return o + (Py_ssize_t)_mm_popcnt_u32(first) + 2 * (Py_ssize_t)_mm_popcnt_u32(others);
-}
-#endif
 
 /* Whole groups of twelve bytes as base64, sixteen letters each; the number of bytes used. Four bytes more than those
  * are read, so at least the last four are left. */
-KSEG_SSSE3 KSEG_APART static Py_ssize_t kseg_base64_groups(unsigned char *out, const unsigned char *p, Py_ssize_t n) {
+KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_base64_groups(unsigned char *out, const unsigned char *p, Py_ssize_t n) {
     const __m128i thirds = _mm_setr_epi8(1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
     /* What to add to a six-bit number: by 0 for 26 to 51, 1 to 12 for 52 to 63, 13 for 0 to 25. */
     const __m128i distances =

@@ -1,6 +1,7 @@
 """Checksums, each path of this machine against a CRC computed bit by bit, and CRCs of ranges out of prefix CRCs."""
 
 import mmap
+import platform
 import random
 import re
 import struct
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel import checksum, native
+from kseg.kernel import checksum, frames, jsonl, native, text
 
 CASTAGNOLI, IEEE = 0x82F63B78, 0xEDB88320
 SEEDS = (0, 1, 0xFFFFFFFF, 0xFFFFFFF0, 0x80000000)
@@ -92,6 +93,28 @@ def test_implementation_is_the_last_path():
     assert (checksum.paths()[0] == "table") == checksum.COMPILED
     with pytest.raises(ValueError):
         checksum.crc32c_by("abacus", b"")
+
+
+def cpu_flags():
+    """What this processor can do, as Linux names it; nothing elsewhere."""
+    file = Path("/proc/cpuinfo")
+    return set(re.findall(r"\w+", file.read_text())) if file.exists() else set()
+
+
+@pytest.mark.skipif(
+    not (checksum.COMPILED and cpu_flags()), reason="no paths to choose from, or no Linux to tell what there should be"
+)
+def test_every_path_that_the_processor_can_run_is_offered():
+    """Else no test would run it."""
+    flags, machine = cpu_flags(), platform.machine()
+    expected = ["table"]
+    expected += ["sse42"] * (machine == "x86_64" and {"sse4_2", "pclmulqdq"} <= flags)
+    expected += ["armv8"] * (machine == "aarch64" and "crc32" in flags)
+    assert checksum.paths() == tuple(expected)
+    is_avx2 = "sse42" in expected and {"avx2", "bmi1"} <= flags
+    assert frames.search_paths() == ("plain", *["avx2"] * is_avx2)
+    level = int(machine == "x86_64" and "avx2" in flags)
+    assert (text.use_loops(1), jsonl.use_loops(1)) == (level, level)
 
 
 RANGES = [

@@ -78,7 +78,8 @@ KSEG_WITH_AVX2 KSEG_LOCAL Py_ssize_t kseg_spread(unsigned char *out, Py_ssize_t 
 
 /* Whole groups of twelve bytes as base64, sixteen letters each; the number of bytes used. Four bytes more than those
  * are read, so at least the last four are left. */
-KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_base64_groups(unsigned char *out, const unsigned char *p, Py_ssize_t n) {
+KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_base64_groups(unsigned char *out, const unsigned char *p,
+                                                               Py_ssize_t n) {
     const __m128i thirds = _mm_setr_epi8(1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
     /* What to add to a six-bit number: by 0 for 26 to 51, 1 to 12 for 52 to 63, 13 for 0 to 25. */
     const __m128i distances =

@@ -1,6 +1,6 @@
-"""The files beside segments: indexes, producer snapshots, leader epochs, checkpoints, properties.
+"""Readers and builders of the files next to segments: indexes, producer snapshots, checkpoints, properties.
 
-One module a kind. Each has a NamedTuple of an entry with Kafka's field names and a reader that takes bytes, never
-raises for bad ones, and yields `Entry | SideFileProblem` items in the order of the file; kinds that kseg rebuilds also
-have a function that makes the bytes again.
+One module per kind of file. Each defines a NamedTuple for an entry, with Kafka's field names, and a reader. A reader
+takes bytes, never raises for malformed ones, and yields `Entry | SideFileProblem` items in file order. Kinds that kseg
+rebuilds also have a build function that returns the bytes.
 """

@@ -1,10 +1,10 @@
-"""The layout of all of Kafka's text checkpoints (CheckpointFile; the same since 0.8.0).
+"""The text layout shared by all of Kafka's checkpoint files (CheckpointFile; unchanged since 0.8.0).
 
     <version>     always 0
     <count>
-    <entry>       count times; fields between white space
+    <entry>       count times; fields separated by white space
 
-An empty file and one of a version line only hold no entries.
+An empty file, or one with only a version line, has no entries.
 """
 
 import re
@@ -26,10 +26,10 @@ def read_checkpoint_file(
     parse: Callable[[list[str]], E | None],
     check: Callable[[E, E | None], tuple[str, str] | None] = lambda _entry, _before: None,
 ) -> Iterator[E | SideFileProblem]:
-    """Entries and problems in the order of the file.
+    """Yields entries and problems in file order.
 
-    ``parse`` gives None for fields that are no entry; ``check`` code and sentence of what is wrong with an entry, the
-    one before it known.
+    ``parse`` returns None for fields that do not form an entry. ``check`` gets an entry and the previous one, and
+    returns the code and message of a problem, or None.
     """
     data = text_bytes(buffer)
     rest = lines(data)
@@ -65,7 +65,7 @@ def read_checkpoint_file(
 
 
 def _entry(line: Line, parse: Callable[[list[str]], E | None]) -> E | None:
-    # Java's split keeps an empty field before leading space and drops those behind the last field.
+    # Java's String.split keeps an empty field before leading white space and drops trailing empty fields.
     return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
 
 
@@ -74,6 +74,6 @@ def _unreadable(line: Line, what: str) -> SideFileProblem:
 
 
 def build_checkpoint_file(entries: Iterable[Iterable[object]]) -> bytes:
-    """The bytes of a checkpoint, entries in the order given."""
+    """Returns the bytes of a checkpoint file, with the entries in the given order."""
     rows = [" ".join(map(str, entry)) for entry in entries]
     return "".join(f"{row}\n" for row in [str(VERSION), str(len(rows)), *rows]).encode()

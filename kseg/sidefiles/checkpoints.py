@@ -1,11 +1,11 @@
-"""The checkpoints of a log directory: one offset a partition (OffsetCheckpointFile).
+"""The offset checkpoints of a log directory: one offset per partition (OffsetCheckpointFile).
 
     recovery-point-offset-checkpoint   the first offset that is not known to be flushed
     replication-offset-checkpoint      the high watermark
-    log-start-offset-checkpoint        the log start offset, where it is not the base of the first segment
+    log-start-offset-checkpoint        the log start offset, if it differs from the first segment's base offset
     cleaner-offset-checkpoint          the first offset that the log cleaner has not cleaned
 
-Brokers write the entries in no order that means anything.
+The order of the entries has no meaning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,11 +21,11 @@ OFFSET_CHECKPOINTS = {
     "log-start-offset-checkpoint": "logStartOffset",
     "cleaner-offset-checkpoint": "cleanerCheckpoint",
 }
-"""Name of each file, and of its entries in JSON."""
+"""File name to the JSON name of its entries."""
 
 
 class OffsetCheckpoint(NamedTuple):
-    """One line: the offset of a partition."""
+    """One line: the offset of one partition."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class OffsetCheckpoint(NamedTuple):
 
 
 def read_offset_checkpoint(buffer: Any) -> Iterator[OffsetCheckpoint | SideFileProblem]:
-    """Entries and problems of any of OFFSET_CHECKPOINTS."""
+    """Yields the entries and problems of one of the OFFSET_CHECKPOINTS files."""
     return read_checkpoint_file(buffer, _parse)
 
 
@@ -45,5 +45,5 @@ def _parse(fields: list[str]) -> OffsetCheckpoint | None:
 
 
 def build_offset_checkpoint(entries: Iterable[OffsetCheckpoint]) -> bytes:
-    """The bytes of such a file, entries in the order given."""
+    """Returns the bytes of an offset checkpoint, with the entries in the given order."""
     return build_checkpoint_file(entries)

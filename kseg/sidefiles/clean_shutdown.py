@@ -1,7 +1,7 @@
-"""``.kafka_cleanshutdown``: that the file is there says that the log directory was closed cleanly.
+"""``.kafka_cleanshutdown``: the marker file of a cleanly closed log directory (CleanShutdownFileHandler).
 
-Up to 3.6 it is empty; since 3.7 it holds ``{"version":0,"brokerEpoch":N}`` (CleanShutdownFileHandler). Contents that
-cannot be read cost a broker the epoch and nothing more.
+Up to 3.6 the file is empty. Since 3.7 it holds ``{"version":0,"brokerEpoch":N}``. If the contents are unreadable, the
+broker loses only the epoch; the shutdown still counts as clean.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ VERSION = 0
 
 
 class CleanShutdown(NamedTuple):
-    """None for both in an empty file."""
+    """The contents of the file; both fields are None if it is empty."""
 
     version: int | None
     broker_epoch: int | None
 
 
 def read_clean_shutdown(buffer: Any) -> Iterator[CleanShutdown | SideFileProblem]:
-    """The one entry, whatever the bytes, then problems."""
+    """Yields exactly one entry, whatever the bytes, then the problems."""
     if not len(buffer):
         yield CleanShutdown(None, None)
         return

@@ -1,7 +1,7 @@
-"""Files of entries of one size, end to end: what offset, time and transaction indexes share.
+"""Base class of files of fixed-size entries: the offset, time and transaction indexes.
 
-A broker sets the room of the offset and time index of the active segment aside in one piece and cuts it when the
-segment is closed (AbstractIndex), so after a crash most of such a file is zeros.
+A broker preallocates the offset index and time index of the active segment, and truncates them when the segment is
+closed (AbstractIndex). After a crash most of such a file is therefore zeros.
 """
 
 import struct
@@ -16,16 +16,16 @@ E = TypeVar("E")
 
 
 class EntryFile(ABC, Generic[E]):
-    """Entries of ``buffer`` (bytes, or a source's buffer), parsed as they are asked for.
+    """The entries of ``buffer`` (bytes, or the buffer of a source), parsed on access.
 
-    ``base_offset`` is the number in the file's name. ``room`` counts the entries that the size has room for,
-    `len` those in use: without the zeros at the end. Behind ``written`` bytes there are zeros alone, which are not
-    looked at.
+    ``base_offset`` is the number in the file name. ``room`` is the number of entries that fit in the file size; `len`
+    is the number in use, without the zeros at the end. All bytes after the first ``written`` are known to be zeros and
+    are not read.
     """
 
     LAYOUT: struct.Struct
-    HAS_ROOM_AHEAD = True
-    """Whether brokers set room aside."""
+    IS_PREALLOCATED = True
+    """Whether brokers preallocate this kind of file."""
 
     def __init__(self, buffer: Any, base_offset: int = 0, written: int | None = None) -> None:
         self.buffer = buffer
@@ -33,33 +33,35 @@ class EntryFile(ABC, Generic[E]):
         self.size = len(buffer)
         self.room = self.size // self.LAYOUT.size
         end = self.size if written is None else written
-        self._used = self._count_used(end) if self.HAS_ROOM_AHEAD or end < self.size else self.room
+        self._used = self._count_used(end) if self.IS_PREALLOCATED or end < self.size else self.room
 
     @abstractmethod
     def _entry(self, fields: tuple[int, ...]) -> E:
-        """An entry from its fields as they stand in the file."""
+        """Returns an entry, given its fields as stored in the file."""
 
     @abstractmethod
     def _problem(self, entry: E, before: E | None) -> tuple[str, str] | None:
-        """Code and sentence of what is wrong with an entry, the one before it known."""
+        """Returns the code and message of an entry's problem, given the previous entry, or None."""
 
     def __len__(self) -> int:
         return self._used
 
     def __getitem__(self, i: int) -> E:
-        """Entry i of those there is room for; raises IndexError for others."""
+        """Entry i, in use or not. Raises IndexError if it is beyond the end of the file."""
         if not 0 <= i < self.room:
             raise IndexError(i)
         start = i * self.LAYOUT.size
         return self._entry(self.LAYOUT.unpack(bytes(self.buffer[start : start + self.LAYOUT.size])))
 
     def __iter__(self) -> Iterator[E]:
-        """The entries in use."""
+        """Yields the entries in use."""
         return self._range(self._used)
 
     def as_kafka_lists(self) -> Iterator[E]:
-        """The entries that kafka-dump-log prints: room counts as entries, up to the first at the base offset that is
-        not the first of all (DumpLogSegments.dumpIndex)."""
+        """Yields the entries that kafka-dump-log prints (DumpLogSegments.dumpIndex).
+
+        Preallocated zeros count as entries. Stops before the first entry at the base offset, except entry 0.
+        """
         for i, entry in enumerate(self._range(self.room)):
             if i and self.is_at_base(entry):
                 return
@@ -69,7 +71,7 @@ class EntryFile(ABC, Generic[E]):
         return getattr(entry, "offset", None) == self.base_offset
 
     def items(self) -> Iterator[E | SideFileProblem]:
-        """Entries in use and problems, each problem behind the entry that it is about."""
+        """Yields the entries in use, each followed by its problem if it has one, then the problems of the size."""
         before: E | None = None
         size = self.LAYOUT.size
         for i, entry in enumerate(self):
@@ -80,7 +82,7 @@ class EntryFile(ABC, Generic[E]):
         yield from self.size_problems()
 
     def size_problems(self) -> Iterator[SideFileProblem]:
-        """What the size alone tells: room that is not in use, part of an entry at the end."""
+        """Yields problems that follow from the size: unused preallocated bytes, a partial entry at the end."""
         used, end = self._used * self.LAYOUT.size, self.room * self.LAYOUT.size
         if used < end:
             yield SideFileProblem("zero-tail", used, end - used, f"{self.room - self._used} entries not in use")
@@ -107,7 +109,7 @@ class EntryFile(ABC, Generic[E]):
 
 
 def int32(value: int, what: str) -> int:
-    """The value, to be written as int32; raises ValueError where it is none."""
+    """Returns ``value`` if it fits in an int32, and raises ValueError otherwise."""
     if not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{what} {value} does not fit in 32 bits")
     return value

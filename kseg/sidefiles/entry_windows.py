@@ -1,4 +1,4 @@
-"""The entries in use of an index file, read in windows: an active segment's index is 10 MiB of room, mostly zeros."""
+"""Reads the entries in use of an index file in windows; most of an active segment's 10 MiB index is unused zeros."""
 
 import errno
 import os
@@ -10,14 +10,14 @@ from kseg.sidefiles.first_bytes import READ_FLAGS
 
 WINDOW_BYTES: Final = 1 << 20
 FIRST_BYTES: Final = 16 << 10
-"""Read at first: the index of a closed segment of 8 MiB has 16 KiB."""
+"""Size of the first read: the index of a closed segment of 8 MiB has 16 KiB."""
 _ZEROS = bytes(WINDOW_BYTES)
 
 
 class EntryWindows:
-    """An open file of entries of ``width`` bytes. ``used_bytes`` of ``size`` are before the zeros at the end.
+    """An open file of entries of ``width`` bytes each; ``used_bytes`` of ``size`` come before the trailing zeros.
 
-    Raises OSError where the file cannot be opened or read, also where it is none. Closed by `close`.
+    Raises OSError if the file cannot be opened or read, or is not a regular file. Call `close` after use.
     """
 
     def __init__(self, path: str, width: int) -> None:
@@ -40,15 +40,18 @@ class EntryWindows:
 
     @property
     def used(self) -> int:
-        """Whole entries in use."""
-        room = self.size // self.width
+        """Number of whole entries in use."""
+        capacity = self.size // self.width
         if not self.used_bytes:
-            # The only entry of a closed time index may be timestamp 0 at the base offset.
-            return int(room == 1 and self.width == 12)
-        return min(-(-self.used_bytes // self.width), room)
+            # A closed time index may have a single entry of zeros: timestamp 0 at the base offset.
+            return int(capacity == 1 and self.width == 12)
+        return min(-(-self.used_bytes // self.width), capacity)
 
     def window(self, entry: int) -> bytes:
-        """Entries from number ``entry`` on, and what may be behind; less than one if the file has become shorter."""
+        """Returns bytes from number ``entry`` on, perhaps beyond the used entries.
+
+        Shorter than one entry if the file has been truncated meanwhile.
+        """
         start = entry * self.width
         if self.used_bytes <= len(self._first) and start + self.width <= len(self._first):
             return self._first[start:]

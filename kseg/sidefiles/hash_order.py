@@ -1,10 +1,11 @@
-"""The order in which a java.util.HashMap with Long keys is walked: that of the entries of a producer snapshot.
+"""Iteration order of a java.util.HashMap with Long keys, which is the order of entries in a producer snapshot.
 
-Older brokers (2.8 for one) kept the state in a map of Scala's, which has another order.
+Brokers up to 3.4 used a Scala map, which has another order: see `kseg.sidefiles.scala_order`.
 
-Buckets by number, in a bucket as put. The table has 16 buckets at first and doubles when more than three quarters as
-many keys are in it, or when a key comes to 8 others in a bucket of a table below 64. It never shrinks. (HashMap of
-Java 8 and later. Buckets that Java turns into trees, 9 keys in one of 64 or more buckets, are walked as lists here.)
+Buckets come by number; keys within a bucket in insertion order. The table starts with 16 buckets. It doubles when it
+holds more keys than three quarters of its buckets, or when a key is added to a bucket of 8 keys in a table of fewer
+than 64 buckets. It never shrinks. (HashMap of Java 8 and later. Java turns a bucket of 9 keys into a tree if the table
+has 64 or more buckets; here it stays a list.)
 """
 
 from collections.abc import Iterable
@@ -15,15 +16,15 @@ LIST_LENGTH = 8
 
 
 def spread(key: int) -> int:
-    """HashMap's hash of a Long, 32 bits."""
+    """HashMap's hash of a Long, 32 bits unsigned."""
     folded = (key ^ (key & 0xFFFFFFFFFFFFFFFF) >> 32) & 0xFFFFFFFF
     return folded ^ folded >> 16
 
 
 def hash_map_order(keys: Iterable[int], capacity: int = FIRST_CAPACITY) -> list[int]:
-    """The different ``keys``, put in the order given, as the map lists them.
+    """Returns the distinct ``keys``, inserted in the given order, in the map's iteration order.
 
-    ``capacity`` is the number of buckets to begin with: more than 16 for a map that once held more keys.
+    ``capacity`` is the initial number of buckets: more than 16 for a map that once held more keys.
     """
     buckets: dict[int, list[int]] = {}
     seen: set[int] = set()

@@ -8,7 +8,7 @@ ZERO = "A" * TEXT_LENGTH
 
 
 def is_uuid(text: str) -> bool:
-    """Whether Uuid.fromString reads the text."""
+    """Whether Uuid.fromString accepts the text."""
     if not text.isascii() or not 22 <= len(text) <= 24 or set("+/") & set(text):
         return False
     try:

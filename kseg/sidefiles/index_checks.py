@@ -1,7 +1,8 @@
-"""Index entries against the .log beside them, as kafka-dump-log does it (DumpLogSegments.dumpIndex, dumpTimeIndex).
+"""Checks index entries against the segment's .log, as kafka-dump-log does (DumpLogSegments.dumpIndex, dumpTimeIndex).
 
-Only what an entry points at is read: the header of a batch at a position, and for a time index entry the headers from
-where the offset index leads up to the batch with the entry's offset, whose records are then decoded.
+Reads only what an entry points at. For an offset index entry this is the batch header at its position. For a time
+index entry these are the headers from the position that the offset index gives up to the batch with the entry's
+offset, and the records of that batch.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ _HEADER_V2, _HEADER_V1, _HEADER_V0 = 61, 34, 26
 
 
 class Frame(NamedTuple):
-    """What the first bytes at a position say, checksum unseen."""
+    """The batch header at a position; its checksum is not verified."""
 
     position: int
     size: int
@@ -29,10 +30,10 @@ class Frame(NamedTuple):
 
 
 class OffsetMismatch(NamedTuple):
-    """``log_offset``: last offset of the batch at the entry's position, -1 where there is none.
+    """``log_offset``: last offset of the batch at the entry's position, or -1 if there is no batch.
 
-    ``misleads``: a reader who follows the entry misses records, as the batch begins behind the entry's offset or there
-    is none. Without, the entry stands for more than one batch, as an append of several may leave it.
+    ``misleads``: a reader that follows the entry misses records, because the batch begins after the entry's offset or
+    does not exist. Otherwise the entry covers several batches, as one append of several batches may leave it.
     """
 
     index_offset: int
@@ -41,8 +42,10 @@ class OffsetMismatch(NamedTuple):
 
 
 class TimeMismatch(NamedTuple):
-    """``code`` is one of kseg.sidefiles.problems; ``indexed`` and ``logged`` are what disagrees: timestamps in ms, for
-    timestamp-out-of-order the second is that of the entry before; offsets for offset-not-found.
+    """``code`` is a code of kseg.sidefiles.problems; ``indexed`` and ``logged`` are the values that disagree.
+
+    Both are offsets for offset-not-found, and timestamps in ms otherwise. For timestamp-out-of-order ``logged`` is the
+    timestamp of the previous entry.
     """
 
     code: str
@@ -51,21 +54,22 @@ class TimeMismatch(NamedTuple):
 
 
 class IndexedLog:
-    """The bytes of a .log, looked at where an index points."""
+    """The bytes of a .log file, read at the positions that an index gives."""
 
     def __init__(self, buffer: Any, scratch: Scratch | None = None) -> None:
         self.buffer = buffer
         self.size = len(buffer)
         self.scratch = scratch or Scratch()
         self._walk: tuple[int, Frame, int] | None = None
-        # Offsets that go up and down could make the same bytes be walked over and over.
+        # Bounds the work: offsets that rise and fall could make the same bytes be walked many times.
         self.steps_left = 2 * (self.size // _HEADER_V2) + 100_000
-        # An index may name one batch over and over: each is opened once.
+        # An index may name one batch many times: each batch is opened once.
         self._first_offsets: dict[int, int] = {}
         self._max_timestamps: dict[int, int] = {}
 
     def frame_at(self, position: int, stop: int | None = None) -> Frame | None:
-        """The frame at a position if it ends before ``stop`` (FileLogInputStream.nextBatch), None for anything else."""
+        """Returns the frame at a position if it ends at or before ``stop``, else None
+        (FileLogInputStream.nextBatch)."""
         stop = self.size if stop is None else min(stop, self.size)
         if position < 0 or position >= stop - SHORT_TAIL_BYTES:
             return None
@@ -78,13 +82,13 @@ class IndexedLog:
         return Frame(position, 12 + size, magic, be64(head, 0) + (be32(head, 23) if magic >= 2 else 0))
 
     def batch(self, frame: Frame) -> Batch:
-        """The batch of a frame; whether its checksum is right is not looked at."""
+        """Returns the batch of a frame without verifying its checksum."""
         data = bytes(self.buffer[frame.position : frame.position + frame.size])
         kind = RecordBatch if frame.magic >= 2 else Message
         return kind(data, frame.position, frame.size, frame.magic, True, self.scratch)
 
     def first_offset(self, frame: Frame) -> int:
-        """Offset of the frame's first record; of a compressed message that does not open, its last."""
+        """Returns the offset of the frame's first record, or its last offset if its compressed data is unreadable."""
         if frame.position not in self._first_offsets:
             batch = self.batch(frame)
             first = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
@@ -92,9 +96,10 @@ class IndexedLog:
         return self._first_offsets[frame.position]
 
     def frame_with(self, offset: int, position: int) -> Frame | None:
-        """The first frame from a position on whose last offset is not below ``offset``.
+        """Returns the first frame from ``position`` on whose last offset is at least ``offset``.
 
-        None as well once more frames were walked than two passes over the file need (``steps_left`` is then 0).
+        Returns None if there is no such frame, and when ``steps_left`` has reached 0: more frames have been walked
+        than two passes over the file need.
         """
         frame, largest = self.frame_at(position), -(1 << 63)
         if self._walk and self._walk[0] == position and self._walk[2] < offset:
@@ -109,7 +114,7 @@ class IndexedLog:
         return frame
 
     def max_timestamp(self, frame: Frame) -> int:
-        """Largest timestamp of the records that decode, in ms; -1 without one."""
+        """Returns the largest timestamp in ms of the readable records, -1 if there are none."""
         if frame.position not in self._max_timestamps:
             self._max_timestamps[frame.position] = _max_timestamp(self.batch(frame))
         return self._max_timestamps[frame.position]
@@ -124,15 +129,18 @@ def _max_timestamp(batch: Batch) -> int:
             stamps = rows.rows[ROW_TIMESTAMP : rows.count * ROW_WIDTH : ROW_WIDTH]
             largest = max(largest, max(stamps, default=NONE_FOUND))
     except UndecodableError:
-        return largest  # the dump of the .log tells it
+        return largest  # the dump of the .log reports the unreadable records
     return largest
 
 
 def check_offset_entry(
     entry: OffsetIndexEntry, log: IndexedLog, max_message_bytes: int = MAX_MESSAGE_BYTES
 ) -> OffsetMismatch | None:
-    """What disagrees; None where the batch at the position ends at the entry's offset, or begins there as it does in
-    indexes that brokers up to 1.1 wrote."""
+    """Returns the mismatch of an entry, or None if it is right.
+
+    An entry is right if the batch at its position ends at the entry's offset, or begins there as in indexes written by
+    brokers up to 1.1.
+    """
     frame = log.frame_at(entry.position, entry.position + max_message_bytes)
     if frame is None:
         return OffsetMismatch(entry.offset, NONE_FOUND, True)
@@ -145,7 +153,7 @@ def check_offset_entry(
 def check_offset_index(
     index: OffsetIndex, log: IndexedLog, max_message_bytes: int = MAX_MESSAGE_BYTES
 ) -> Iterator[tuple[OffsetIndexEntry, OffsetMismatch | None]]:
-    """Every entry that kafka-dump-log looks at, and what disagrees."""
+    """Yields every entry that kafka-dump-log checks, and its mismatch or None."""
     for entry in index.as_kafka_lists():
         yield entry, check_offset_entry(entry, log, max_message_bytes)
 
@@ -153,8 +161,10 @@ def check_offset_index(
 def check_time_index(
     times: TimeIndex, offsets: OffsetIndex, log: IndexedLog
 ) -> Iterator[tuple[TimeIndexEntry, list[TimeMismatch]]]:
-    """Every entry that kafka-dump-log looks at, and what disagrees; nothing more is checked once the log's
-    ``steps_left`` are used up."""
+    """Yields every entry that kafka-dump-log checks, and its mismatches.
+
+    Stops checking once the ``steps_left`` of ``log`` are used up.
+    """
     before = NONE_FOUND
     for entry in times.as_kafka_lists():
         frame = log.frame_with(entry.offset, offsets.lookup(entry.offset).position)

@@ -1,4 +1,4 @@
-"""Java's properties files: keys, values, comments and escapes (java.util.Properties.load)."""
+"""Parser of Java properties files: keys, values, comments and escapes (java.util.Properties.load)."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Property(NamedTuple):
-    """One key and its value; ``length`` bytes from ``position`` on, continuation lines included."""
+    """One key and its value, in ``length`` bytes from ``position`` on, including continuation lines."""
 
     key: str
     value: str
@@ -22,7 +22,7 @@ class Property(NamedTuple):
 
 
 def properties(data: bytes) -> Iterator[Property]:
-    """The properties in the order of the file; the last one of a key holds."""
+    """Yields the properties in file order; if a key is repeated, the last one counts."""
     for line in _logical_lines(data):
         found = _KEY.fullmatch(line.text)
         if found:

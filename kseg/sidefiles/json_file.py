@@ -1,4 +1,4 @@
-"""Files of one JSON object."""
+"""Reads files that hold a single JSON object."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from kseg.sidefiles.problems import SideFileProblem
 
 
 def read_object(buffer: Any) -> dict[str, Any] | SideFileProblem:
-    """The object, or why there is none."""
-    import json  # most runs meet no such file
+    """Returns the object, or the problem if the bytes are not a JSON object."""
+    import json  # imported late: most runs read no such file
 
     try:
         found = json.loads(text_bytes(buffer).decode())
@@ -20,6 +20,6 @@ def read_object(buffer: Any) -> dict[str, Any] | SideFileProblem:
 
 
 def number(found: dict[str, Any], name: str) -> int | None:
-    """The integer of that name, None where there is none."""
+    """Returns the integer under that name, or None."""
     value = found.get(name)
     return value if type(value) is int else None

@@ -1,4 +1,4 @@
-"""Which side file a name stands for, and what reads it."""
+"""Maps file names to kinds of side files and their readers."""
 
 import os
 import re
@@ -35,7 +35,7 @@ ENTRY_NAMES = {
     ".kafka_cleanshutdown": "cleanShutdown",
     "quorum-state": "quorumState",
 }
-"""Each kind, a suffix or a whole name, and what its entries are called in JSON."""
+"""Kind (a suffix or a whole file name) to the JSON name of its entries."""
 
 _SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot", ".leader_epoch_checkpoint")
 _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
@@ -51,8 +51,10 @@ _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """What a side file's name tells: ``kind`` (a key of ENTRY_NAMES), ``leftover`` (one of LEFTOVERS or ""),
-    ``base_offset`` (the number that the name begins with, 0 without one), ``stem`` (the name up to the first dot).
+    """A side file, as its name describes it.
+
+    ``kind`` is a key of ENTRY_NAMES, ``leftover`` one of LEFTOVERS or "", ``base_offset`` the leading number of the
+    name or 0, and ``stem`` the name up to the first dot.
     """
 
     path: str
@@ -63,20 +65,19 @@ class SideFile:
 
     @property
     def is_remote_copy(self) -> bool:
-        """Whether it is a copy of a remote segment's index, which has no .log beside it."""
+        """Whether the file is a local copy of a remote segment's index; there is no .log next to it."""
         name = os.path.basename(self.path)
         directory = os.path.basename(os.path.dirname(os.path.abspath(self.path)))
         return directory == DIRECTORY or parse_remote_index_name(name) is not None
 
     def beside(self, suffix: str) -> str:
-        """Path of the file of another kind that belongs to the same segment: with the same leftover suffix if that is
-        there."""
+        """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""
         path = os.path.join(os.path.dirname(self.path), self.stem + suffix)
         return path + self.leftover if self.leftover and os.path.exists(path + self.leftover) else path
 
 
 def side_file(path: str) -> SideFile | None:
-    """What the name of ``path`` says, None where it is no side file's. Touches nothing on disk."""
+    """Returns the side file that ``path`` names, None for other names. Does not access the disk."""
     name = os.path.basename(path)
     whole, leftover = name, ""
     for suffix in LEFTOVERS:
@@ -91,9 +92,9 @@ def side_file(path: str) -> SideFile | None:
 
 
 def list_side_files(directory: str) -> list[SideFile]:
-    """The side files in a partition or log directory by base offset and name, then those of its remote index cache.
+    """Lists the side files of a partition or log directory by base offset and name, then its remote index cache.
 
-    Raises PathError where a directory cannot be read.
+    Raises PathError if a directory cannot be read.
     """
     try:
         names = [entry.name for entry in os.scandir(directory) if is_regular_file(entry)]
@@ -106,7 +107,7 @@ def list_side_files(directory: str) -> list[SideFile]:
 
 
 def read_items(kind: str, buffer: Any, base_offset: int = 0) -> Iterator[Any]:
-    """Entries and problems of a side file of any kind."""
+    """Yields the entries and problems of a side file of any kind."""
     if kind == ".index":
         return read_offset_index(buffer, base_offset)
     if kind == ".timeindex":

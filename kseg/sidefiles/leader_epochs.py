@@ -1,4 +1,4 @@
-"""``leader-epoch-checkpoint``: where each leader epoch of a partition begins (LeaderEpochCheckpointFile; 0.11).
+"""``leader-epoch-checkpoint``: the start offset of each leader epoch (LeaderEpochCheckpointFile; since 0.11).
 
 ``NNN-UUID.leader_epoch_checkpoint`` in remote storage has the same layout.
 """
@@ -12,19 +12,19 @@ from kseg.sidefiles.problems import SideFileProblem
 
 
 class EpochEntry(NamedTuple):
-    """``start_offset`` is that of the first record appended in ``epoch``."""
+    """``start_offset`` is the offset of the first record appended in ``epoch``."""
 
     epoch: int
     start_offset: int
 
 
 def read_leader_epochs(buffer: Any) -> Iterator[EpochEntry | SideFileProblem]:
-    """Entries and problems; both fields must rise."""
+    """Yields entries and problems; both fields must increase from entry to entry."""
     return read_checkpoint_file(buffer, _parse, _check)
 
 
 def plain_epochs(data: bytes) -> list[EpochEntry] | None:
-    """A file that is as brokers write it, read in one go; None for `read_leader_epochs` to say why not."""
+    """Parses a well-formed file at once; returns None for any other, which `read_leader_epochs` then reads."""
     try:
         version, count, *lines, rest = data.decode("ascii").split("\n")
         if version != "0" or rest or count != str(len(lines)):
@@ -60,13 +60,15 @@ def _parse(fields: list[str]) -> EpochEntry | None:
 
 
 def build_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
-    """The bytes of the file."""
+    """Returns the bytes of the file."""
     return build_checkpoint_file(entries)
 
 
 def starting_at(entries: Iterable[EpochEntry], start_offset: int) -> list[EpochEntry]:
-    """The entries of a log whose beginning moves to an offset: the epoch that is current there starts at it
-    (LeaderEpochFileCache.truncateFromStart)."""
+    """Returns the entries after the log start moves to ``start_offset``: the epoch current there starts there.
+
+    (LeaderEpochFileCache.truncateFromStart.)
+    """
     entries = list(entries)
     before = [entry for entry in entries if entry.start_offset <= start_offset]
     if not before:

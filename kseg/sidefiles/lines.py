@@ -1,18 +1,18 @@
-"""Lines of text files as Java reads them, with the bytes they stand in."""
+"""Splits text files into lines as Java does, and keeps each line's byte position."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 MAX_TEXT_BYTES = 64 << 20
-"""What is read of a text file: a checkpoint of a million partitions has less."""
+"""Limit of bytes read of a text file; a checkpoint of a million partitions is smaller."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _NUMBER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 
 
 class Line(NamedTuple):
-    """A line without its end: ``length`` bytes from ``position`` on."""
+    """A line without its terminator, in ``length`` bytes from ``position`` on."""
 
     text: str
     position: int
@@ -20,12 +20,12 @@ class Line(NamedTuple):
 
 
 def text_bytes(buffer: Any) -> bytes:
-    """The bytes of a text file, cut at MAX_TEXT_BYTES."""
+    """Returns the bytes of a text file, truncated to MAX_TEXT_BYTES."""
     return bytes(buffer[: min(len(buffer), MAX_TEXT_BYTES)])
 
 
 def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
-    """Lines as BufferedReader.readLine gives them: ended by LF, CR or CRLF; none behind the last end."""
+    """Yields lines as BufferedReader.readLine does: terminated by LF, CR or CRLF; no empty line after the last."""
     start = 0
     for end in _LINE_END.finditer(data):
         yield Line(data[start : end.start()].decode(encoding, "replace"), start, end.start() - start)
@@ -35,7 +35,7 @@ def lines(data: bytes, encoding: str = "utf-8") -> Iterator[Line]:
 
 
 def integer(text: str, bits: int) -> int | None:
-    """What Integer.parseInt (32 bits) or Long.parseLong (64) reads; None where they refuse."""
+    """Parses as Integer.parseInt (32 bits) or Long.parseLong (64 bits) does; None if they would throw."""
     found = _NUMBER.fullmatch(text)
     if not found:
         return None

@@ -1,7 +1,7 @@
-"""``meta.properties``: which cluster and node a log directory belongs to (Kafka's MetaProperties).
+"""``meta.properties``: the cluster and node that a log directory belongs to (Kafka's MetaProperties).
 
-Version 0 (ZooKeeper; no version means 0): broker.id, cluster.id. Version 1 (KRaft): node.id and cluster.id, both
-required. Either may have directory.id (3.7).
+Version 0 (ZooKeeper; also if version is missing): broker.id, cluster.id. Version 1 (KRaft): node.id and cluster.id,
+both required. Both versions may have directory.id (since 3.7).
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from kseg.sidefiles.problems import SideFileProblem
 
 VERSIONS = (0, 1)
 MAX_PROPERTIES_BYTES = 1 << 20
-"""What is read of such a file, which has some 200 bytes."""
+"""Limit of bytes read of the file, which normally has some 200."""
 _REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
 
 
 class MetaProperties(NamedTuple):
-    """None is a property that is not there."""
+    """The properties; None for one that is missing."""
 
     version: int
     cluster_id: str | None
@@ -28,13 +28,13 @@ class MetaProperties(NamedTuple):
     directory_id: str | None
 
     def foreign_fields(self) -> set[str]:
-        """Fields that this version does not have and that are not there."""
+        """Names of missing fields that this version does not define."""
         foreign = "broker_id" if self.version == 1 else "node_id"
         return {foreign} if getattr(self, foreign) is None else set()
 
 
 def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProblem]:
-    """The one entry, then problems."""
+    """Yields exactly one entry, then the problems."""
     data = text_bytes(buffer[: min(len(buffer), MAX_PROPERTIES_BYTES)])
     found = {item.key: item for item in properties(data)}
     problems: list[SideFileProblem] = []

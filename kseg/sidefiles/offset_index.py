@@ -1,11 +1,11 @@
-"""``.index``: from offsets to byte positions in the .log (Kafka's OffsetIndex).
+"""``.index``: maps offsets to byte positions in the .log (Kafka's OffsetIndex).
 
     0   relativeOffset   int32   offset - base offset of the segment
     4   position         int32   byte position in the .log where a batch begins
 
-The offset is that of the batch's last record since 2.0, of its first up to 1.1; a log upgraded in place has both. An
-entry may also stand for all batches of one append (up to 3.9.0): then its offset is the largest of them and its
-position that of the first.
+Since 2.0 the offset is the batch's last offset; up to 1.1 it is the first. A log upgraded in place has both. Up to
+3.9.0 an entry may also cover all batches of one append: then its offset is the largest of them and its position that of
+the first batch.
 """
 
 import struct
@@ -17,7 +17,7 @@ from kseg.sidefiles.problems import SideFileProblem
 
 
 class OffsetIndexEntry(NamedTuple):
-    """``offset`` is absolute, ``position`` a byte in the .log."""
+    """``offset`` is absolute; ``position`` is a byte position in the .log."""
 
     offset: int
     position: int
@@ -41,7 +41,7 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
         return None
 
     def lookup(self, offset: int) -> OffsetIndexEntry:
-        """The last entry in use whose offset is not above ``offset``; without one (base offset, 0)."""
+        """Returns the last entry in use with an offset of at most ``offset``, or (base offset, 0)."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -52,7 +52,7 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
         return self[low - 1] if low else OffsetIndexEntry(self.base_offset, 0)
 
     def sanity_problem(self) -> str | None:
-        """What OffsetIndex.sanityCheck of 4.3.1 refuses, None where it passes. A tail of zeros passes."""
+        """Why OffsetIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It accepts trailing zeros."""
         if self.room and (last := self[self.room - 1].offset) < self.base_offset:
             return f"the last offset {last} is below the base offset {self.base_offset}"
         if self.size % self.LAYOUT.size:
@@ -61,12 +61,12 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
 
 
 def read_offset_index(buffer: Any, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
-    """Entries and problems of a .index file whose name begins with ``base_offset``."""
+    """Yields the entries and problems of a .index file; ``base_offset`` is the number in its name."""
     return OffsetIndex(buffer, base_offset).items()
 
 
 def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
-    """The bytes of a closed .index file. Raises ValueError for what does not fit in 32 bits."""
+    """Returns the bytes of a closed .index file. Raises ValueError for a value that does not fit in 32 bits."""
     pack = OffsetIndex.LAYOUT.pack
     return b"".join(
         pack(int32(entry.offset - base_offset, "relative offset"), int32(entry.position, "position"))

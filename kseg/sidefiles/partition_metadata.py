@@ -1,9 +1,9 @@
-"""``partition.metadata``: the id of the topic that a partition directory belongs to (PartitionMetadataFile; 2.8).
+"""``partition.metadata``: the topic id of a partition directory (PartitionMetadataFile; since 2.8).
 
     version: 0
     topic_id: <22 characters of base64url>
 
-The last line has no end.
+The last line has no line terminator.
 """
 
 import re
@@ -18,14 +18,14 @@ _SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
 
 
 class PartitionMetadata(NamedTuple):
-    """``topic_id`` as text."""
+    """``topic_id`` is text."""
 
     version: int
     topic_id: str
 
 
 def read_partition_metadata(buffer: Any) -> Iterator[PartitionMetadata | SideFileProblem]:
-    """The one entry, and problems. Names of the fields are not looked at, as Kafka does not."""
+    """Yields the one entry, and problems. Field names are ignored, as Kafka ignores them."""
     found = list(lines(text_bytes(buffer)))
     values = []
     for line, name in zip(found, PartitionMetadata._fields, strict=False):
@@ -53,5 +53,5 @@ def _value(line: Line) -> str | None:
 
 
 def build_partition_metadata(entry: PartitionMetadata) -> bytes:
-    """The bytes of the file."""
+    """Returns the bytes of the file."""
     return f"version: {entry.version}\ntopic_id: {entry.topic_id}".encode()

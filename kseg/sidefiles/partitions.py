@@ -1,4 +1,4 @@
-"""The partitions that lie in log directories, found by topic and number: their topic ids and log end offsets."""
+"""Looks up the topic ids and log end offsets of the partitions in log directories."""
 
 import os
 
@@ -16,7 +16,7 @@ _METADATA_BYTES = 4096
 
 
 class Partitions:
-    """Partitions by topic and number. Those that a broker has renamed (-delete, -future, -stray) are not among them."""
+    """Partitions by topic and number, without renamed ones (-delete, -future, -stray)."""
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
@@ -25,7 +25,7 @@ class Partitions:
         self._topic_ids: dict[Partition, str | None] = {}
 
     def add(self, directory: str) -> None:
-        """Adds those of a log directory. Raises PathError where it cannot be listed."""
+        """Adds the partitions of a log directory. Raises PathError if it cannot be listed."""
         for path in list_partitions(directory):
             name = os.path.basename(path)
             place = parse_partition_name(name)
@@ -33,26 +33,26 @@ class Partitions:
                 self._paths.setdefault(place, path)
 
     def log_end_offset(self, topic: str, partition: int) -> int | None:
-        """The offset behind the last intact batch; None for a partition that is not here, or has no segment.
+        """Returns the offset after the last intact batch; None if the partition is unknown or has no segment.
 
-        Raises PathError where its last segment cannot be read.
+        Raises PathError if its last segment cannot be read.
         """
         place = topic, partition
         if place not in self._ends:
-            self._ends[place] = None  # what cannot be read is told once
+            self._ends[place] = None  # so that a read error is reported only once
             if place in self._paths:
                 self._ends[place] = _log_end_offset(self._paths[place], self._scratch)
         return self._ends[place]
 
     def topic_id(self, topic: str, partition: int) -> str | None:
-        """What partition.metadata says; None for a partition that is not here, or has no such file that is right."""
+        """Returns the id in partition.metadata; None if the partition is unknown or has no valid file."""
         place = topic, partition
         if place in self._paths and place not in self._topic_ids:
             self._topic_ids[place] = _topic_id(self._paths[place])
         return self._topic_ids.get(place)
 
     def topic_ids(self, topic: str) -> dict[int, str]:
-        """What partition.metadata says in each partition of a topic whose file is right, by number."""
+        """Returns the ids in the valid partition.metadata files of a topic, by partition number."""
         numbers = [number for name, number in self._paths if name == topic]
         found = {number: self.topic_id(topic, number) for number in numbers}
         return {number: topic_id for number, topic_id in found.items() if topic_id is not None}

@@ -1,4 +1,4 @@
-"""What can be wrong with a side file: stable codes, which kseg-dump(1) explains."""
+"""The problems that a side file can have: stable codes, explained in kseg-dump(1)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ SIDE_FILE_CODES = frozenset(
 )
 
 NO_DAMAGE = frozenset({"zero-tail"})
-"""Codes of what is worth knowing and nothing wrong."""
+"""Codes that are informative and do not count as damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideFileProblem:
-    """Bytes ``[position, position + length)`` of a side file that are not right; ``code`` is one of SIDE_FILE_CODES."""
+    """A problem in bytes ``[position, position + length)`` of a side file; ``code`` is one of SIDE_FILE_CODES."""
 
     code: str
     position: int
@@ -47,10 +47,10 @@ class SideFileProblem:
 
 
 def problems_of(items: Iterable[Any]) -> list[SideFileProblem]:
-    """Only the problems among the items of a reader."""
+    """Returns only the problems among a reader's items."""
     return [item for item in items if isinstance(item, SideFileProblem)]
 
 
 def entries_of(items: Iterable[E | SideFileProblem]) -> list[E]:
-    """Only the entries among the items of a reader."""
+    """Returns only the entries among a reader's items."""
     return [item for item in items if not isinstance(item, SideFileProblem)]

@@ -1,7 +1,7 @@
-"""``.snapshot``: the state of the producers of a partition below the offset in its name (ProducerStateManager; 0.11).
+"""``.snapshot``: the producer state of a partition below the offset in the name (ProducerStateManager; since 0.11).
 
     0          version                 int16    1
-    2          crc                     uint32   CRC-32C of all that follows
+    2          crc                     uint32   CRC-32C of all following bytes
     6          number of entries       int32
     10 + 46i   producerId              int64
       + 8      epoch                   int16
@@ -12,7 +12,7 @@
       + 34     coordinatorEpoch        int32
       + 38     currentTxnFirstOffset   int64    -1: no open transaction
 
-Of the up to five batches that a broker remembers of a producer only the last is written.
+A broker keeps up to five batches per producer in memory; only the last is written.
 """
 
 import struct
@@ -31,7 +31,7 @@ ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class ProducerStateEntry(NamedTuple):
-    """State of one producer, as it stands in the file. ``timestamp`` is in ms."""
+    """The state of one producer as stored in the file. ``timestamp`` is in ms."""
 
     producer_id: int
     producer_epoch: int
@@ -44,12 +44,12 @@ class ProducerStateEntry(NamedTuple):
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch with data is remembered."""
+        """Whether the entry has a last data batch."""
         return self.last_offset >= 0
 
     @property
     def first_sequence(self) -> int:
-        """Sequence of the first record of the remembered batch: sequences go round after 2^31 - 1."""
+        """Sequence number of the last batch's first record; sequence numbers wrap around after 2^31 - 1."""
         first = self.last_sequence - self.offset_delta
         if self.last_sequence < self.offset_delta:
             first += 1 << 31
@@ -57,7 +57,7 @@ class ProducerStateEntry(NamedTuple):
 
 
 class ProducerSnapshot:
-    """A .snapshot file. ``version``, ``crc`` and ``count`` are None where the file is too short for them."""
+    """A .snapshot file. ``version``, ``crc`` and ``count`` are None if the file is too short to hold them."""
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
@@ -66,12 +66,12 @@ class ProducerSnapshot:
         self.version = int.from_bytes(head[:2], "big", signed=True) if len(head) >= 2 else None
         self.crc = int.from_bytes(head[2:6], "big") if len(head) >= CRC_START else None
         self.count = int.from_bytes(head[6:10], "big", signed=True) if len(head) == HEADER_BYTES else None
-        self.room = max(0, self.size - HEADER_BYTES) // ENTRY.size
+        self.capacity = max(0, self.size - HEADER_BYTES) // ENTRY.size
 
     @property
     def readable_count(self) -> int:
-        """Entries that are claimed and there."""
-        return min(max(self.count or 0, 0), self.room)
+        """Number of entries that are both claimed by the count and present in the file."""
+        return min(max(self.count or 0, 0), self.capacity)
 
     def __iter__(self) -> Iterator[ProducerStateEntry]:
         step = WINDOW_BYTES // ENTRY.size * ENTRY.size
@@ -81,7 +81,7 @@ class ProducerSnapshot:
             yield from map(ProducerStateEntry._make, ENTRY.iter_unpack(window))
 
     def entry(self, number: int) -> ProducerStateEntry:
-        """One of the entries that are claimed and there."""
+        """Returns entry ``number``, which must be below `readable_count`."""
         start = HEADER_BYTES + number * ENTRY.size
         return ProducerStateEntry._make(ENTRY.unpack(bytes(self.buffer[start : start + ENTRY.size])))
 
@@ -93,7 +93,7 @@ class ProducerSnapshot:
         return crc
 
     def kafka_refusal(self) -> str | None:
-        """The sentence with which readSnapshot of 4.3.1 refuses the file, None where it reads it."""
+        """The message with which readSnapshot of 4.3.1 rejects the file, None if it accepts it."""
         reason = self._schema_refusal()
         if reason:
             return f"Snapshot failed schema validation: {reason}"
@@ -115,10 +115,10 @@ class ProducerSnapshot:
         if self.count > left:
             claim = f"Tried to allocate a collection of size {self.count}"
             return f"{claim}, but there are only {left} bytes remaining."
-        return "null" if self.count > self.room else None
+        return "null" if self.count > self.capacity else None
 
     def problems(self) -> Iterator[SideFileProblem]:
-        """Everything that is wrong with the file."""
+        """Yields all problems of the file."""
         if self.version is not None and self.version != VERSION:
             yield SideFileProblem("unknown-version", 0, 2, f"version {self.version} is not {VERSION}")
         if self.count is None or self.crc is None:
@@ -129,8 +129,8 @@ class ProducerSnapshot:
             message = f"stored CRC {self.crc}, computed {computed}"
             yield SideFileProblem("crc-mismatch", CRC_START, self.size - CRC_START, message)
         end = HEADER_BYTES + self.readable_count * ENTRY.size
-        if self.count < 0 or self.count > self.room:
-            message = f"{self.count} entries are claimed, {self.room} are there"
+        if self.count < 0 or self.count > self.capacity:
+            message = f"{self.count} entries are claimed, {self.capacity} are there"
             yield SideFileProblem("wrong-count", CRC_START, 4, message)
         if end < self.size:
             message = f"{self.size - end} bytes behind the last entry"
@@ -138,23 +138,24 @@ class ProducerSnapshot:
 
 
 def read_producer_snapshot(buffer: Any) -> Iterator[ProducerStateEntry | SideFileProblem]:
-    """Problems, then the entries that are there: of a file that Kafka refuses as well."""
+    """Yields the problems, then the readable entries, also of a file that Kafka rejects."""
     snapshot = ProducerSnapshot(buffer)
     yield from snapshot.problems()
     yield from snapshot
 
 
 def build_producer_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """The bytes of a .snapshot file, entries in the order given (see `order_as_broker`)."""
+    """Returns the bytes of a .snapshot file, with the entries in the given order (see `order_as_broker`)."""
     packed = [ENTRY.pack(*entry) for entry in entries]
     body = struct.pack(">i", len(packed)) + b"".join(packed)
     return struct.pack(">hI", VERSION, crc32c(body, 0)) + body
 
 
 def order_as_broker(entries: Iterable[ProducerStateEntry], capacity: int = FIRST_CAPACITY) -> list[ProducerStateEntry]:
-    """Entries, given in the order in which their producers were first seen, in the order in which a broker writes them.
+    """Sorts entries into the order in which a broker writes them.
 
-    ``capacity``: see `kseg.sidefiles.hash_order`.
+    ``entries`` must be in the order in which their producers first appeared. For ``capacity`` see
+    `kseg.sidefiles.hash_order`.
     """
     by_id = {entry.producer_id: entry for entry in entries}
     return [by_id[producer_id] for producer_id in hash_map_order(by_id, capacity)]

@@ -1,7 +1,7 @@
-"""What a broker knows of the producers of a partition, replayed from the headers of its batches in order.
+"""Rebuilds a broker's producer state by replaying batch headers in order (ProducerStateManager, LogSegment.recover).
 
-From it come the .snapshot and .txnindex files of a rebuild (ProducerStateManager, LogSegment.recover), and what is
-wrong with the order of sequences, epochs and transactions.
+The replay gives the contents of rebuilt .snapshot and .txnindex files, and errors in the order of sequence numbers,
+producer epochs and transactions.
 """
 
 import os
@@ -16,23 +16,23 @@ from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntr
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 MAX_PRODUCERS = 1 << 20
-"""Producers that are followed (some 144 bytes each); a broker has no such bound but its memory."""
+"""Limit of tracked producers, some 144 bytes each; a broker is limited only by its memory."""
 
 IDLE_MS = 24 * 3600 * 1000
-"""The default of producer.id.expiration.ms; older brokers remember for 7 days."""
+"""Default of producer.id.expiration.ms; older brokers keep producers for 7 days."""
 
 FORM_0_11, FORM_1, FORM_2 = 0, 1, 2
-"""What a marker leaves in a snapshot: its offset as that of the last batch (0.11), nothing (1.0 and 1.1), its timestamp
-(2.8 for one, and all later ones)."""
+"""How a marker changes a snapshot entry: its offset becomes the last offset (0.11), no change (1.0 and 1.1), or its
+timestamp is kept (later releases, at the latest 2.8)."""
 
-_FIRST_ROOM = 16
-_EVENT_ROOM = 256
+_FIRST_CAPACITY = 16
+_EVENT_LIMIT = 256
 _ABORT_ROOM = 512
 _FAR_FUTURE_MS = (1 << 63) - 1
 
 
 class Event(NamedTuple):
-    """An event of `kseg.kernel.producer_table`, a, b and c as told there; ``row`` is that of the batch."""
+    """An event of `kseg.kernel.producer_table`, which defines a, b and c; ``row`` is the batch's row."""
 
     kind: int
     row: int
@@ -42,10 +42,10 @@ class Event(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """An ABORT marker at ``last_offset``, byte ``position`` of its segment.
+    """An ABORT marker at ``last_offset``, at byte ``position`` of its segment.
 
-    ``first_offset`` is -1 where no transaction was open; ``filled`` counts its batches that still hold records.
-    ``is_certain`` tells whether no bytes and no offsets are missing from there to the marker.
+    ``first_offset`` is -1 if no transaction was open; ``filled`` is the number of its batches that still hold records.
+    ``is_certain`` is false if bytes or offsets are missing between the transaction's first batch and the marker.
     """
 
     producer_id: int
@@ -58,17 +58,17 @@ class Abort(NamedTuple):
 
     @property
     def entry(self) -> AbortedTxn | None:
-        """The entry of a rebuilt .txnindex; None where 2.8 and later write none."""
+        """The entry of a rebuilt .txnindex; None where 2.8 and later write no entry."""
         if self.first_offset < 0:
             return None
         return AbortedTxn(VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
 
 
 class OngoingTransaction(NamedTuple):
-    """A transaction that is open. Timestamps are in ms, -1 where there is none.
+    """An open transaction. Timestamps are in ms, -1 if unknown.
 
-    ``position`` is that of its first batch in its segment; ``first_marker`` the timestamp of the first marker of any
-    producer behind its begin; ``is_certain`` unless its end may lie among what could not be believed.
+    ``position`` is the position of its first batch in its segment. ``first_marker`` is the timestamp of the first
+    marker of any producer after its start. ``is_certain`` is false if its end may be in bytes that were rejected.
     """
 
     producer_id: int
@@ -82,26 +82,26 @@ class OngoingTransaction(NamedTuple):
 
 
 class ProducerStates:
-    """State of the producers below the batch that comes next.
+    """The producer state before the next batch.
 
-    ``entries`` is what an earlier snapshot holds, in its order. Timestamps beyond ``now_ms`` do not count as newest;
-    of each kind of event at most ``limit`` are listed in a segment (see `begin`), all are counted.
-    ``room(name, count)`` gives int64 columns for what is passed on at once; those who take turns may share them.
-    ``as_broker``: batches are taken as they are, as in a broker's replay (`kseg.kernel.producers`).
+    ``entries`` are those of an earlier snapshot, in its order. Timestamps after ``now_ms`` are ignored when the newest
+    timestamp is determined. Per segment (see `begin`) at most ``limit`` events of each kind are listed; all are
+    counted. ``room(name, count)`` returns int64 scratch columns; instances that are never active at the same time may
+    share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay (`kseg.kernel.producers`).
     """
 
     def __init__(
-        self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_ROOM,
+        self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_LIMIT,
         room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count), as_broker: bool = False,
     ) -> None:  # fmt: skip
         self.state = kernel.ProducerTable(now_ms, IDLE_MS, limit, as_broker)
-        # Most partitions have no producers with an id: room is made for the first one that comes.
+        # Most partitions have no idempotent producers: the table is allocated for the first one.
         self._entries, self._slots = int64s(0), int64s(1)
         self._columns = room
         self._aborts: memoryview | None = None
-        """Columns for ABORT markers, once there is something to replay."""
+        """Columns for ABORT markers, allocated by the first replay."""
         self.open_in_snapshot = 0
-        """How many of the producers that `differing` found in a snapshot have a transaction open."""
+        """Number of producers found by `differing` whose snapshot entry has an open transaction."""
         if loaded := {entry.producer_id: entry for entry in entries}:
             self._load(loaded)
 
@@ -126,49 +126,49 @@ class ProducerStates:
     def _grow(self) -> None:
         if not self.state.room:
             self.state.seed = int.from_bytes(os.urandom(8), "little") >> 1 | 1
-        room = min(max(2 * self.state.room, _FIRST_ROOM), MAX_PRODUCERS)
-        if room == self.state.room:
+        capacity = min(max(2 * self.state.room, _FIRST_CAPACITY), MAX_PRODUCERS)
+        if capacity == self.state.room:
             self.state.is_full = True
             return
-        entries = int64s(room * kernel.ENTRY_WIDTH)
+        entries = int64s(capacity * kernel.ENTRY_WIDTH)
         entries[: len(self._entries)] = self._entries
-        self._entries, self._slots = entries, int64s(2 * room)
+        self._entries, self._slots = entries, int64s(2 * capacity)
         self.state.use(self._entries, self._slots)
 
     @property
     def is_full(self) -> bool:
-        """Whether there were more than MAX_PRODUCERS: what came later is not in the state."""
+        """Whether there were more than MAX_PRODUCERS producers; later ones are not in the state."""
         return bool(self.state.is_full)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was seen could be believed and followed without a gap."""
+        """Whether all batches were accepted and tracked without a gap."""
         state = self.state
         return state.after_damage < 0 and state.after_hole < 0 and not state.is_after_damage and not self.is_full
 
     def begin(self) -> None:
-        """A segment begins: its events are counted anew."""
+        """Starts a segment: resets its event counts."""
         self.state.clear()
 
     def tell_damage(self) -> None:
-        """What follows comes behind bytes that could not be read."""
+        """Records that unreadable bytes precede the next batch."""
         self.state.is_after_damage = True
 
     @property
     def has_events(self) -> bool:
-        """Whether anything happened in the segment so far."""
+        """Whether the current segment has had any event."""
         return any(self.state.totals())
 
     def count_of(self, kind: int) -> int:
-        """Events of a kind in the segment so far."""
+        """Number of events of a kind in the current segment."""
         return int(self.state.total_of(kind))
 
     def replay(
         self, rows: memoryview, count: int, start: int = 0, until: int | None = None
     ) -> tuple[int, list[Event], list[Abort]]:
-        """Takes up rows ``start`` to ``count`` of headers, up to the first batch that reaches offset ``until``.
+        """Replays header rows ``start`` to ``count``, up to the first batch that reaches offset ``until``.
 
-        The row before which it stopped, what happened, and the markers of aborted transactions.
+        Returns the row at which it stopped, the events, and the markers of aborted transactions.
         """
         state = self.state
         state.stop = -1 if until is None else until
@@ -176,7 +176,7 @@ class ProducerStates:
         aborts: list[Abort] = []
         if self._aborts is None:
             self._aborts = self._columns("aborts", _ABORT_ROOM * kernel.ABORT_WIDTH)
-            state.write_to(self._columns("producer events", _EVENT_ROOM * EVENT_WIDTH), self._aborts)
+            state.write_to(self._columns("producer events", _EVENT_LIMIT * EVENT_WIDTH), self._aborts)
         while True:
             stopped = replay(state, rows, start, count)
             if state.events:
@@ -196,7 +196,7 @@ class ProducerStates:
         return int(self.state.producers)
 
     def entry(self, index: int, form: int = FORM_2) -> ProducerStateEntry:
-        """The producer that was the index-th to be seen, as a snapshot of a release has it (FORM_…)."""
+        """Returns producer number ``index``, in order of first appearance, as a release's snapshot has it (FORM_…)."""
         row = self.state.row(index)
         entry = ProducerStateEntry._make(row[: kernel.TXN_FIRST + 1])
         if form == FORM_1:
@@ -206,16 +206,16 @@ class ProducerStates:
         return entry
 
     def last_seen(self, index: int) -> int:
-        """Last offset of the last batch or marker of a producer, -1 where none came since it was loaded."""
+        """Last offset of a producer's last batch or marker, -1 if it had none since the state was loaded."""
         return int(self.state.row(index)[kernel.SEEN])
 
     def entries(self, form: int = FORM_2) -> Iterator[ProducerStateEntry]:
-        """All producers in the order in which they were first seen (see `order_as_broker`)."""
+        """Yields all producers in the order in which they first appeared (see `order_as_broker`)."""
         return (self.entry(index, form) for index in range(len(self)))
 
     @property
     def next_offset(self) -> int:
-        """Offset behind the last batch that was taken up, 0 without one."""
+        """Offset after the last replayed batch, 0 if there is none."""
         return int(self.state.largest_offset) + 1
 
     @property
@@ -224,7 +224,7 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open, or has ended since the state was loaded."""
+        """First offset of the oldest transaction that is open, or that has ended since the state was loaded."""
         ended, oldest = int(self.state.first_ended), self.state.oldest
         if oldest < 0:
             return ended if ended >= 0 else None
@@ -232,7 +232,7 @@ class ProducerStates:
         return min(first, ended) if ended >= 0 else first
 
     def ongoing(self) -> Iterator[OngoingTransaction]:
-        """The open transactions, oldest first."""
+        """Yields the open transactions, oldest first."""
         index = self.state.oldest
         while index >= 0:
             row = self.state.row(index)
@@ -245,11 +245,11 @@ class ProducerStates:
             index = row[kernel.TXN_BEHIND]
 
     def differing(self, snapshot: ProducerSnapshot, buffer: Any) -> Iterator[tuple[int, ProducerStateEntry, int]]:
-        """Entries of a snapshot that are not those of the state: their number there, the entry, its index in the state.
+        """Yields the snapshot entries that differ from the state: entry number, entry, and index in the state.
 
-        -1 stands for a producer that was not seen. ``buffer`` holds the bytes of the snapshot.
+        The index is -1 if the producer was not seen. ``buffer`` holds the bytes of the snapshot.
         """
-        found, start, count = self._columns("differing producers", 2 * _EVENT_ROOM), 0, snapshot.readable_count
+        found, start, count = self._columns("differing producers", 2 * _EVENT_LIMIT), 0, snapshot.readable_count
         self.open_in_snapshot = 0
         while start < count:
             start = kernel.compare(self.state, buffer, start, count, found)

@@ -1,4 +1,4 @@
-"""``quorum-state``: what a KRaft node remembers of elections (QuorumStateData; FileQuorumStateStore). One JSON object.
+"""``quorum-state``: a KRaft node's persistent election state, one JSON object (QuorumStateData; FileQuorumStateStore).
 
 Version 0: clusterId, leaderId, leaderEpoch, votedId, appliedOffset, currentVoters. Version 1 (kraft.version 1, 3.9):
 leaderId, leaderEpoch, votedId, votedDirectoryId.
@@ -18,7 +18,7 @@ _NULLABLE = {"current_voters"}
 
 
 class QuorumState(NamedTuple):
-    """None is a field that is not there. ``current_voters`` are node ids; a ``leader_id`` of -1 is no leader."""
+    """None for a missing field. ``current_voters`` are node ids; a ``leader_id`` of -1 means no leader."""
 
     data_version: int | None
     cluster_id: str | None
@@ -30,13 +30,13 @@ class QuorumState(NamedTuple):
     current_voters: list[int] | None
 
     def foreign_fields(self) -> set[str]:
-        """Fields that this version does not have and that are not there."""
+        """Names of missing fields that this version does not define."""
         own = {"data_version"} | _FIELDS.get(-1 if self.data_version is None else self.data_version, set(self._fields))
         return {name for name in self._fields if name not in own and getattr(self, name) is None}
 
 
 def read_quorum_state(buffer: Any) -> Iterator[QuorumState | SideFileProblem]:
-    """The one entry, then problems."""
+    """Yields the one entry, then the problems."""
     found = read_object(buffer)
     if isinstance(found, SideFileProblem):
         yield found

@@ -1,9 +1,11 @@
-"""The order in which a scala.collection.mutable.HashMap with Long keys is walked: that of the entries of a producer
-snapshot of Kafka 0.11 to 3.4, whose brokers keep their producers in one.
+"""Iteration order of a scala.collection.mutable.HashMap with Long keys.
 
-Tables have 16 buckets at first, and double. Up to Scala 2.12 (HashTable) the number of a bucket is made of the highest
-bits of a mixed hash; the last bucket comes first, and in it what was put last. Since 2.13 it is made of the lowest
-bits, the first comes first, and in it the lowest hash.
+It is the order of entries in a producer snapshot of Kafka 0.11 to 3.4, whose brokers keep their producers in such a
+map.
+
+A table starts with 16 buckets, and doubles. Up to Scala 2.12 (HashTable) the bucket number is made of the highest bits
+of a mixed hash; buckets come last to first, and keys in a bucket newest first. Since Scala 2.13 it is made of the
+lowest bits; buckets come first to last, and keys in a bucket by rising hash.
 """
 
 from collections.abc import Iterable
@@ -15,12 +17,12 @@ _MIX = 0x9E3775CD
 
 
 def hash_of(key: int) -> int:
-    """Scala's ## of a Long, 32 bits unsigned: that of the Int of the same value, if there is one."""
+    """Scala's ## of a Long, 32 bits unsigned: the hash of the equal Int if the value fits in one."""
     return (key if -(1 << 31) <= key < 1 << 31 else key ^ (key & (1 << 64) - 1) >> 32) & _MASK
 
 
 def scala_2_12_order(keys: Iterable[int]) -> list[int]:
-    """The different ``keys``, put in the order given, as the map lists them up to Scala 2.12."""
+    """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala up to 2.12."""
     capacity, buckets, seen = FIRST_CAPACITY, _table(FIRST_CAPACITY), set[int]()
     for key in keys:
         if key in seen:
@@ -39,12 +41,12 @@ def scala_2_12_order(keys: Iterable[int]) -> list[int]:
 def _bucket(key: int, capacity: int) -> int:
     bits = capacity.bit_length() - 1
     mixed = int.from_bytes((hash_of(key) * _MIX & _MASK).to_bytes(4, "little"), "big") * _MIX & _MASK
-    # Turned by the number of bits of the first table, however large the table has become.
+    # Rotated by the bits of the initial table, whatever its present size.
     return (mixed >> _FIRST_BITS | mixed << 32 - _FIRST_BITS & _MASK) >> 32 - bits
 
 
 def scala_2_13_order(keys: Iterable[int]) -> list[int]:
-    """The different ``keys``, put in the order given, as the map lists them since Scala 2.13."""
+    """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala since 2.13."""
     capacity, count = FIRST_CAPACITY, 0
     put = dict.fromkeys(keys)
     for _ in put:

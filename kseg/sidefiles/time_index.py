@@ -1,9 +1,9 @@
-"""``.timeindex``: from timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
+"""``.timeindex``: maps timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
 
     0   timestamp        int64   ms
     8   relativeOffset   int32   offset - base offset of the segment
 
-Every record of the segment up to that offset has a timestamp that is not above the entry's.
+No record of the segment up to that offset has a larger timestamp than the entry.
 """
 
 import struct
@@ -38,11 +38,11 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         return None
 
     def _count_used(self, end: int) -> int:
-        # The only entry of a closed file may be timestamp 0 at the base offset; with more room it is room.
+        # A single entry of zeros may be real: timestamp 0 at the base offset. Zeros in a larger file are unused.
         return super()._count_used(end) or int(self.room == 1)
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """The last entry in use whose timestamp is not above ``timestamp``; without one (-1, base offset)."""
+        """Returns the last entry in use with a timestamp of at most ``timestamp``, or (-1, base offset)."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -53,7 +53,8 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         return self[low - 1] if low else TimeIndexEntry(-1, self.base_offset)
 
     def sanity_problem(self) -> str | None:
-        """What TimeIndex.sanityCheck of 4.3.1 refuses, None where it passes. A tail of zeros is mostly refused."""
+        """Why TimeIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It rejects most trailing
+        zeros."""
         if self.room:
             first, last = self[0], self[self.room - 1]
             if last.timestamp < first.timestamp:
@@ -66,11 +67,11 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
 
 
 def read_time_index(buffer: Any, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
-    """Entries and problems of a .timeindex file whose name begins with ``base_offset``."""
+    """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
     return TimeIndex(buffer, base_offset).items()
 
 
 def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
-    """The bytes of a closed .timeindex file. Raises ValueError for an offset too far from the base offset."""
+    """Returns the bytes of a closed .timeindex file. Raises ValueError if a relative offset does not fit in 32 bits."""
     pack = TimeIndex.LAYOUT.pack
     return b"".join(pack(entry.timestamp, int32(entry.offset - base_offset, "relative offset")) for entry in entries)

@@ -1,12 +1,12 @@
-"""``.txnindex``: the aborted transactions whose markers a segment holds (TransactionIndex, AbortedTxn; 0.11).
+"""``.txnindex``: the aborted transactions whose markers are in a segment (TransactionIndex, AbortedTxn; since 0.11).
 
     0    version            int16   0
     2    producerId         int64
-    10   firstOffset        int64   may lie in an earlier segment
+    10   firstOffset        int64   may be in an earlier segment
     18   lastOffset         int64   of the ABORT marker
     26   lastStableOffset   int64
 
-There is no file for a segment without aborted transactions, and never room set aside.
+A segment without aborted transactions has no such file. The file is never preallocated.
 """
 
 import struct
@@ -30,7 +30,8 @@ class AbortedTxn(NamedTuple):
 
     @property
     def version_as_kafka_reads_it(self) -> int:
-        """AbortedTxn.version() of every release takes the first byte of the two; above 0 readers refuse the entry."""
+        """AbortedTxn.version() of every release reads only the first byte; readers reject entries with a value above
+        0."""
         return self.version >> 8
 
 
@@ -38,13 +39,13 @@ class TransactionIndex(EntryFile[AbortedTxn]):
     """The entries of a .txnindex file."""
 
     LAYOUT = struct.Struct(">hqqqq")
-    HAS_ROOM_AHEAD = False
+    IS_PREALLOCATED = False
 
     def _entry(self, fields: tuple[int, ...]) -> AbortedTxn:
         return AbortedTxn(*fields)
 
     def problem_of(self, entry: AbortedTxn, before: AbortedTxn | None) -> str | None:
-        """What is wrong with an entry, the one before it known."""
+        """Returns the message of an entry's problem, given the previous entry, or None."""
         found = self._problem(entry, before)
         return found[1] if found else None
 
@@ -61,10 +62,10 @@ class TransactionIndex(EntryFile[AbortedTxn]):
 
 
 def read_transaction_index(buffer: Any, base_offset: int = 0) -> Iterator[AbortedTxn | SideFileProblem]:
-    """Entries and problems of a .txnindex file whose name begins with ``base_offset``."""
+    """Yields the entries and problems of a .txnindex file; ``base_offset`` is the number in its name."""
     return TransactionIndex(buffer, base_offset).items()
 
 
 def build_transaction_index(entries: Iterable[AbortedTxn]) -> bytes:
-    """The bytes of a .txnindex file."""
+    """Returns the bytes of a .txnindex file."""
     return b"".join(TransactionIndex.LAYOUT.pack(*entry) for entry in entries)

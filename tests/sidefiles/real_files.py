@@ -10,7 +10,7 @@ DAMAGED = TESTDATA / "side-files" / "damaged"
 
 
 def healthy(*kinds: str) -> list[SideFile]:
-    """Side files as brokers left them after a clean stop."""
+    """Side files left by brokers after a clean stop."""
     found = []
     for root in [*sorted(TESTDATA.glob("kafka-*")), TEXT]:
         for path in sorted(path for path in root.rglob("*") if path.is_file() and "truth" not in path.parts):

@@ -1,4 +1,4 @@
-"""Where the entries of an index end, whatever room lies behind them, and the windows they are read in."""
+"""The number of index entries in use, whatever zeros follow them, and the windows in which they are read."""
 
 import os
 from pathlib import Path

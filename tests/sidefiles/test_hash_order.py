@@ -1,4 +1,4 @@
-"""The order of a java.util.HashMap; the orders expected here were printed by Java 17."""
+"""The iteration order of java.util.HashMap; the expected orders were printed by Java 17."""
 
 from kseg.sidefiles.hash_order import hash_map_order
 

@@ -1,4 +1,4 @@
-"""Any bytes at all: entries and problems, never an exception, and no byte of an index unaccounted for."""
+"""Readers turn arbitrary bytes into entries and problems: they never raise, and account for each byte of an index."""
 
 import struct
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_damaged_log_is_walked(at: int, byte: int, offset: int) -> None:
 
 
 def test_entries_that_lead_back_and_forth_end() -> None:
-    """Each lookup alone is cheap; so many of them would not end in hours."""
+    """Each lookup alone is cheap, but without a bound all of them would take hours."""
     log = IndexedLog(LOG, SCRATCH)
     log.steps_left = 500
     stamps = struct.pack(">qi", 1, 1399) + struct.pack(">qi", 1, 1187)

@@ -1,4 +1,4 @@
-"""Index entries against the .log: what is a mismatch, and that no more of the .log is read than it takes."""
+"""Checks of index entries against the .log: which mismatches are found, and that little of the .log is read."""
 
 import struct
 from pathlib import Path
@@ -23,7 +23,7 @@ SEGMENT = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / "000000000000000
 
 
 class CountedBytes:
-    """Bytes that count how many of them are asked for."""
+    """Bytes that count how many of them are read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -44,7 +44,7 @@ def read(suffix: str, segment: Path = SEGMENT) -> bytes:
 
 @pytest.mark.parametrize("file", [file for file in healthy(".index") if not file.is_remote_copy], ids=name_of)
 def test_real_indexes_have_no_mismatch(file: SideFile) -> None:
-    """First offsets, last offsets and both in one index."""
+    """The indexes hold first offsets, last offsets, or both."""
     log = IndexedLog(Path(file.beside(".log")).read_bytes())
     index = OffsetIndex(Path(file.path).read_bytes(), file.base_offset)
     assert [mismatch for _, mismatch in check_offset_index(index, log) if mismatch] == []

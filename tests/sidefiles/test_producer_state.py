@@ -1,4 +1,4 @@
-"""The replay of producers: against the files of real brokers, and against a model written after Kafka's words."""
+"""The replay of producers, compared with files of real brokers and with a model of ProducerStateManager."""
 
 import struct
 from pathlib import Path
@@ -48,7 +48,7 @@ OFFSETS = TESTDATA / "kafka-4.3.1" / "internal" / "__consumer_offsets-1"
 
 
 def headers_of(partition: Path) -> list[tuple[int, list[Headers]]]:
-    """(base offset, headers) of each segment."""
+    """Returns (base offset, headers) of each segment."""
     found = []
     for file in list_segments(str(partition)):
         with open_source(file.path) as source:
@@ -59,7 +59,7 @@ def headers_of(partition: Path) -> list[tuple[int, list[Headers]]]:
 
 
 def replayed(partition: Path, until: int | None = None) -> tuple[ProducerStates, dict[int, list[Abort]]]:
-    """The state below an offset, and the aborted transactions by segment."""
+    """Returns the state below an offset, and the aborted transactions by segment."""
     states = ProducerStates()
     aborts: dict[int, list[Abort]] = {}
     for base, items in headers_of(partition):
@@ -81,7 +81,7 @@ SNAPSHOTS = [
 
 @pytest.mark.parametrize(("path", "form"), SNAPSHOTS, ids=lambda value: getattr(value, "name", ""))
 def test_a_snapshot_is_written_as_its_broker_wrote_it(path: Path, form: int) -> None:
-    """To the byte; a producer that the broker had forgotten may be missing in its file."""
+    """Byte for byte; producers that the broker had already expired may be missing in its file."""
     written = path.read_bytes()
     kept = {entry.producer_id for entry in ProducerSnapshot(written)}
     states, _ = replayed(path.parent, int(path.stem))
@@ -104,7 +104,7 @@ def test_a_transaction_index_is_written_as_its_broker_wrote_it(partition: Path) 
 
 @pytest.mark.parametrize("offset", [55, 58, 106, 154])
 def test_a_replay_goes_on_from_a_snapshot(offset: int) -> None:
-    """As a broker does it: the same state and the same entries as of a replay from the beginning."""
+    """As a broker continues from a snapshot: the result equals a replay from the beginning."""
     states = ProducerStates(ProducerSnapshot((NEW / f"{offset:020}.snapshot").read_bytes()))
     aborts = []
     for base, items in headers_of(NEW):
@@ -140,7 +140,7 @@ def test_a_table_that_grows_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ids_that_collide_elsewhere_are_found_soon() -> None:
-    """Ids that agree in their lower or upper bits; the search may not become one through all of them."""
+    """Ids that agree in their lower or upper bits; lookups must not degrade to a search of all ids."""
     count = 20_000
     rows = rows_of([data(i, i << 40, 0, 0, 1, False, 5) for i in range(count)])
     states = ProducerStates()
@@ -173,7 +173,7 @@ def test_it_stops_before_an_offset() -> None:
     assert states.replay(rows, 3, 1) == (3, [], [])
 
 
-# A model: what ProducerStateManager keeps, in dictionaries.
+# A model: ProducerStateManager's state, in dictionaries.
 
 
 def data(
@@ -235,7 +235,7 @@ class Model:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[dict[int, int]]:
-    """Batches of a few producers at rising offsets, in whatever order."""
+    """Batches of a few producers at rising offsets, in any order."""
     found, offset = [], draw(st.integers(0, 5))
     for _ in range(draw(st.integers(0, 60))):
         who, epoch, stamp = draw(st.integers(0, 5)), draw(st.integers(0, 2)), draw(st.integers(-1, 1 << 40))
@@ -254,7 +254,7 @@ def logs(draw: st.DrawFn) -> list[dict[int, int]]:
 @settings(max_examples=150, deadline=None)
 @given(batches=logs(), step=st.integers(1, 20))
 def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: int) -> None:
-    """Whatever the calls that the rows are spread over."""
+    """However the rows are divided among calls."""
     model, states, aborts = Model(), ProducerStates(), []
     for at in range(0, len(batches), step):
         part = batches[at : at + step]
@@ -275,7 +275,7 @@ def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: i
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_no_rows_raise(data: st.DataObject) -> None:
-    """Any numbers at all in the rows."""
+    """Rows of arbitrary numbers."""
     count = data.draw(st.integers(0, 30))
     numbers = st.sampled_from([0, 1, 2, -1, 7, 16, 48, 1 << 31, (1 << 63) - 1, -(1 << 63)]) | st.integers(0, 40)
     values = data.draw(st.lists(numbers, min_size=count * BATCH_WIDTH, max_size=count * BATCH_WIDTH))

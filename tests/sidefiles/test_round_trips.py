@@ -1,4 +1,4 @@
-"""Files that real brokers wrote: read without a problem, built again byte for byte."""
+"""Files written by real brokers are read without a problem and rebuilt byte for byte."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -43,7 +43,7 @@ def test_a_real_file_comes_out_as_it_went_in(file: SideFile) -> None:
 @pytest.mark.parametrize("file", [file for file in healthy(".snapshot") if "kafka-4.3.1" in file.path], ids=name_of)
 def test_producers_are_ordered_as_the_broker_orders_them(file: SideFile) -> None:
     entries = entries_of(read_items(".snapshot", Path(file.path).read_bytes()))
-    # Brokers number producers one by one, so that the order in which they were first seen is seldom any other.
+    # Brokers assign producer ids in sequence, so that order of first appearance is nearly always order of ids.
     assert order_as_broker(sorted(entries)) == entries
 
 

@@ -1,4 +1,4 @@
-"""The order of Scala's mutable.HashMap, held against lists that scala-library itself made."""
+"""The iteration order of Scala's mutable.HashMap, compared with lists printed by scala-library itself."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints, properties and JSON files: versions, and lines that are not as they must be."""
+"""Checkpoints, properties and JSON files: their versions, and malformed lines."""
 
 from pathlib import Path
 

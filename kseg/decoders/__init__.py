@@ -1,9 +1,10 @@
-"""Decoders of the records that Kafka keeps for itself: coordinators, KRaft, tiered storage.
+"""Decoders for the records of Kafka's internal topics: coordinators, KRaft, tiered storage.
 
     >>> decoder("offsets").decode(bytes.fromhex("0002000167"), None, 0).key_text
     '{"type":"2","data":{"group":"g"}}'
 
-`decoded` says what a decoder is and gives, `coordinator` and `framed` are the two framings, `schemas` are the tables.
+`decoded` defines the decoder protocol and its result, `coordinator` and `framed` implement the two framings, `schemas`
+holds the message tables.
 """
 
 from importlib import import_module
@@ -24,18 +25,18 @@ FOR_TOPIC = {f"__{module}": name for name, module in _MODULES.items()}
 
 
 def name_for(topic: str | None, kind: str = ".log") -> str | None:
-    """What `decoder` calls the decoder for segments of a topic; None for a topic that is not internal.
+    """Returns the `decoder` name for segments of a topic, None if the topic is not internal.
 
-    KRaft snapshots, of the kind ".checkpoint", hold cluster metadata wherever they lie.
+    KRaft snapshots (kind ".checkpoint") always hold cluster metadata, in any directory.
     """
     return "cluster-metadata" if kind == ".checkpoint" else FOR_TOPIC.get(topic or "")
 
 
 def decoder(name: str, redact: bool = False) -> Decoder:
-    """The decoder called `name`, a flag of kafka-dump-log.sh without ``--`` and ``-decoder``. Raises KeyError.
+    """Returns the decoder called `name`, a flag of kafka-dump-log.sh without ``--`` and ``-decoder``. Raises KeyError.
 
-    With `redact`, the secrets of cluster metadata (SCRAM credentials, delegation tokens, passwords) are not shown; no
-    other topic holds any.
+    With `redact`, secrets in cluster metadata (SCRAM credentials, delegation tokens, passwords) are replaced. No other
+    topic contains secrets.
     """
     module = import_module(f"kseg.decoders.{_MODULES[name]}")
     made: Decoder = module.decoder(redact) if name == "cluster-metadata" else module.decoder()

@@ -1,4 +1,4 @@
-"""__cluster_metadata and KRaft snapshots: the records of the controllers' log.
+"""Decoder for __cluster_metadata and KRaft snapshots: the metadata records of the controllers.
 
 Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``) of Kafka 4.3.1; KIP-631.
 """
@@ -21,29 +21,29 @@ _SECRET_FIELDS = {
     USER_SCRAM_CREDENTIAL: ("salt", "storedKey", "serverKey"),
     REMOVE_DELEGATION_TOKEN: ("tokenId",),
 }
-# Broker settings of ConfigDef.Type.PASSWORD, with or without a listener prefix, and what plug-ins call theirs.
+# Broker settings of ConfigDef.Type.PASSWORD, with or without a listener prefix, and common names for them in plug-ins.
 _SECRET_CONFIG = re.compile(r"password|secret|credential|token|jaas\.config|keystore\.key|certificate", re.IGNORECASE)
 
 
 class ClusterMetadataDecoder:
-    """Decodes __cluster_metadata; with `redact`, secrets are shown as ``<redacted>`` in texts and objects alike."""
+    """Decodes __cluster_metadata; with `redact`, secrets become ``<redacted>`` in texts and in objects."""
 
     def __init__(self, redact: bool = False):
         self._redact = redact
 
     @cached_property
     def program(self) -> Program | None:
-        """None where secrets are to be found and hidden, which only `decode` does."""
+        """None if secrets must be redacted, which only `decode` can do."""
         names = {api_key: type_name(message) for api_key, message in RECORDS.items()}
         return None if self._redact else framed_program(RECORDS, names)
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""
+        """Decodes one record; see `kseg.decoders.decoded.Decoder`. The key is ignored: these records have none."""
         try:
             record = read_framed(value, RECORDS)
         except MessageError as error:
             text = f"Error at {offset}, skipping. {error}"
-            # A secret may be in bytes that do not decode, too.
+            # Undecodable bytes may contain a secret too.
             shown = {"error": text} if self._redact else undecodable(value, text)
             return Decoded(None, text, None, shown)
         if self._redact:
@@ -53,7 +53,7 @@ class ClusterMetadataDecoder:
 
 
 def redact(api_key: int, fields: dict[str, Any]) -> None:
-    """Replace the secrets among `fields` of a record of type `api_key`."""
+    """Replaces the secrets among `fields` of a record of type `api_key`, in place."""
     for name in _SECRET_FIELDS.get(api_key, ()):
         fields[name] = REDACTED
     if api_key == CONFIG and fields["value"] is not None and _SECRET_CONFIG.search(fields["name"]):

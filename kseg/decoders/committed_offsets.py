@@ -1,10 +1,10 @@
-"""Which committed offsets of __consumer_offsets count: what a group coordinator knows when it has read the log.
+"""Replays __consumer_offsets to the committed offsets that are in effect, as a group coordinator loads them.
 
-A commit with a producer id is pending until a marker ends its transaction: COMMIT makes it count unless a later record
-has set the same offset, ABORT drops it. A null value removes an offset, the pending ones of every transaction too. The
-two key versions of commits, 0 and 1, mean the same. Source: OffsetMetadataManager, GroupCoordinatorShard and
-CoordinatorLoaderImpl of Kafka 4.3.1; KIP-98, KIP-447. That an offset is past its retention removes nothing: the
-coordinator writes a null value when it drops it.
+A commit with a producer id is pending until a marker ends its transaction. COMMIT puts it into effect unless a later
+record has set the same offset; ABORT drops it. A null value removes an offset, including the pending ones of every
+transaction. Key versions 0 and 1 of a commit are equivalent. Offsets beyond their retention stay: the coordinator
+writes a null value when it removes one. Source: OffsetMetadataManager, GroupCoordinatorShard and CoordinatorLoaderImpl
+of Kafka 4.3.1; KIP-98, KIP-447.
 """
 
 import struct
@@ -30,10 +30,10 @@ Spans = Callable[[Rows], Iterable[tuple[int, int]]]
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a group has committed; ``record_offset`` is where the commit stands in __consumer_offsets.
+    """An offset committed by a group; ``record_offset`` is the offset of the commit record in __consumer_offsets.
 
-    Timestamps are in ms. ``leader_epoch``, ``expire_timestamp`` and ``topic_id`` are None where the commit has none.
-    Where the value cannot be decoded ``error`` says why, and ``offset`` and what follows it are None.
+    Timestamps are in ms. ``leader_epoch``, ``expire_timestamp`` and ``topic_id`` are None if the commit has none. If
+    the value cannot be decoded, ``error`` is the reason, and ``offset`` and the fields after it are None.
     """
 
     group: str
@@ -50,13 +50,13 @@ class CommittedOffset(NamedTuple):
 
 
 _Held = tuple[int, bytes, bytes]
-"""Offset of the record, its key and its value; decoded when it is known to count."""
+"""Offset, key and value of a commit record; decoded only if the commit is in effect at the end."""
 
 
 class CommittedOffsets:
-    """Replays one partition of __consumer_offsets. What it holds grows with the offsets that count or are pending.
+    """Replays one partition of __consumer_offsets. Memory grows with the number of effective and pending offsets.
 
-    ``undecodable`` counts keys of commits that could not be read, and batches whose records stop making sense.
+    ``undecodable`` counts unreadable commit keys, and batches whose records become unreadable.
     """
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class CommittedOffsets:
 
     @property
     def pending(self) -> int:
-        """Commits in transactions that no marker has ended."""
+        """Number of commits in transactions that no marker has ended."""
         return sum(map(len, self._pending.values()))
 
     def add(self, batch: Batch, spans: Spans | None = None) -> None:
-        """The next batch of the partition; ``spans`` picks the rows (first, stop) that are looked at, None: all."""
+        """Adds the next batch of the partition; ``spans`` are the row ranges (first, stop) to read, None for all."""
         producer_id = batch.header.producer_id if isinstance(batch, RecordBatch) else _NO_PRODUCER
         try:
             for rows in batch.rows():
@@ -84,7 +84,7 @@ class CommittedOffsets:
             self.undecodable += 1
 
     def found(self) -> Iterator[CommittedOffset]:
-        """The offsets that count, in no order."""
+        """Yields the offsets in effect, in no particular order."""
         read = decoder()
         for record_offset, key, value in self._offsets.values():
             decoded = read.decode(key, value, record_offset)
@@ -149,7 +149,7 @@ class CommittedOffsets:
 
 
 def _place(key: bytes) -> bytes | None:
-    """The part of a commit's key that names group, topic and partition; None where it does not reach that far."""
+    """Returns the part of a commit's key that identifies group, topic and partition; None if the key is too short."""
     at = 2
     for _ in ("group", "topic"):
         if len(key) < at + _LENGTH.size:

@@ -1,4 +1,4 @@
-"""__consumer_offsets: committed offsets and the state of consumer, share and streams groups.
+"""Decoder for __consumer_offsets: committed offsets and the state of consumer, share and streams groups.
 
 Source: GroupCoordinatorRecordSerde and DumpLogSegments (``--offsets-decoder``) of Kafka 4.3.1; KIP-848, KIP-932,
 KIP-1071.
@@ -34,7 +34,7 @@ def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
 
 
 def _expanded(message: Message, encoded: str) -> Any:
-    # What clients wrote there is theirs: where it is not the protocol that it should be, the bytes stay as they are.
+    # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
     data = base64.b64decode(encoded)
     if len(data) < _VERSION.size:
         return encoded

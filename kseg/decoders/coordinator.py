@@ -1,9 +1,9 @@
-"""The framing that the three coordinators share (__consumer_offsets, __transaction_state, __share_group_state).
+"""The record framing of the three coordinators (__consumer_offsets, __transaction_state, __share_group_state).
 
     key     i16 record type, then the key message of that type (not flexible)
     value   i16 version, then the value message in that version; null is a tombstone
 
-Bytes behind either message are ignored. Source: CoordinatorRecordSerde and DumpLogSegments of Kafka 4.3.1.
+Trailing bytes after either message are ignored. Source: CoordinatorRecordSerde and DumpLogSegments of Kafka 4.3.1.
 """
 
 import struct
@@ -23,7 +23,7 @@ _PREFIX = struct.Struct(">h")
 class CoordinatorDecoder:
     """Decodes the records of one coordinator; `refine` (record type, value fields) may change the fields in place.
 
-    `switch` says the same for the kernel.
+    `switch` is the kernel's description of the same messages.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class CoordinatorDecoder:
         return coordinator_program(self._keys, self._values, self._switch)
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """One record; see `kseg.decoders.decoded.Decoder`."""
+        """Decodes one record; see `kseg.decoders.decoded.Decoder`."""
         if key is None:
-            # The only case where Kafka's tool stops: it throws this text. We print it and go on.
+            # Kafka's tool stops only here, with an exception of this text; kseg prints the text and continues.
             missing = (
                 f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
             )

@@ -1,18 +1,18 @@
-"""What every decoder of internal records gives back, and the protocol that it keeps."""
+"""The protocol of decoders of internal records, and their result."""
 
 import base64
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 Headers = Iterable[tuple[bytes, bytes | None]]
-"""A record's headers in their order, keys and values; KIP-82 gives them to deserializers."""
+"""A record's headers in order, as (key, value); passed to decoders as KIP-82 passes them to deserializers."""
 
 
 class Decoded(NamedTuple):
-    """One record, twice: the texts that kafka-dump-log.sh prints, and the same data as plain dict, list, int and str.
+    """One decoded record: the texts printed by kafka-dump-log.sh, and the same data as dict, list, int and str.
 
-    key_text, payload_text   what follows ``key: `` and ``payload: ``; None: nothing is printed
-    key, value               for JSON; what could not be decoded is an ``undecodable`` object
+    key_text, payload_text   the text after ``key: `` and ``payload: ``; None: nothing is printed
+    key, value               for JSON; undecodable data is an ``undecodable`` object
     """
 
     key_text: str | None
@@ -22,21 +22,21 @@ class Decoded(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Decodes the records of one internal topic. Never raises for bad bytes: the texts say what is wrong with them.
+    """Decodes the records of one internal topic. Never raises for malformed bytes: the texts report the error.
 
-    It may have a ``program`` (`kseg.formats.program`), by which the kernel shows the same of records that are plain.
+    May have a ``program`` (`kseg.formats.program`), with which the kernel renders well-formed records identically.
     """
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """One record; `offset` is its Kafka offset, which error texts name. Control records are not for decoders.
+        """Decodes one record; `offset` is its Kafka offset, used in error texts. Not called for control records.
 
-        Internal topics have no `headers` that say anything; the formats of a user's keys and values look at them.
+        Decoders of internal topics ignore `headers`; decoders of user keys and values use them.
         """
         ...
 
 
 def undecodable(data: bytes | None, error: str) -> Any:
-    """Bytes that no schema fits, for JSON: why, and the bytes themselves."""
+    """The JSON form of bytes that match no schema: the error and the bytes."""
     if data is None:
         return None
     return {"error": error, "base64": base64.b64encode(data).decode("ascii")}

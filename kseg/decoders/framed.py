@@ -1,6 +1,6 @@
-"""The frame around the records of __cluster_metadata and __remote_log_metadata.
+"""The record framing of __cluster_metadata and __remote_log_metadata.
 
-    value   uvarint frame version (1), uvarint apiKey, uvarint version, then the message, and nothing behind it
+    value   uvarint frame version (1), uvarint apiKey, uvarint version, then the message, and no trailing bytes
     key     none
 
 Source: AbstractApiMessageSerde of Kafka 4.3.1; KIP-631.
@@ -16,7 +16,7 @@ FRAME_VERSION = 1
 
 
 class FramedRecord(NamedTuple):
-    """One record: its apiKey, the version of its message, and the fields."""
+    """One record: its apiKey, message version and fields."""
 
     api_key: int
     version: int
@@ -24,7 +24,7 @@ class FramedRecord(NamedTuple):
 
 
 def read_framed(data: bytes | None, records: Mapping[int, Message]) -> FramedRecord:
-    """The record in `data`. Raises MessageError with the text of Kafka's MetadataParseException."""
+    """Reads the record in `data`. Raises MessageError with the text of Kafka's MetadataParseException."""
     if data is None:
         raise MessageError("Error while reading frame version")
     wire = Wire(data)
@@ -52,7 +52,7 @@ def read_framed(data: bytes | None, records: Mapping[int, Message]) -> FramedRec
 
 
 def type_name(message: Message) -> str:
-    """The constant of Kafka's MetadataRecordType: ``TopicRecord`` is TOPIC_RECORD."""
+    """Returns the constant of Kafka's MetadataRecordType: TOPIC_RECORD for ``TopicRecord``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.name).upper()
 
 

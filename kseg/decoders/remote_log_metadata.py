@@ -1,7 +1,7 @@
-"""__remote_log_metadata, as the topic-based RemoteLogMetadataManager writes it: which segments went to remote storage.
+"""Decoder for __remote_log_metadata, the topic of the topic-based RemoteLogMetadataManager: copied remote segments.
 
-kafka-dump-log.sh prints the Java objects that it makes of the records, so the texts are those of their ``toString``,
-and what their constructors refuse is an error. Source: RemoteLogMetadataSerde and DumpLogSegments
+kafka-dump-log.sh prints Java objects built from the records. The texts are therefore those of their ``toString``, and
+values that their constructors reject are errors. Source: RemoteLogMetadataSerde and DumpLogSegments
 (``--remote-log-metadata-decoder``) of Kafka 4.3.1; KIP-405.
 """
 
@@ -27,7 +27,7 @@ class RemoteLogMetadataDecoder:
     """Decodes __remote_log_metadata."""
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """One record; see `kseg.decoders.decoded.Decoder`. The key is not looked at: these records have none."""
+        """Decodes one record; see `kseg.decoders.decoded.Decoder`. The key is ignored: these records have none."""
         shown: Any = None
         try:
             if value is None:

@@ -1,4 +1,4 @@
-"""__share_group_state: snapshots of what share groups have done with a partition's records, and updates to them.
+"""Decoder for __share_group_state: snapshots of the delivery state of share groups per partition, and updates to them.
 
 Source: ShareCoordinatorRecordSerde and DumpLogSegments (``--share-group-state-decoder``) of Kafka 4.3.1; KIP-932.
 """

@@ -1,4 +1,4 @@
-"""__transaction_state: one record a state of a transactional id.
+"""Decoder for __transaction_state: one record per state change of a transactional id.
 
 Source: TransactionCoordinatorRecordSerde and DumpLogSegments (``--transaction-log-decoder``) of Kafka 4.3.1; KIP-98,
 KIP-890.

@@ -1,21 +1,20 @@
-"""Keys and values of user topics as people and programs want to read them: the formats of --key-format and
---value-format, and the names of Kafka's own classes for them.
+"""Decoders for user keys and values: the formats of --key-format and --value-format, and Kafka's class names for them.
 
-    auto       utf8 where the bytes are, else base64          utf8     text; bytes that are none keep apart in JSON
+    auto       utf8 if the bytes are valid UTF-8, else base64  utf8    text; in JSON other bytes become an object
     base64 hex                                                json     the document itself
-    short int long float double   Kafka's serializers         uuid     its text (Kafka's serializer) or its 16 bytes
-    string     as Java reads UTF-8, U+FFFD for the rest       bytes    printable ASCII and \\xHH (Kafka's Bytes)
-    boolean void                  Kafka's serializers         confluent   what a Schema Registry serializer writes
-    module:callable               a function of your own: bytes in, anything out
+    short int long float double   Kafka's serializers         uuid     text (Kafka's serializer) or 16 bytes
+    string     UTF-8 as Java decodes it, with U+FFFD          bytes    printable ASCII and \\xHH (Kafka's Bytes)
+    boolean void                  Kafka's serializers         confluent   output of Schema Registry serializers
+    module:callable               a user's function: bytes in, any object out
 
 confluent is a magic byte 0 and the schema's id (int32), or a magic byte 1 and its GUID (16 bytes), then the payload.
-Any bytes may begin like that, and a zero byte is valid UTF-8: auto never takes it for granted. It is sure only where a
-record header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them, those
-for Protobuf with the message's place in the schema behind them: zigzag varints, their number first.
+Arbitrary bytes may begin like that, and a zero byte is valid UTF-8. auto therefore assumes a schema only if a record
+header __key_schema_id or __value_schema_id holds the same 5 or 17 bytes, as newer serializers write them. For Protobuf
+the message indexes follow in the header: zigzag varints, preceded by their count.
 
-A function of your own that has a parameter ``headers`` is given the record's headers, as Kafka's deserializers are.
+A user's function with a parameter ``headers`` receives the record's headers, as Kafka's deserializers do.
 
-Whatever the bytes: a text that says what is wrong, never an exception.
+Bytes that do not match the format give a text with the reason, never an exception.
 """
 
 import base64
@@ -39,7 +38,7 @@ _ID_BYTES, _GUID_BYTES = 5, 17
 
 
 class Shown(NamedTuple):
-    """One key or value: its text, and what stands for it in JSON."""
+    """One key or value: its text, and its JSON form."""
 
     text: str
     value: Any
@@ -49,22 +48,22 @@ Format = Callable[[bytes], Shown]
 
 
 class FormatError(ValueError):
-    """A format or class of that name is not there; the text is a sentence for people."""
+    """Unknown format or class; the message is a sentence for users."""
 
 
 class UnfitError(Exception):
-    """Bytes that are not what the format writes."""
+    """Bytes that do not match the format."""
 
 
 class ValuesDecoder:
-    """Shows keys and values in formats of `load`; to be used like the other decoders."""
+    """Renders keys and values in formats returned by `load`; has the interface of the other decoders."""
 
     def __init__(self, key_format: Format, value_format: Format) -> None:
         self._key_format = key_format
         self._value_format = value_format
 
     def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
-        """One record. Its ``headers`` tell the formats auto and confluent of a schema."""
+        """Decodes one record. The formats auto and confluent look for a schema in ``headers``."""
         key_shown = _shown(self._key_format, key, headers, KEY_SCHEMA_HEADER)
         value_shown = _shown(self._value_format, value, headers, VALUE_SCHEMA_HEADER)
         return Decoded(
@@ -76,12 +75,12 @@ class ValuesDecoder:
 
 
 def decoder(key_format: str = "utf8", value_format: str = "utf8") -> ValuesDecoder:
-    """A decoder by the names of its formats, class names of Kafka included. Raises FormatError as `load` does."""
+    """Returns a decoder for two format names, or class names of Kafka. Raises FormatError as `load` does."""
     return ValuesDecoder(load(key_format), load(value_format))
 
 
 def load(name: str) -> Format:
-    """The format of a name, a class name of Kafka's or a ``module:callable``. Raises FormatError for any other."""
+    """Returns the format for a name, a Kafka class name or a ``module:callable``. Raises FormatError for any other."""
     if name in FORMATS:
         return FORMATS[name]
     if name in CLASSES:
@@ -100,7 +99,7 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
         if isinstance(form, _Foreign):
             return form(data, headers)
         if form in (_auto, _confluent):
-            # Of several headers of a name the last counts, as Headers.lastHeader has it.
+            # Of several headers with one key the last counts, as in Headers.lastHeader.
             schema = next(
                 (held for name, held in reversed(tuple(headers)) if name == schema_header and held is not None), None
             )
@@ -179,7 +178,7 @@ def _finite(digits: str) -> float:
 
 
 def _number(name: str, code: str, text: Callable[[Any], str], is_exact: bool = True) -> Format:
-    """A big-endian number. Where not ``is_exact``, bytes behind it are passed over, as Kafka's Decoder classes do."""
+    """A big-endian number. Unless ``is_exact``, trailing bytes are ignored, as by Kafka's Decoder classes."""
     layout = struct.Struct(">" + code)
 
     def show(data: bytes) -> Shown:
@@ -189,7 +188,7 @@ def _number(name: str, code: str, text: Callable[[Any], str], is_exact: bool = T
         shown = text(number)
         if isinstance(number, int):
             return Shown(shown, number)
-        # NaN and the infinities have no numeral in JSON; a float is not to be shown as the double next to it.
+        # JSON has no numeral for NaN and the infinities. A float must not be printed as its nearest double.
         return Shown(shown, shown if shown.endswith(("NaN", "Infinity")) else float(shown))
 
     return show
@@ -206,7 +205,7 @@ def _void(data: bytes) -> Shown:
 
 
 def _uuid(data: bytes) -> Shown:
-    """Kafka's UUIDSerializer writes the text; others write the 128 bits."""
+    """Kafka's UUIDSerializer writes text; other serializers write the 128 bits."""
     found = _UUID.fullmatch(data.decode("latin-1"))
     if found:
         text = "-".join(part.rjust(size, "0") for part, size in zip(found.groups(), (8, 4, 4, 4, 12), strict=True))
@@ -218,7 +217,7 @@ def _uuid(data: bytes) -> Shown:
 
 
 def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
-    """Name of the field, schema and bytes taken up by them; None where no schema is named."""
+    """Returns the JSON field name, the schema and the length of the schema prefix; None if there is no such prefix."""
     if len(data) >= _ID_BYTES and data[0] == 0:
         schema_id = _SCHEMA_ID.unpack_from(data, 1)[0]
         return None if schema_id < 0 else ("schemaId", schema_id, _ID_BYTES)
@@ -228,9 +227,9 @@ def _schema_of(data: bytes) -> tuple[str, Any, int] | None:
 
 
 def _message_indexes(data: bytes) -> list[int] | None:
-    """Where in a Protobuf schema a message is: the zigzag varints after a schema's id; None where they are none.
+    """Returns the path of a message in a Protobuf schema: the zigzag varints after the schema id. None if malformed.
 
-    Their number comes first; 0 alone stands for the first message of the schema.
+    The count comes first; a count of 0 stands for the first message of the schema.
     """
     numbers: list[int] = []
     number = shift = 0
@@ -260,7 +259,7 @@ def _confluent(data: bytes) -> Shown:
 
 
 def _with_schema_header(form: Format, data: bytes, header: bytes) -> Shown:
-    """A schema that a header of the record names: the data are all payload. Other headers of that name say nothing."""
+    """If a record header names the schema, ``data`` is all payload. Malformed headers of that name are ignored."""
     found = _schema_of(header)
     if found is None:
         return form(data)
@@ -274,7 +273,7 @@ def _with_schema_header(form: Format, data: bytes, header: bytes) -> Shown:
 
 
 class _Foreign:
-    """A function of the user's as a format; ``headers`` are for one that has a parameter of that name."""
+    """A user's function as a format; ``headers`` are passed only if it has a parameter of that name."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name = name
@@ -285,7 +284,7 @@ class _Foreign:
         more = {"headers": [tuple(header) for header in headers]} if self._takes_headers else {}
         try:
             return _result(self._function(data, **more))
-        except Exception as error:  # a record that the function cannot read must not end the dump
+        except Exception as error:  # one unreadable record must not end the dump
             raise UnfitError(f"{self._name}: {_named(error)}") from error
 
 
@@ -294,7 +293,7 @@ def _takes_headers(function: Callable[..., Any]) -> bool:
 
     try:
         found = inspect.signature(function).parameters.get("headers")
-    except (TypeError, ValueError):  # some built-in functions have none to be read
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     return found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
 
@@ -305,7 +304,7 @@ def _foreign(name: str) -> Format:
         function: Any = import_module(module_name)
         for part in path.split("."):
             function = getattr(function, part)
-    except Exception as error:  # importing runs whatever is in the module
+    except Exception as error:  # importing a module runs arbitrary code
         raise FormatError(f"{name}: {_named(error)} (modules are looked for on PYTHONPATH)") from error
     if not callable(function):
         raise FormatError(f"{name}: is not callable")
@@ -370,4 +369,4 @@ CLASSES: dict[str, Format] = {
         for name, form in _DESERIALIZERS.items()
     },
 }
-"""Kafka's classes for --key-decoder-class and --value-decoder-class; its tools' Decoders since 0.8."""
+"""Kafka classes for --key-decoder-class and --value-decoder-class; Decoder classes of Kafka's tools since 0.8."""

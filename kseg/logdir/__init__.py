@@ -1,1 +1,1 @@
-"""What a log directory knows of its partitions beside them: the cluster's metadata and the topics' settings in it."""
+"""Log-directory facts from outside a partition: topic settings and replicas in cluster metadata, transactional ids."""

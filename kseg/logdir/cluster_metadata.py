@@ -1,7 +1,7 @@
-"""Topics and their settings as the newest __cluster_metadata of a node knows them.
+"""Reads topic ids, topic settings and replica counts from a node's __cluster_metadata.
 
-The newest snapshot and the log behind it are read up to the first batch that is not intact. Most records are of other
-kinds and only two bytes of each are looked at (the frame of `kseg.decoders.framed`).
+Reads the newest snapshot and the log after it, up to the first batch that is not intact. Most records are of other
+types; of these only two bytes are read (the framing of `kseg.decoders.framed`).
 """
 
 import os
@@ -22,7 +22,7 @@ from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 
 MAX_BYTES = 256 << 20
-"""Of more than so much metadata nothing is taken: it would cost more than the topics' settings are worth."""
+"""Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
 _TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
 _KINDS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
@@ -41,14 +41,14 @@ _DEFAULTS = {
     "segment.index.bytes": "log.index.size.max.bytes",
     "index.interval.bytes": "log.index.interval.bytes",
 }
-"""The cluster's setting that holds for topics without their own, where there is one (ServerTopicConfigSynonyms)."""
+"""Topic setting to the cluster-wide default that applies without it (ServerTopicConfigSynonyms)."""
 
 
 @dataclass(slots=True)
 class TopicSettings:
-    """``ids`` of topics by name; ``configs`` by (resource type, resource name), then by the setting's name.
+    """``ids`` by topic name; ``configs`` by (resource type, resource name), then by setting name.
 
-    Not ``is_complete``: something in the log could not be read, and topics may be missing.
+    ``is_complete`` is false if part of the log could not be read; topics may then be missing.
     """
 
     ids: dict[str, str] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class TopicSettings:
     is_complete: bool = True
 
     def setting(self, topic: str, name: str) -> str | None:
-        """What holds for a topic: its own setting, else the cluster's; None where only a broker's own file may tell."""
+        """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""
         own = self.configs.get((_OF_TOPIC, topic), {}).get(name)
         return own if own is not None else self.configs.get((_OF_BROKER, ""), {}).get(_DEFAULTS.get(name, ""))
 
     def apply(self, kind: int, fields: dict[str, Any]) -> None:
-        """One record of the log."""
+        """Applies one record of the log."""
         if kind == _TOPIC:
             self.ids[fields["name"]] = fields["topicId"]
         elif kind == _REMOVE_TOPIC:
@@ -77,7 +77,7 @@ class TopicSettings:
 
 
 def read_topic_settings(directory: str) -> TopicSettings | None:
-    """The settings in a __cluster_metadata directory; None where there are none to be had."""
+    """Returns the settings in a __cluster_metadata directory; None if they cannot be read."""
     try:
         start, files = _newest(directory)
         if not files:
@@ -89,12 +89,12 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
                 break
             found.apply(*record)
     except (KsegError, OSError):
-        return None  # the partition's own check tells what is wrong with it
+        return None  # verification of the metadata partition itself reports the error
     return found
 
 
 def replica_counts(directory: str) -> dict[tuple[str, int], int]:
-    """How many replicas each partition has, by topic id and number, as far as a __cluster_metadata directory tells."""
+    """Returns replicas per partition, by topic id and partition number; empty if the metadata cannot be read."""
     found: dict[tuple[str, int], int] = {}
     try:
         start, files = _newest(directory)
@@ -110,9 +110,9 @@ def replica_counts(directory: str) -> dict[tuple[str, int], int]:
 
 
 def _newest(directory: str) -> tuple[int, list[SegmentFile]]:
-    """The newest snapshot's offset, 0 without one, and the files to read from there on; none where they are too large.
+    """Returns the newest snapshot's offset (0 if there is none) and the files to read from there; none if too large.
 
-    Raises KsegError or OSError where they cannot be listed.
+    Raises KsegError or OSError if they cannot be listed.
     """
     files = list_segments(directory)
     snapshots = [file for file in files if file.kind == ".checkpoint" and file.base_offset is not None]
@@ -131,7 +131,7 @@ def _records_of(
 
 
 def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:
-    """The segments that may hold offsets of ``start`` and above."""
+    """Returns the segments that may hold offsets of ``start`` and above."""
     ends = [file.base_offset or 0 for file in logs[1:]]
     return [file for i, file in enumerate(logs) if i >= len(ends) or ends[i] > start]
 
@@ -139,7 +139,7 @@ def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:
 def _records(
     file: SegmentFile, first_offset: int, kinds: frozenset[int]
 ) -> Iterator[tuple[int, dict[str, Any]] | None]:
-    """Kind and fields of each record of these kinds; None and the end where something is not intact."""
+    """Yields type and fields of each record of these types; None, as the last item, at the first damage."""
     scratch = Scratch()
     with open_source(file.path) as source:
         reader = SegmentReader(source, scratch=scratch)
@@ -169,7 +169,7 @@ def _of_batch(
 
 
 def _values(rows: Rows, first_offset: int, kinds: frozenset[int]) -> Iterator[bytes]:
-    """The values of the records of these kinds."""
+    """Yields the values of the records of these types."""
     columns, payload = rows.rows, rows.payload
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
         value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]

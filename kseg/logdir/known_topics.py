@@ -1,6 +1,6 @@
-"""Settings of topics that the log directory itself knows, in its __cluster_metadata, read when first asked.
+"""Topic settings from a log directory's own __cluster_metadata, read on first use.
 
-What is not there is for the caller to guess, or a broker's default.
+For settings that are missing there, callers guess or use the broker's default.
 """
 
 import os
@@ -15,20 +15,20 @@ _LARGEST_INTERVAL = (1 << 31) - 1
 
 
 class KnownTopics:
-    """The metadata of each log directory are read once."""
+    """Reads the metadata of each log directory once."""
 
     def __init__(self) -> None:
         self._read: dict[str, TopicSettings | None] = {}
 
     def settings(self, log_directory: str) -> TopicSettings | None:
-        """All that the newest metadata in a log directory tell; None where there are none, or none that can be read."""
+        """Returns the settings of a log directory's newest metadata; None if there are none or they are unreadable."""
         path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
         if path not in self._read:
             self._read[path] = read_topic_settings(path) if os.path.isdir(path) else None
         return self._read[path]
 
     def setting(self, partition: str, name: str) -> str | None:
-        """A setting of a partition's topic, or the cluster's default for it; None where neither is known."""
+        """Returns a setting of a partition's topic, or the cluster's default; None if neither is known."""
         path = os.path.abspath(partition)
         place = parse_partition_name(os.path.basename(path))
         found = self.settings(os.path.dirname(path)) if place is not None else None
@@ -37,7 +37,7 @@ class KnownTopics:
         return found.setting(place[0], name)
 
     def interval_bytes(self, partition: str) -> int | None:
-        """index.interval.bytes of a partition's topic; None where it is not known, or no number that Kafka takes."""
+        """Returns index.interval.bytes of a partition's topic; None if unknown or not a number that Kafka accepts."""
         text = self.setting(partition, INTERVAL)
         if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
             return None

@@ -1,7 +1,7 @@
-"""Transactional ids of producers, as the __transaction_state partitions of a log directory name them.
+"""Reads the transactional ids of producers from the __transaction_state partitions of a log directory.
 
     key     i16 record type 0, then the id (i16 length, bytes)
-    value   i16 version, then i64 producer id, whatever the version; null where the id has expired
+    value   i16 version, then i64 producer id in all versions; null if the id has expired
 
 Source: TransactionLogKey and TransactionLogValue of Kafka 4.3.1 (`kseg.decoders.schemas.transaction_state`).
 """
@@ -21,15 +21,15 @@ from kseg.segment.source import open_source
 
 TOPIC = "__transaction_state"
 MAX_BYTES = 64 << 20
-"""Segments are read up to this total, the newest of each partition first: names are worth no more time."""
+"""Limit of bytes read, newest segments of each partition first: names are not worth more time."""
 
 _KEY, _VALUE = struct.Struct(">hh"), struct.Struct(">hq")
 
 
 def transactional_ids(log_directory: str) -> dict[int, str]:
-    """Transactional id by producer id, as far as the log directory tells; ids that are not UTF-8 are as file names.
+    """Returns transactional id by producer id; ids that are not UTF-8 are decoded like file names.
 
-    The name of a producer stays known behind its expiry, as long as the cleaner has not removed the record.
+    The id of an expired producer is known until the log cleaner removes its record.
     """
     found: dict[int, str] = {}
     scratch, left = Scratch(), MAX_BYTES
@@ -42,12 +42,12 @@ def transactional_ids(log_directory: str) -> dict[int, str]:
                 for producer_id, name in _pairs(SegmentReader(source, scratch=scratch)):
                     found.setdefault(producer_id, name)
         except (KsegError, OSError):
-            continue  # the partition's own check tells what is wrong with it
+            continue  # verification of that partition itself reports the error
     return found
 
 
 def _newest_first(log_directory: str) -> list[SegmentFile]:
-    """The segments of all partitions of the topic, the last of each first."""
+    """Returns the segments of all partitions of the topic, the last segment of each first."""
     try:
         partitions = [path for path in list_partitions(log_directory) if _is_of_topic(path)]
         ranked = [
@@ -66,7 +66,7 @@ def _is_of_topic(path: str) -> bool:
 
 
 def _pairs(reader: SegmentReader) -> Iterator[tuple[int, str]]:
-    """Producer id and transactional id of each record that has both; batches that are not intact are passed over."""
+    """Yields (producer id, transactional id) of each record that has both; skips batches that are not intact."""
     for run in reader.runs():
         if isinstance(run, Damage):
             continue
@@ -93,7 +93,7 @@ def _pairs_of(batch: RecordBatch) -> Iterator[tuple[int, str]]:
 
 
 def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
-    """Producer id and transactional id of one record; None where it holds none."""
+    """Returns producer id and transactional id of one record; None if it has none."""
     if len(key) < _KEY.size or len(value) < _VALUE.size:
         return None
     (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)

@@ -1,1 +1,1 @@
-"""Which segments go by retention, and why: the rules of brokers, as a plan for `kseg.changes`."""
+"""Plans the deletion of segments by retention, by the rules of brokers; `kseg.changes` applies the plan."""

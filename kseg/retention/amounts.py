@@ -1,4 +1,4 @@
-"""How much there was of a partition and how much is left: segments, bytes, records."""
+"""Counts a partition's segments, bytes and records before and after retention."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from kseg.retention.planning import Retention
 from kseg.segment.record_count import RecordCounter
 
 UNASKED_BYTES = 16 << 30
-"""Of a larger log records are counted only where that was asked for: all of its headers have to be read."""
+"""Records of a larger log are counted only on request: counting reads all batch headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Pairs are before and after. ``counts``: the records of each segment, None where that is not known."""
+    """Pairs are (before, after). ``counts``: the records of each segment, None if unknown."""
 
     directory: str
     segments: tuple[int, int]
@@ -21,7 +21,7 @@ class Amounts:
 
     @property
     def records(self) -> tuple[int, int] | None:
-        """None where those of any segment are not known."""
+        """Records before and after; None if those of any segment are unknown."""
         known = [count for count in self.counts if count is not None]
         if len(known) < len(self.counts):
             return None
@@ -29,12 +29,15 @@ class Amounts:
 
 
 def amounts(found: Retention, is_asked: bool) -> Amounts:
-    """Raises PathError where a segment cannot be read. ``is_asked``: records are counted whatever the size."""
+    """Counts segments, bytes and, below UNASKED_BYTES or if ``is_asked``, records.
+
+    Raises PathError if a segment cannot be read.
+    """
     segments, gone = found.log.segments, len(found.selection.why)
     counts: list[int | None] = [None] * len(segments)
     if is_asked or found.log.size <= UNASKED_BYTES:
         counter = RecordCounter()
-        # Up to 0.7 no header tells, and the file name alone says that it is such a log.
+        # Up to 0.7 the format has no headers to count by; only the file suffix identifies such a log.
         counts = [counter.count(each.file.path) if each.file.kind == ".log" else None for each in segments]
     sizes = found.log.size, sum(span.size for span in found.left)
     return Amounts(found.log.directory, (len(segments), len(found.left)), sizes, tuple(counts), gone)

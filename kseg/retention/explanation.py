@@ -1,4 +1,4 @@
-"""Why each segment of a partition goes or stays, which record decides it, and when it will go."""
+"""Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ from kseg.segment.seek import seek_offset
 from kseg.segment.source import open_source
 
 WALK_BATCHES = 1 << 12
-"""How far behind the entry of the offset index the batch is looked for that the time index means."""
+"""Limit of batches read after the offset index entry to find the batch of the last time index entry."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """``rule``: by which the segment goes, "" for one that stays. ``last_offset``: the last that it may hold.
+    """Why a segment is deleted or kept. ``last_offset`` is the last offset that it may hold.
 
-    ``record_offset``: of the first record that has the largest timestamp; None where the file's time stands for it, or
-    the time index means no record that is there. Of one that stays: ``goes_at_ms`` is when its age lets it go, if
-    nothing is appended to it; ``blocked_by`` names an older segment that holds it back until then, ``is_future`` that
-    its own timestamp lies ahead of now; ``goes_after_bytes`` is how much more the log has to hold for its size to let
-    it go. ``held``: what keeps it in any case: "", "high watermark", "empty" or "keep-active".
+    ``rule`` is the rule that deletes the segment, "" if it is kept. ``record_offset`` is the offset of the first record
+    with the largest timestamp; None if the file's modification time is used, or if the record is not found.
+
+    The other fields are about a kept segment. ``is_future``: its largest timestamp is after now. ``goes_at_ms``: when
+    retention.ms will delete it if nothing is appended to it. ``blocked_by``: the older segment that keeps it until
+    then. ``goes_after_bytes``: how many bytes the log must grow before retention.bytes deletes it. ``held``: why it is
+    kept in any case: "", "high watermark", "empty" or "keep-active".
     """
 
     segment: Segment
@@ -38,7 +40,7 @@ class Verdict:
 
 
 def explain(found: Retention, request: Request) -> Iterator[Verdict]:
-    """Oldest first. Raises PathError where a segment cannot be read."""
+    """Yields the verdicts, oldest segment first. Raises PathError if a segment cannot be read."""
     segments, limits = found.log.segments, request.limits
     gone = len(found.selection.why)
     left_bytes, held_bytes, blocker = sum(segment.size for segment in segments[gone:]), 0, None
@@ -69,7 +71,7 @@ def explain(found: Retention, request: Request) -> Iterator[Verdict]:
 
 
 def first_in_future(found: Retention, request: Request) -> Segment | None:
-    """The oldest segment that stays although it would not have to, were its timestamp not ahead of now."""
+    """Returns the oldest segment that is kept only because its timestamp is in the future."""
     if not request.limits.deletes or request.limits.retention_ms < 0:
         return None
     left = found.log.segments[len(found.selection.why) :]
@@ -77,7 +79,7 @@ def first_in_future(found: Retention, request: Request) -> Segment | None:
 
 
 def deciding_record(segment: Segment) -> int | None:
-    """Offset of the first record of the batch that the time index means whose timestamp is the largest."""
+    """Returns the offset of the first record with the largest timestamp in the batch that the time index names."""
     entry = segment.largest
     if entry.offset is None:
         return None

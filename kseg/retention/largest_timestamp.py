@@ -1,7 +1,7 @@
-"""What stands for the age of a segment: LogSegment.largestTimestamp.
+"""Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
 
-A broker does not look for the newest record. Once it has loaded a segment it believes the last entry of the time index,
-and where there is none, or an older release that knows no time index, the time at which the .log was last written.
+A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
+there is no entry, or the release has no time index, it uses the modification time of the .log.
 """
 
 import os
@@ -15,12 +15,12 @@ from kseg.sidefiles.time_index import TimeIndex
 TIME_INDEX = "time index"
 FILE_TIME = "file time"
 LARGEST_BYTES = (1 << 31) - 1
-"""Of an index: brokers map it, with an int for its size."""
+"""Largest size of an index; brokers map it with an int size."""
 
 
 class Largest(NamedTuple):
-    """``timestamp`` in ms. ``offset``: of the time index's entry, that of the last record of its batch or before;
-    None where the file's time stands for it."""
+    """``timestamp`` in ms. ``offset``: of the time index entry, at most the last offset of the record's batch; None if
+    the timestamp is the file's modification time."""
 
     timestamp: int
     offset: int | None
@@ -31,7 +31,7 @@ class Largest(NamedTuple):
 
 
 def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:
-    """Of a segment by the path of its .log. Raises KsegError where a file cannot be read."""
+    """Returns the largest timestamp of the segment at ``log_path``. Raises KsegError if a file cannot be read."""
     entry = _last_entry(log_path.removesuffix(".log") + ".timeindex", base_offset) if has_time_index else None
     if entry is not None and entry.timestamp >= 0:
         return entry
@@ -42,7 +42,7 @@ def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> 
 
 
 def _last_entry(path: str, base_offset: int) -> Largest | None:
-    """The last entry, room that was set aside left out; None without one."""
+    """Returns the last entry before preallocated zeros; None if there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

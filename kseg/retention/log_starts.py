@@ -1,7 +1,7 @@
-"""log-start-offset-checkpoint after retention: LogManager.checkpointLogStartOffsetsInDir.
+"""Updates log-start-offset-checkpoint after retention (LogManager.checkpointLogStartOffsetsInDir).
 
-It lists a partition only where its log starts above the base offset of its first segment: the one place that remembers
-records which were deleted in the middle of a segment.
+The file lists a partition only if its log start is above its first segment's base offset. It is the only record of
+deletions in the middle of a segment.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ Partition = tuple[str, int]
 
 
 class LogStart(NamedTuple):
-    """Where the log of a partition starts, and the base offset of its first segment."""
+    """The log start offset of a partition, and the base offset of its first segment."""
 
     offset: int
     first_base: int
 
 
 def with_log_starts(entries: Iterable[OffsetCheckpoint], starts: Mapping[Partition, LogStart]) -> bytes | None:
-    """The new content of the file with these entries; None where nothing is to change."""
+    """Returns the new contents of the file with these entries; None if nothing changes."""
     old = list(entries)
     new = {(entry.topic, entry.partition): entry.offset for entry in old}
     for partition, start in starts.items():

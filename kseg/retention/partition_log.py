@@ -1,4 +1,4 @@
-"""The log in a partition directory as far as retention has to know it."""
+"""The state of a partition's log that retention needs: segments, sizes, ages and log end offset."""
 
 import os
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """``names``: of all files. ``damaged_at``: where in the last segment bytes begin that are not intact; None if there
-    are none behind the last entry of its index."""
+    """``names``: all files. ``damaged_at``: position of the first damage in the last segment after its last index
+    entry; None if there is none."""
 
     directory: str
     names: frozenset[str]
@@ -45,7 +45,7 @@ class PartitionLog:
 
 
 def read_log(directory: str, rules: Rules) -> PartitionLog:
-    """Raises KsegError where it holds no segments of the release, or such as no broker starts on."""
+    """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
     kind = ".kafka" if rules.is_07 else ".log"
     names = frozenset(file_names(directory))
     if swaps := sorted(name for name in names if name.endswith(".swap")):
@@ -74,7 +74,7 @@ def _segment(file: SegmentFile, rules: Rules) -> Segment:
 
 
 def _end(last: Segment, rules: Rules) -> tuple[int, int | None]:
-    """The offset behind the last intact batch, and where damage begins behind the last entry of the index."""
+    """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
     if rules.is_07:
         return last.base_offset + last.size, None
     with open_source(last.file.path) as source:

@@ -1,7 +1,8 @@
-"""From a partition directory to the plan that retention makes of it, as UnifiedLog.deleteSegments leaves it.
+"""Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
 
-If all segments go, an empty one is begun at the log end. Then the log start moves, which cuts the leader epochs. Then
-the files of each segment get .deleted at the end of their names, oldest first: stopped anywhere, what is left is a log.
+If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which truncates
+the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is the last one
+done, the rest is a valid log.
 """
 
 import os
@@ -27,7 +28,7 @@ _LARGEST_EPOCH_FILE_BYTES = 1 << 28
 
 
 class Known(NamedTuple):
-    """What the checkpoints of the log directory say of the partition, None where they say nothing."""
+    """The partition's entries in the log directory's checkpoints; None if missing."""
 
     log_start_offset: int | None = None
     high_watermark: int | None = None
@@ -35,8 +36,8 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What retention is to follow. ``log_start_offset``: where records are to be deleted up to, as DeleteRecords does.
-    ``frees``: files are removed and not renamed."""
+    """The retention to apply. ``log_start_offset``: records below it are deleted, as by DeleteRecords. ``frees``: files
+    are removed instead of renamed."""
 
     limits: Limits
     rules: Rules
@@ -48,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """A plan for one partition and what it was made from."""
+    """The plan of one partition and its inputs."""
 
     log: PartitionLog
     state: LogState
@@ -57,17 +58,17 @@ class Retention:
 
     @property
     def left(self) -> tuple[Span, ...]:
-        """The segments afterwards."""
+        """The segments after the plan."""
         return self.state.spans[len(self.selection.why) :] or (Span(self.log.end_offset, 0, 0),)
 
     @property
     def first_base(self) -> int:
-        """The base offset of the first segment afterwards."""
+        """The base offset of the first segment after the plan."""
         return self.left[0].base_offset
 
 
 def retain(directory: str, known: Known, request: Request) -> Retention:
-    """Raises KsegError where the directory cannot be read, or has to be recovered first."""
+    """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
     log = read_log(directory, request.rules)
     state = _state(log, known, request)
     selection = select(state, request.limits, request.rules, request.now_ms, request.keeps_active)
@@ -111,7 +112,7 @@ def _state(log: PartitionLog, known: Known, request: Request) -> LogState:
 
 
 def _check_end(log: PartitionLog, rules: Rules) -> None:
-    """Raises KsegError where a broker would recover the log before it looked at retention, and find another end."""
+    """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
     if log.damaged_at is not None:
         raise KsegError(
             f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so that the log end is not known: "
@@ -161,14 +162,14 @@ def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request
 
 
 def _offsets(log: PartitionLog, i: int) -> tuple[int, int] | tuple[None, None]:
-    """First and last offset that segment i may hold."""
+    """Returns the first and last offset that segment i may hold."""
     base = log.segments[i].base_offset
     end = log.segments[i + 1].base_offset if i + 1 < len(log.segments) else log.end_offset
     return (base, end - 1) if end > base else (None, None)
 
 
 def _delete_snapshots(plan: Plan, log: PartitionLog, start_offset: int) -> None:
-    """Before 2.8: at once, all that lie below the log start."""
+    """Removes all snapshots below the log start, as brokers before 2.8 do at once."""
     for name in sorted(log.names):
         file = segment_file(name)
         if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:

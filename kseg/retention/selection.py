@@ -1,7 +1,7 @@
-"""Which segments go: the walk of UnifiedLog.deletableSegments from the oldest on, once for each rule.
+"""Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
 
-A segment goes if the rule holds for it and all older ones go: a young one shields all that are younger still. Nothing
-at or above the high watermark goes, and no last segment that is empty. If all go, an empty one is begun first.
+A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones. Segments
+that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one is created.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Predicate = Callable[["Span", "Span | None"], bool]
 
 
 class Span(NamedTuple):
-    """A segment as retention sees it: ``size`` of its .log in bytes, ``largest_ms`` what stands for its age."""
+    """One segment: ``size`` of its .log in bytes, ``largest_ms`` the timestamp that decides its age."""
 
     base_offset: int
     size: int
@@ -23,7 +23,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """``spans`` by base offset; what a broker knows of the log when it looks which segments may go."""
+    """The broker's state of the log when retention runs; ``spans`` are sorted by base offset."""
 
     spans: tuple[Span, ...]
     log_start_offset: int
@@ -33,7 +33,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``deletes``: whether cleanup.policy names delete; a negative limit is none."""
+    """``deletes``: whether cleanup.policy includes delete; a negative limit means no limit."""
 
     retention_ms: int = -1
     retention_bytes: int = -1
@@ -42,7 +42,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``why``: the rule for each segment that goes, oldest first. ``rolls``: all go, so an empty segment is begun."""
+    """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
+    created."""
 
     why: tuple[str, ...]
     rolls: bool
@@ -50,7 +51,7 @@ class Selection:
 
 
 def select(state: LogState, limits: Limits, rules: Rules, now_ms: int, keeps_active: bool = False) -> Selection:
-    """``keeps_active``: the last segment stays in any case."""
+    """Applies the rules. ``keeps_active``: the last segment is never deleted."""
     left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
     for rule in rules.order:
         if not _applies(rule, limits, rules):
@@ -85,7 +86,7 @@ def _predicate(rule: str, left: list[Span], limits: Limits, log_start: int, now_
 
 
 class _TooMuch:
-    """Holds as long as without the segment no less than the limit is left."""
+    """Holds while the log without the segment still has at least retention.bytes."""
 
     def __init__(self, excess_bytes: int) -> None:
         self._excess_bytes = excess_bytes
@@ -98,7 +99,7 @@ class _TooMuch:
 
 
 def _deletable(left: list[Span], holds: Predicate, state: LogState, rules: Rules) -> int:
-    """How many of the oldest segments go."""
+    """Returns the number of segments to delete, from the oldest on."""
     for i, span in enumerate(left):
         following = left[i + 1] if i + 1 < len(left) else None
         upper = following.base_offset if following else state.end_offset

@@ -1,4 +1,4 @@
-"""What limits the retention of a partition: what is asked for, else its topic's settings; and who says so."""
+"""Determines the retention limits of a partition, from the options or the topic's settings, and their source."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ OPTION, TOPIC, DEFAULT, UNKNOWN = "option", "topic", "default", "unknown"
 _LARGEST = (1 << 63) - 1
 
 Lookup = Callable[[str], str | None]
-"""What the cluster's metadata say of a topic's setting; None where they say nothing."""
+"""Returns a topic's setting in the cluster metadata, None if it has none."""
 
 
 class Asked(NamedTuple):
-    """Options; None where one is not given."""
+    """The options; None for one that is not given."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
@@ -27,8 +27,10 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``sources``: where each setting comes from: OPTION, TOPIC (or the cluster's default), DEFAULT (Kafka's), UNKNOWN,
-    which is no limit: a broker's own file may name one. ``refusal``: why the partition is left alone, "" if it isn't.
+    """The limits. ``refusal``: why the partition is skipped, "" if it is not.
+
+    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), DEFAULT (Kafka's), or UNKNOWN,
+    which means no limit because a broker's own file may set one.
     """
 
     limits: Limits
@@ -38,7 +40,7 @@ class Settings:
 
 
 def settings_of(topic: str | None, lookup: Lookup, asked: Asked) -> Settings:
-    """Raises KsegError for a setting that is none."""
+    """Returns the settings. Raises KsegError for a malformed one."""
     sources: dict[str, str] = {}
     policy = asked.policy if asked.policy is not None else lookup(POLICY)
     sources[POLICY] = DEFAULT if policy is None else TOPIC if asked.policy is None else OPTION

@@ -1,4 +1,4 @@
-"""Records of real segments for the decoders' tests, read by a walker of the tests' own that trusts its input."""
+"""Records of real segments for decoder tests, read by an independent parser that trusts its input."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ class RawRecord(NamedTuple):
 
 
 def walk(segment: Path) -> Iterator[RawRecord]:
-    """The records of a healthy segment of uncompressed v2 batches."""
+    """Yields the records of an undamaged segment of uncompressed v2 batches."""
     data, position = segment.read_bytes(), 0
     while position < len(data):
         base_offset, length = struct.unpack_from(">qi", data, position)

@@ -1,4 +1,4 @@
-"""The replay of __consumer_offsets: bounded, and a match for any records."""
+"""The replay of __consumer_offsets: its memory is bounded, and it agrees with a model for arbitrary records."""
 
 import struct
 import tracemalloc
@@ -35,7 +35,7 @@ PLACE = b"\0\1g\0\1t\0\0\0\3"
 
 
 class Records:
-    """Stands in for a batch: rows of keys and values, at offsets that the caller chooses."""
+    """A fake batch: rows of keys and values at given offsets."""
 
     is_control = False
 
@@ -118,6 +118,6 @@ def test_nothing_is_left_of_transactions_that_have_ended() -> None:
 
 def test_a_producer_is_pending_until_its_marker() -> None:
     markers = [i for i, batch in enumerate(BATCHES) if batch.is_control]
-    # What the last one would have committed was removed before.
+    # The last pending commit had been removed before its marker.
     assert [replayed(BATCHES[:i]).pending for i in markers] == [1, 1, 1, 1, 1, 0]
     assert {replayed(BATCHES[: i + 1]).pending for i in markers} == {0}

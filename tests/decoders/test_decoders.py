@@ -1,4 +1,4 @@
-"""What decoders do beside printing: JSON objects, missing keys, tombstones, secrets, hostile bytes."""
+"""Decoders beyond printing: JSON objects, missing keys, tombstones, secrets, malformed bytes."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""All record types and versions, healthy and damaged, against what Kafka said (testdata/internal-records)."""
+"""All record types and versions, valid and damaged, compared with Kafka's output (testdata/internal-records)."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Every record of the internal topics in testdata/, against what Kafka's own tool printed for it."""
+"""Every internal record in testdata/, compared with the output of Kafka's own tool."""
 
 import gzip
 import re
@@ -14,10 +14,10 @@ DECODED = ".dump-4.3.1.decoded.txt.gz"
 DUMPS = [
     dump
     for dump in sorted(TESTDATA.glob(f"*/*/truth/__*/*{DECODED}"))
-    # The walker of the tests' own reads v2 alone.
+    # The tests' parser reads only v2.
     if (dump.parents[2] / dump.parent.name / dump.name.removesuffix(DECODED)).read_bytes()[16] == 2
 ]
-# A record's line up to where control info, key or payload follow.
+# A record's line up to its control info, key or payload.
 METADATA = re.compile(r"\| offset: .*? headerKeys: \[[^]]*\]")
 
 

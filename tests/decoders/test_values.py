@@ -1,4 +1,4 @@
-"""Formats of keys and values: right sizes, wrong sizes, and the class names of Kafka."""
+"""Formats of keys and values: right and wrong sizes, and Kafka's class names."""
 
 import json
 import struct
@@ -93,7 +93,7 @@ def test_null_is_nothing() -> None:
 
 
 def test_a_schema_in_a_header() -> None:
-    """Only a header is proof: without one, auto shows what a schema id might precede as it is."""
+    """Only a header proves a schema: without one, auto prints bytes that resemble a schema id unchanged."""
     data, prefixed = b'{"a":1}', b"\0\0\0\0\7abc"
     headers = [(b"__value_schema_id", b"\1" + GUID.bytes), (b"other", None)]
     auto = decoder("auto", "auto")
@@ -142,7 +142,7 @@ def test_confluent_looks_before_the_payload_where_a_header_says_nothing() -> Non
 
 @pytest.mark.parametrize("package", ["org.apache.kafka.tools.api", "kafka.serializer"])
 def test_decoder_classes_read_what_is_in_front(package: str) -> None:
-    """ByteBuffer.getInt, as in IntegerDecoder, does not mind what follows."""
+    """IntegerDecoder uses ByteBuffer.getInt, which ignores trailing bytes."""
     assert load(f"{package}.IntegerDecoder")(b"\0\0\0\7rest").text == "7"
     assert load(f"{package}.LongDecoder")(bytes(7) + b"\7rest").text == "7"
     assert load(f"{package}.StringDecoder")(b"\xff").text == "\ufffd"
@@ -201,7 +201,7 @@ def test_a_function_of_ones_own(own_module: str) -> None:
 
 
 def test_a_function_of_ones_own_is_given_headers(own_module: str) -> None:
-    """KIP-82: deserializers are given the record's headers."""
+    """KIP-82: deserializers receive the record's headers."""
     headers = [(b"trace", b"\1"), (b"empty", None)]
 
     def shown(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Partitions that a real broker's retention went through, and what it left."""
+"""Partitions before and after retention by a real broker."""
 
 import hashlib
 import shutil
@@ -14,25 +14,25 @@ ARGUMENTS = {
 
 
 def log_directory(target: Path) -> Path:
-    """A copy of the directory as it was before, that may be changed."""
+    """Returns a writable copy of the log directory before retention."""
     return Path(shutil.copytree(RETENTION / "before", target / "logs"))
 
 
 def digests(partition: Path) -> dict[str, str]:
-    """Of the files that retention renames or makes: segments, their side files and producer snapshots."""
+    """Digests of the files that retention renames or creates: segments, side files, producer snapshots."""
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     files = [path for path in partition.iterdir() if path.name.removesuffix(".deleted").endswith(kinds)]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def left_by_broker(name: str) -> dict[str, str]:
-    """The same of what the broker left."""
+    """The same digests after the broker's retention."""
     lines = (RETENTION / "after" / name / "sha256.txt").read_text().splitlines()
     found = {line.split()[1]: line.split()[0] for line in lines}
     return {file: digest for file, digest in found.items() if "." in file and not file.endswith(".metadata")}
 
 
 def epochs(file: Path, end: int = 500) -> list[tuple[int, ...]]:
-    """Those that begin below the log end; a broker's start begins another there."""
+    """Epochs that begin below the log end; a broker's start adds one at the log end."""
     rows = [tuple(map(int, line.split())) for line in file.read_text().splitlines()[2:]]
     return [row for row in rows if row[1] < end]

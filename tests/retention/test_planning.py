@@ -1,4 +1,4 @@
-"""Plans of retention: damaged and hostile partitions, and what has to be recovered first."""
+"""Retention plans: damaged and malformed partitions, and refusals that require recovery first."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def test_a_log_that_was_not_stopped_has_to_be_recovered_before_the_last_segment_
         planned(partition, ALL, LATE_MS)
     for path in partition.glob("*.snapshot"):
         path.unlink()
-    assert planned(partition, ALL, LATE_MS).selection.rolls  # nobody has ever kept any
+    assert planned(partition, ALL, LATE_MS).selection.rolls  # releases without snapshots
 
 
 def test_a_log_start_behind_the_end_has_to_be_recovered(partition: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which segments go, against a model that takes one segment after the other from a list."""
+"""The selection of segments, compared with a model that takes one segment after another from a list."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.boolean
 
 
 def model(state: LogState, limit: Limits, rules: Rules) -> tuple[list[str], int]:
-    """The rules of each release as its sources have them, a segment at a time."""
+    """The rules of each release as in its source, one segment at a time."""
     left, why, start = list(state.spans), list[str](), state.log_start_offset
     orders = {(0, 7): (TIME, SIZE), (0, 11): (TIME, SIZE, LOG_START), (3, 0): (LOG_START, SIZE, TIME)}
     order = orders[max(since for since in orders if since <= rules.release)]

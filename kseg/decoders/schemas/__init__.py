@@ -1,1 +1,1 @@
-"""The schemas of internal records, as data: one file a topic."""
+"""Message schemas of internal records, as data: one module per topic."""

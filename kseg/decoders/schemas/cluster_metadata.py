@@ -1,7 +1,6 @@
-"""__cluster_metadata and KRaft snapshots: the records by apiKey.
+"""Schemas of __cluster_metadata and KRaft snapshots: the records by apiKey.
 
-Source: the message definitions of Kafka 4.3.1's metadata module; the notation is that of
-`kseg.formats.schema`.
+Source: the message definitions of Kafka 4.3.1's metadata module; for the notation see `kseg.formats.schema`.
 6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was never used.
 """
 

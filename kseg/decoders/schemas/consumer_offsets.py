@@ -1,8 +1,7 @@
-"""__consumer_offsets: by record type, what keys and values hold.
+"""Schemas of __consumer_offsets: keys and values by record type.
 
-Source: the message definitions of Kafka 4.3.1's group coordinator; the notation is that of
-`kseg.formats.schema`.
-Types 9 and 18 are free.
+Source: the message definitions of Kafka 4.3.1's group coordinator; for the notation see `kseg.formats.schema`.
+Types 9 and 18 are unused.
 """
 
 from kseg.formats.schema import Message

@@ -1,7 +1,6 @@
-"""__remote_log_metadata, as the topic-based RemoteLogMetadataManager (KIP-405) writes it: the records by apiKey.
+"""Schemas of __remote_log_metadata (topic-based RemoteLogMetadataManager, KIP-405): the records by apiKey.
 
-Source: the message definitions of Kafka 4.3.1's storage module; the notation is that of
-`kseg.formats.schema`.
+Source: the message definitions of Kafka 4.3.1's storage module; for the notation see `kseg.formats.schema`.
 """
 
 from kseg.formats.schema import Message

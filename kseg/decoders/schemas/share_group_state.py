@@ -1,7 +1,6 @@
-"""__share_group_state: what keys and values hold.
+"""Schemas of __share_group_state: keys and values.
 
-Source: the message definitions of Kafka 4.3.1's share coordinator; the notation is that of
-`kseg.formats.schema`.
+Source: the message definitions of Kafka 4.3.1's share coordinator; for the notation see `kseg.formats.schema`.
 """
 
 from kseg.formats.schema import Message

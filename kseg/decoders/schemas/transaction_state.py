@@ -1,7 +1,6 @@
-"""__transaction_state: what keys and values hold.
+"""Schemas of __transaction_state: keys and values.
 
-Source: the message definitions of Kafka 4.3.1's transaction coordinator; the notation is that of
-`kseg.formats.schema`.
+Source: the message definitions of Kafka 4.3.1's transaction coordinator; for the notation see `kseg.formats.schema`.
 """
 
 from kseg.formats.schema import Message

@@ -1,7 +1,7 @@
-"""Compacts a partition: rounds of the cleaner until all is clean, and the plan that puts the results in place.
+"""Compacts a partition: runs cleaning rounds until the log is clean, and plans the replacement of its segments.
 
-Files come and go in the order of the broker's own swap (LocalLog.replaceSegments), so that a broker that starts in the
-middle completes it: new files as .swap, the .log first; the old ones go; the new ones get their names.
+Files are replaced in the order of the broker's own swap (LocalLog.replaceSegments), so that a broker started halfway
+completes it: new files are added as .swap, the .log first; the old files are deleted; the new files are renamed.
 """
 
 import os
@@ -14,7 +14,7 @@ from kseg.changes.staging import Staging
 from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, Segment, read_segments, segments_between
 from kseg.cleaner.producers import Producers, read_producers
 from kseg.cleaner.ranges import CleanableRange, LogLimits, cleanable_range
-from kseg.cleaner.room import Need, RoomTaken, bound, counted, file_bytes
+from kseg.cleaner.room import Need, SpaceTaken, bound, counted, file_bytes
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
@@ -27,7 +27,7 @@ _COMPARE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """What the files of the log directory say about a partition; None: nothing."""
+    """A partition's entries in the log directory's checkpoints; None if missing."""
 
     cleaner: int | None = None
     log_start: int | None = None
@@ -36,7 +36,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class LaterRound:
-    """A round that a dry run does not carry out: its map is made, but not what comes before it. ``keys`` in its map."""
+    """A round that a dry run only surveys: its offset map is built, with ``keys`` keys, but nothing is cleaned."""
 
     start: int
     end: int
@@ -45,10 +45,10 @@ class LaterRound:
 
 @dataclass(slots=True)
 class Compaction:
-    """What became, or would become, of a partition. ``end``: the cleaner's checkpoint afterwards, None: as it was.
+    """The result of a compaction or dry run. ``end``: the new cleaner checkpoint, None if unchanged.
 
-    ``groups``: what was cleaned in all rounds; ``found``: the dirty range of the first one. ``later``: rounds that a
-    dry run knows only so much of. ``peak_bytes``: room that new files took at most.
+    ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the rounds
+    that a dry run only surveyed; ``peak_bytes``: the largest disk space taken by new files.
     """
 
     directory: str
@@ -65,7 +65,7 @@ class Compaction:
 
     @property
     def counts(self) -> Counter[str]:
-        """Of all rounds."""
+        """The counts of all rounds together."""
         total: Counter[str] = Counter()
         for group in self.groups:
             total.update(group.counts)
@@ -78,7 +78,7 @@ RoundMaker = Callable[
 
 
 class Compactor:
-    """Cleans one partition. ``commits_each``: a plan for each new segment, so that the room for one is enough."""
+    """Compacts one partition. ``commits_each``: one plan per new segment, so that disk space for one is enough."""
 
     def __init__(
         self,
@@ -92,20 +92,23 @@ class Compactor:
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
-        """``has_room`` is asked before the first byte is written; if it says no to a guess, the room is counted, and
-        it is asked again. It may raise KsegError. ``rounds``: where they are done; ``writes_ahead``: which writes all
-        new segments before the first can be put in place."""
+        """Prepares a compaction.
+
+        ``has_room`` is called before the first write, with an estimate of the disk space. If it returns False, the
+        space is computed by a pass without writing, and it is called again. It may raise KsegError. ``rounds`` makes
+        the rounds. ``writes_ahead``: the rounds write all new segments before the first is committed.
+        """
         self._watcher, self._has_room = watcher, has_room
         self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
         self._segments: list[Segment] = []
-        self._taken = RoomTaken(self._frees_each)
+        self._taken = SpaceTaken(self._frees_each)
         self._has_committed = False
         self.result = Compaction(directory)
 
     def plans(self) -> Iterator[Plan]:
-        """Plans, each to be carried out before the next is asked for. Raises DamagedError, KsegError, OSError."""
+        """Yields plans; apply each before taking the next. Raises DamagedError, KsegError, OSError."""
         result, settings = self.result, self._settings
         original = self._segments = read_segments(self._directory)
         result.bytes_before = result.bytes_after = sum(segment.size for segment in original)
@@ -149,7 +152,7 @@ class Compactor:
         self._has_room(counted(groups, unread, self._settings.until_clean, self._frees_each))
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
-        """Where the rounds behind the first end: what is dirty does not change before its own round."""
+        """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""
         result = self.result
         while not result.is_whole and result.end is not None:
             rest = replace(found, start=result.end)
@@ -160,7 +163,7 @@ class Compactor:
 
     @property
     def replaced_bytes(self) -> int:
-        """Of old files that others stand for now."""
+        """Bytes of the old files that have been replaced."""
         return self._taken.replaced
 
     def _limits(self, producers: Producers) -> LogLimits:
@@ -181,7 +184,7 @@ class Compactor:
         first = len(result.groups)
         for group in one.groups():
             if len(result.groups) == first and self._frees_each and self._staging is not None:
-                one.check_the_rest()  # damage that is found later would stop it half-way
+                one.check_the_rest()  # damage found later would stop it halfway
             result.groups.append(group)
             if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:
                 left = "what is not in place yet is given up" if self._has_committed else "nothing of it is changed"
@@ -199,8 +202,8 @@ class Compactor:
         result.end, result.is_whole, result.keys = one.end, one.is_whole, max(result.keys, one.keys)
 
     def _free(self, group: CleanedGroup) -> None:
-        """Removes what is not needed beside the new files of a group: its .log if it is the old one, and those of the
-        round before."""
+        """Removes files that are redundant after a group is cleaned: a new .log identical to the old one, and the new
+        files of the previous round."""
         staging = self._staging
         if staging is None or self._commits_each:
             return
@@ -213,21 +216,21 @@ class Compactor:
             group.segment.paths[LOG] = group.sources[0].path
 
     def _adopt(self, group: CleanedGroup) -> None:
-        """Gives new files owner and mode of those that they stand for."""
+        """Gives new files the owner and mode of the files that they replace."""
         if self._staging is not None:
             model = os.path.join(self._directory, f"{group.sources[0].base_offset:020d}{LOG}")
             for path in group.segment.paths.values():
                 self._staging.adopt(path, model)
 
     def _replace(self, groups: list[CleanedGroup]) -> None:
-        """The segments as a round leaves them."""
+        """Updates the segment list after a round."""
         gone = {segment.base_offset for group in groups for segment in group.sources}
         kept = [segment for segment in self._segments if segment.base_offset not in gone]
         new = [group.segment for group in groups]
         self._segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
 
     def _settle(self, group: CleanedGroup) -> None:
-        """The new segment lies in the partition now."""
+        """Updates the segment after its new files have been moved into the partition."""
         self._has_committed = True
         staging, segment = self._staging, group.segment
         if staging is not None and segment.paths:
@@ -237,7 +240,7 @@ class Compactor:
             }
 
     def _final_groups(self, original: list[Segment]) -> list[CleanedGroup]:
-        """Groups from the segments that were there to those of the last round."""
+        """Returns groups from the original segments to those of the last round."""
         if self.result.rounds == 1:
             return self.result.groups
         known = {id(segment) for segment in original}
@@ -260,7 +263,7 @@ class Compactor:
 
 
 def put_in_place(plan: Plan, group: CleanedGroup) -> None:
-    """Adds the steps that replace the sources of a group by its new segment."""
+    """Adds the steps that replace a group's source segments by its new segment."""
     segment, sources = group.segment, group.sources
     stem = f"{segment.base_offset:020d}"
     names = [str(source.base_offset) for source in sources]
@@ -268,7 +271,7 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
     suffixes = [suffix for suffix in SUFFIXES if suffix in segment.sizes]
     stays = {suffix for suffix in suffixes if group.is_copy and _is_same(plan, group, suffix)}
     if not segment.paths:
-        _tell(plan, group, stem, reason)
+        _add_expected_steps(plan, group, stem, reason)
         return
     for suffix in suffixes:
         if suffix not in stays:
@@ -286,8 +289,8 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
             plan.rename(stem + suffix + _SWAP, stem + suffix, "is complete")
 
 
-def _tell(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
-    """The steps of a dry run, which has no new files: what goes, and a new .log of the size that it will have."""
+def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
+    """Adds the steps of a dry run, which has no new files: deletions, and a new .log of the expected size."""
     if not group.is_copy:
         for suffix in SUFFIXES:
             if suffix in group.segment.sizes:
@@ -300,7 +303,7 @@ def _tell(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
 
 
 def _is_same(plan: Plan, group: CleanedGroup, suffix: str) -> bool:
-    """Whether a file came out as it is."""
+    """Whether the new file is identical to the old one."""
     source = group.sources[0]
     if suffix == LOG:
         return True

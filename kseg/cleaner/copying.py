@@ -1,4 +1,4 @@
-"""Copies what survives of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto)."""
+"""Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ from kseg.cleaner.filtering import WindowFilter
 from kseg.cleaner.legacy import HORIZON
 from kseg.cleaner.log import Segment
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordRooms
+from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.producers import Producers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.settings import CleanerSettings
@@ -24,10 +24,10 @@ _Filtered = tuple[list[bytes], memoryview]
 
 
 class GroupCopier:
-    """Copies one group after the other of a round. ``counts``: `kseg.kernel.survivors`.COUNTS, of all so far.
+    """Copies the groups of a round, one after another. ``counts``: COUNTS of `kseg.kernel.survivors`, of all groups.
 
-    ``end``: the first offset that this round does not clean; ``legacy_horizon_ms``: tombstones of v0 and v1 in segments
-    that were written later stay.
+    ``end``: the first offset that this round does not clean. ``legacy_horizon_ms``: v0 and v1 tombstones in segments
+    written after this time are kept.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GroupCopier:
         advance: Callable[[int], None] = lambda _: None,
         transactions: CleanedTransactions | None = None,
     ) -> None:
-        """``advance`` is told of bytes that are read; ``transactions``: what is known of them where it begins."""
+        """``advance`` receives the number of bytes read; ``transactions``: their state at the first group."""
         self._advance = advance
         self._map, self._producers, self._settings = offset_map, producers, settings
         self._end, self._legacy_horizon_ms, self._workers = end, legacy_horizon_ms, workers
@@ -57,7 +57,7 @@ class GroupCopier:
         return self._transactions
 
     def copy(self, segment: Segment, writer: SegmentWriter, buffers: Buffers) -> None:
-        """Appends what is left of a segment. Raises DamagedError, OSError, ValueError where it does not fit."""
+        """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
         manner = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
         for window in windows(segment.path, buffers):
             self._filter(manner, window, writer)
@@ -68,15 +68,15 @@ class GroupCopier:
             self._transactions.kept = []
 
     def _filter(self, manner: WindowFilter, window: Window, writer: SegmentWriter) -> None:
-        """Appends what is left of a window, or of earlier ones that are ready."""
+        """Filters a window, and appends those survivors of this and earlier windows that are ready."""
         verdicts, workers = self._verdicts(window, manner.keeps_tombstones), self._workers
         if workers.is_alone:
-            self._add_counts(manner.filter(window, verdicts, workers.rooms[0], writer.append))
+            self._add_counts(manner.filter(window, verdicts, workers.buffers[0], writer.append))
             return
 
-        def work(rooms: RecordRooms, kept: Window) -> _Filtered:
+        def work(buffers: RecordBuffers, kept: Window) -> _Filtered:
             pieces: list[bytes] = []
-            return pieces, manner.filter(kept, verdicts, rooms, lambda piece: pieces.append(bytes(piece)))
+            return pieces, manner.filter(kept, verdicts, buffers, lambda piece: pieces.append(bytes(piece)))
 
         self._append(workers.submit(window, work), writer)
 
@@ -91,7 +91,8 @@ class GroupCopier:
             self._numbers[i] += number
 
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
-        """What is known of the batches before their records are read; ``keeps_markers`` where file times count."""
+        """Returns what transactions decide about each batch; ``keeps_markers``: the segment is newer than the
+        horizon."""
         rows, count = window.rows, window.count
         numbers = self._transactions.discardable(rows, count)
         found = as_verdicts(numbers, count)

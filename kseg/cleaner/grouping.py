@@ -1,4 +1,4 @@
-"""Which segments become one (Cleaner.groupSegmentsBySize)."""
+"""Groups segments that are cleaned into one (Cleaner.groupSegmentsBySize)."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from kseg.segment.writer import LARGEST_DELTA
 
 
 def group_segments(segments: Sequence[Segment], end: int, settings: CleanerSettings) -> list[list[Segment]]:
-    """Neighbours that fit one segment together, from the oldest on; ``end``: the first offset that is not cleaned."""
+    """Groups adjacent segments, oldest first, as long as they fit in one; ``end`` is the first offset not cleaned."""
     groups: list[list[Segment]] = []
     for i, segment in enumerate(segments):
         last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1

@@ -1,4 +1,4 @@
-"""Messages v0 and v1 in a cleaning: they come out as v2 batches (KIP-724), or, up to 3.9, in their own format."""
+"""Cleans v0 and v1 messages: survivors become v2 batches (KIP-724), or, up to 3.9, keep their format."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,10 @@ HORIZON = 64
 def rebuilt(
     message: Message, keeps: Callable[[Rows], bytes], horizon_ms: int, keeps_format: bool, ends_log: bool = False
 ) -> tuple[bytes, int]:
-    """What is left of an intact message (b"" for nothing), and of how many records it is made.
+    """Returns the survivors of an intact message (b"" if there are none), and their number.
 
-    ``horizon_ms``: the delete horizon of a batch that holds a tombstone; v2 has it at once. ``ends_log``: the last
-    offset has to stay where it is, which v0 and v1 can only by staying whole.
+    ``horizon_ms``: the delete horizon of a batch with a tombstone, which a new v2 batch gets at once. ``ends_log``: the
+    last offset must be preserved; v0 and v1 can do this only by keeping the whole message.
     """
     marks = [keeps(rows) for rows in message.rows()]
     kept = b"".join(marks)
@@ -36,7 +36,7 @@ def rebuilt(
 
 
 def _emptied(message: Message) -> bytes:
-    """The header alone of a batch that has lost its records (DefaultRecordBatch.writeEmptyHeader)."""
+    """Returns the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
     header = message.header
     attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
     first = next((_offset_of(rows, 0) for rows in message.rows() if rows.count), header.offset)
@@ -45,7 +45,7 @@ def _emptied(message: Message) -> bytes:
 
 
 def _set_of(message: Message, kept: bytes) -> bytes:
-    """A compressed message around those that stay. One that is not compressed stays or goes as a whole."""
+    """Returns a compressed message with the survivors. An uncompressed message survives as a whole or not at all."""
     header, area = message.header, Area(message.magic, is_relative=True)
     _gather(area, message, kept, None)
     timestamp = header.timestamp if header.is_log_append_time else area.max_timestamp
@@ -80,7 +80,7 @@ def _has_tombstone(message: Message, kept: bytes) -> bool:
 
 
 def _gather(area: Area, message: Message, kept: bytes, base_timestamp: int | None) -> None:
-    """Fills the area with the records that stay, neighbours at once."""
+    """Copies the surviving records to the area, runs of adjacent records at once."""
     first = 0
     for rows in message.rows():
         row = kept.find(1, first, first + rows.count) - first

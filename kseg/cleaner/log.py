@@ -1,4 +1,4 @@
-"""The segments of a partition as a cleaner sees them, be they in the partition or new ones that are not yet there."""
+"""A partition's segments during cleaning: existing ones, and new ones that are not yet in the partition."""
 
 import os
 from bisect import bisect_right
@@ -19,7 +19,7 @@ SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Segment:
-    """``paths`` of its files by suffix; ``sizes`` in bytes."""
+    """``paths`` and ``sizes`` (in bytes) of the segment's files, by suffix."""
 
     base_offset: int
     mtime_ns: int
@@ -43,13 +43,16 @@ class Segment:
         return self.sizes.get(suffix, 0)
 
     def largest_timestamp(self) -> int:
-        """In ms: that of the last entry of the time index, else when the file was written (LogSegment)."""
+        """In ms: the timestamp of the last time index entry, else the modification time of the .log (LogSegment)."""
         entry = _last_entry(self.paths.get(TIME_INDEX), 12)
         found = int.from_bytes(entry[:8], "big", signed=True) if entry else -1
         return found if found >= 0 else self.mtime_ms
 
     def aborted(self) -> list[AbortedTxn]:
-        """Read once: the file may be gone when it is asked for again. Raises UnsupportedError where it cannot be."""
+        """The aborted transactions, read once: the file may have been replaced later.
+
+        Raises UnsupportedError if the transaction index is unreadable.
+        """
         if self._aborted is None:
             self._aborted = self._read_aborted()
         return self._aborted
@@ -74,7 +77,7 @@ def _content(path: str) -> bytes:
 
 
 def _last_entry(path: str | None, size: int) -> bytes:
-    """Of an index file without the room behind its entries."""
+    """Returns the last entry of an index file before preallocated zeros."""
     if path is None:
         return b""
     try:
@@ -88,10 +91,10 @@ def _last_entry(path: str | None, size: int) -> bytes:
 
 
 def read_segments(directory: str) -> list[Segment]:
-    """The segments of a partition by base offset.
+    """Returns the segments of a partition by base offset.
 
-    Raises UnsupportedError for what is not cleaned: segments of 0.7, the controllers' own log, and a log in which
-    something was left half done.
+    Raises UnsupportedError for logs that cannot be cleaned: segments of 0.7, the cluster metadata log, and a log with
+    files of an interrupted operation.
     """
     if segment_file(os.path.join(directory, "0.log")).topic == METADATA_TOPIC:
         raise UnsupportedError(f"{directory}: the controllers' own log is never compacted: snapshots stand for it")
@@ -116,7 +119,8 @@ def read_segments(directory: str) -> list[Segment]:
 
 
 def segments_between(segments: Sequence[Segment], start: int, end: int) -> list[Segment]:
-    """Those that may hold offsets of ``start`` and above, and begin below ``end`` (LogSegments.values)."""
+    """Returns the segments that may hold offsets of ``start`` and above, and begin below ``end``
+    (LogSegments.values)."""
     if start >= end:
         return []
     first = max(bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1, 0)
@@ -124,7 +128,7 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> list[
 
 
 def aborted_between(segments: Sequence[Segment], start: int, upper: int) -> list[AbortedTxn]:
-    """Aborted transactions with offsets in [start, upper) (UnifiedLog.collectAbortedTransactions)."""
+    """Returns the aborted transactions with offsets in [start, upper) (UnifiedLog.collectAbortedTransactions)."""
     found = []
     for segment in segments_between(segments, start, 1 << 63):
         for entry in segment.aborted():

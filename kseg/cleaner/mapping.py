@@ -1,11 +1,11 @@
-"""Reads the dirty part of a log into the offset map (Cleaner.buildOffsetMap)."""
+"""Builds the offset map from the dirty part of a log (Cleaner.buildOffsetMap)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 from kseg.cleaner.key_reading import Hashes, read_keys
 from kseg.cleaner.log import TRANSACTION_INDEX, Segment, aborted_between, segments_between
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordRooms
+from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
@@ -16,7 +16,7 @@ _Found = tuple[Window, list[Hashes]]
 
 
 class MapBuilder:
-    """Fills ``offset_map`` with the keys of offsets [start, end); ``end`` is the base of a segment or the log's end."""
+    """Adds the keys of offsets [start, end) to ``offset_map``; ``end`` is a segment's base offset or the log end."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class MapBuilder:
         advance: Callable[[int], None] = lambda _: None,
         transactions: CleanedTransactions | None = None,
     ) -> None:
-        """``advance`` is told of bytes that are read; ``transactions``: what is known of them where it begins."""
+        """``advance`` receives the number of bytes read; ``transactions``: their state at ``start``."""
         self._advance = advance
         self._map, self._start, self._workers = offset_map, start, workers
         self._transactions = transactions or CleanedTransactions()
 
     def build(self, segments: Sequence[Segment], end: int, buffers: Buffers) -> int:
-        """The first offset that is not in the map. Raises DamagedError."""
+        """Returns the first offset that is not in the map. Raises DamagedError."""
         dirty = segments_between(segments, self._start, end)
         with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
         self._transactions.add(aborted_between(with_aborted, self._start, end))
@@ -44,34 +44,34 @@ class MapBuilder:
         return self._map.latest_offset + 1
 
     def take(self, segment: Segment, buffers: Buffers) -> bool:
-        """Takes up a segment; False where the map is full. Raises DamagedError."""
+        """Adds a segment; returns False if the map is full. Raises DamagedError."""
         for window in windows(segment.path, buffers):
             if not self._take(window):
-                self._give_up()
+                self._discard_rest()
                 return False
             self._advance(window.size)
         if not self._put_all(self._workers.drain()):
-            self._give_up()
+            self._discard_rest()
             return False
         return True
 
     def _take(self, window: Window) -> bool:
-        """Takes up the batches of a window, or of earlier ones that are ready; False where the map is full."""
+        """Submits a window and adds the results that are ready; returns False if the map is full."""
         workers, start, secret = self._workers, self._start, self._map.secret
         verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
         if workers.is_alone:
             return read_keys(
-                window, verdicts, start, secret, workers.rooms[0], lambda hashes: self._put(window, hashes)
+                window, verdicts, start, secret, workers.buffers[0], lambda hashes: self._put(window, hashes)
             )
 
-        def work(rooms: RecordRooms, kept: Window) -> _Found:
+        def work(buffers: RecordBuffers, kept: Window) -> _Found:
             found: list[Hashes] = []
 
             def put(hashes: Hashes) -> bool:
                 found.append(hashes.copy())
                 return True
 
-            read_keys(kept, verdicts, start, secret, rooms, put)
+            read_keys(kept, verdicts, start, secret, buffers, put)
             return kept, found
 
         return self._put_all(workers.submit(window, work))
@@ -79,13 +79,13 @@ class MapBuilder:
     def _put_all(self, ready: Iterator[_Found]) -> bool:
         return all(self._put(window, hashes) for window, found in ready for hashes in found)
 
-    def _give_up(self) -> None:
-        """What was read beyond the end of the map is not needed."""
+    def _discard_rest(self) -> None:
+        """Discards windows read after the map became full."""
         for _ in self._workers.drain():
             pass
 
     def _put(self, window: Window, found: Hashes) -> bool:
-        """Puts the keys that were read; False where the map is full."""
+        """Adds the keys of a window; returns False if the map is full."""
         taken = self._map.put(found.hashes, found.offsets, found.keys)
         if taken < found.keys:
             self._end_before(window, found.offsets[taken])
@@ -96,7 +96,7 @@ class MapBuilder:
         return True
 
     def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
-        """Notes how far the map has come: the last batch that ends before an offset, or the last of so many."""
+        """Records the map's end: the last batch that ends before ``offset``, or batch number ``batches``."""
         count = window.count if batches is None else batches
         ends = window.rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist() if count else []
         if offset is not None:

@@ -1,4 +1,4 @@
-"""How much memory there is to be had, on this machine and in this control group."""
+"""Determines the available memory of the machine and of the process's control group."""
 
 import os
 
@@ -8,12 +8,12 @@ _LEAST_BYTES = 16 << 20
 
 
 def default_memory_bytes() -> int:
-    """A quarter of what is available, and at least 16 MiB."""
+    """Returns a quarter of the available memory, at least 16 MiB."""
     return max(available_bytes() // 4, _LEAST_BYTES)
 
 
 def available_bytes() -> int:
-    """Bytes that can be taken without swapping, below the limit of the control group."""
+    """Returns the bytes that can be allocated without swapping, within the control group's limit."""
     found = [free for free in (_of_machine(), _of_group(*_CGROUP_2), _of_group(*_CGROUP_1)) if free is not None]
     return max(min(found, default=0), 0)
 
@@ -25,7 +25,7 @@ def _of_machine() -> int | None:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) << 10
     except (OSError, ValueError, IndexError):
-        pass  # no Linux: what the machine has in all tells enough
+        pass  # not Linux: total memory is a good enough estimate
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (ValueError, OSError, AttributeError):
@@ -37,4 +37,4 @@ def _of_group(limit_path: str, usage_path: str) -> int | None:
         with open(limit_path, encoding="ascii") as limit, open(usage_path, encoding="ascii") as usage:
             return int(limit.read()) - int(usage.read())
     except (OSError, ValueError):
-        return None  # no such group, or one without a limit ("max")
+        return None  # no such control group, or no limit ("max")

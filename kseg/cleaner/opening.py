@@ -1,4 +1,4 @@
-"""Batches that the kernel leaves to Python: those of gzip and snappy, and all that it refuses to expand."""
+"""Decompresses the batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress."""
 
 from typing import NoReturn
 
@@ -13,9 +13,8 @@ from kseg.segment.batches import Message
 from kseg.segment.problems import HARMLESS_CODES
 
 
-class RecordRooms:
-    """Room for the records of one batch after the other, of one thread: rows, hashes and offsets of keys, marks of what
-    is kept, bytes that come out."""
+class RecordBuffers:
+    """Reused buffers of one thread: rows, key hashes, key offsets and survivor flags of a batch, and its output."""
 
     def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self.scratch = Scratch(max_batch_bytes)
@@ -24,13 +23,13 @@ class RecordRooms:
         self.widen(2 * ROWS_PER_CALL)
 
     def widen(self, records: int) -> None:
-        """Makes room for a batch of so many records."""
+        """Enlarges the buffers for a batch of ``records`` records."""
         self.rows = int64s(records * ROW_WIDTH)
         self.hashes, self.offsets = int64s(2 * records), int64s(records)
         self.keep = bytearray(records)
 
     def expand(self, window: Window, i: int) -> bool:
-        """Makes more room for what batch i expands to; False where someone else has to open it."""
+        """Enlarges the decompression buffer for batch i; returns False if the kernel cannot decompress it at all."""
         position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
         return bool(self.room.extend(window.data[position + 22] & 7))
 
@@ -40,25 +39,27 @@ def batch_bytes(window: Window, i: int) -> memoryview:
     return window.data[window.rows[at + BATCH_POSITION] :][: window.rows[at + BATCH_SIZE]]
 
 
-def open_records(window: Window, i: int, rooms: RecordRooms) -> bytes | memoryview:
-    """The records of the v2 batch i, laid open. Raises DamagedError."""
+def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:
+    """Returns the decompressed records of v2 batch i. Raises DamagedError."""
     data = batch_bytes(window, i)
     try:
-        payload, start = record_batch.open_records(data, record_batch.parse_header(data), rooms.scratch.max_batch_bytes)
+        payload, start = record_batch.open_records(
+            data, record_batch.parse_header(data), buffers.scratch.max_batch_bytes
+        )
     except UndecodableError as error:
         raise window.damage(i, str(error)) from error
     return memoryview(payload)[start:]
 
 
-def open_message(window: Window, i: int, rooms: RecordRooms) -> Message:
-    """The message (v0, v1) i. Raises DamagedError where something inside of it is not intact."""
+def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
+    """Returns message i (v0 or v1). Raises DamagedError if an inner message is not intact."""
     data = batch_bytes(window, i)
-    message = Message(data, 0, len(data), data[16], True, rooms.scratch)
+    message = Message(data, 0, len(data), data[16], True, buffers.scratch)
     if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
         raise window.damage(i, problems[0].message)
     return message
 
 
 def refuse(window: Window, i: int, reason: int) -> NoReturn:
-    """Raises DamagedError for records that make no sense (a REASON of the kernel)."""
+    """Raises DamagedError for malformed records (a REASON of the kernel)."""
     raise window.damage(i, opening.REASONS.get(reason) or records.REASONS.get(reason, "its records make no sense"))

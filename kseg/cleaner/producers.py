@@ -1,6 +1,6 @@
-"""What a broker knows of the producers of a log when it cleans it: from the newest snapshot and the batches behind it.
+"""The producer state that a broker uses when it cleans a log: the newest snapshot and the batches after it.
 
-Sources: UnifiedLog.lastRecordsOfActiveProducers, ProducerStateManager, KIP-360.
+Source: UnifiedLog.lastRecordsOfActiveProducers, ProducerStateManager, KIP-360.
 """
 
 import os
@@ -24,10 +24,10 @@ _CONTROL = 32
 
 @dataclass(slots=True)
 class Producers:
-    """``end_offset`` of the log; ``first_unstable``: first offset of the oldest open transaction, None without one.
+    """``end_offset`` of the log; ``first_unstable``: first offset of the oldest open transaction, None if none is open.
 
-    ``last_offsets``: by the last offset of the last batch with data of a producer, its id. ``last_epochs``: of
-    producers of which only markers are known, the epoch by their id.
+    ``last_offsets``: producer id by the last offset of its last data batch. ``last_epochs``: epoch by producer id, for
+    producers that have only markers.
     """
 
     end_offset: int
@@ -36,7 +36,7 @@ class Producers:
     last_epochs: dict[int, int] = field(default_factory=dict)
 
     def last_batches(self, rows: memoryview, count: int) -> list[int]:
-        """Which of the batches are the last of a producer: their headers stay, for the sequence that comes next."""
+        """Indexes of batches that are a producer's last one; their headers are kept for the next sequence number."""
         if not self.last_offsets and not self.last_epochs:
             return []
         end = count * BATCH_WIDTH
@@ -56,7 +56,7 @@ class Producers:
 def read_producers(
     directory: str, segments: Sequence[Segment], now_ms: int, expiration_ms: int, buffers: Buffers
 ) -> Producers:
-    """Raises DamagedError where the log cannot be followed to its end."""
+    """Reads the producer state. Raises DamagedError if the log is not intact up to its end."""
     entries, start = _newest_snapshot(directory, segments[-1].base_offset)
     states, end = ProducerStates(entries), segments[-1].base_offset
     for segment in segments_between(segments, start, 1 << 63):
@@ -77,7 +77,7 @@ def read_producers(
 
 
 def _first_behind(rows: memoryview, count: int, start: int) -> int:
-    """The first of the batches that holds offsets of ``start`` or above."""
+    """Returns the index of the first batch with offsets of ``start`` or above."""
     if rows[BATCH_LAST_OFFSET] >= start:
         return 0
     offsets = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
@@ -85,7 +85,7 @@ def _first_behind(rows: memoryview, count: int, start: int) -> int:
 
 
 def _newest_snapshot(directory: str, last_base: int) -> tuple[list[ProducerStateEntry], int]:
-    """Entries and offset of the newest snapshot that can be read; none and 0 without one."""
+    """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
     found = []
     for name in file_names(directory):
         file = segment_file(os.path.join(directory, name))

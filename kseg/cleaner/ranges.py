@@ -1,7 +1,7 @@
-"""Which part of a log is clean, which is cleaned next, and what keeps the rest from it (LogCleanerManager, LogToClean).
+"""Determines the clean, cleanable and uncleanable ranges of a log (LogCleanerManager, LogToClean).
 
-Offsets below the checkpoint are clean. Segments are cleaned whole, up to the one that holds the first offset that may
-not be cleaned.
+Offsets below the checkpoint are clean. Whole segments are cleaned, up to the one that holds the first uncleanable
+offset.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from kseg.segment.times import show_span
 
 @dataclass(slots=True)
 class CleanableRange:
-    """The dirty offsets [start, end), ``end`` being the base offset of a segment or the end of the log.
+    """The dirty offsets [start, end); ``end`` is the base offset of a segment or the log end offset.
 
-    ``ratio``: how much of what would be read is dirty. ``is_due``: whether the cleaner would take it up; ``stops``:
-    what keeps it from this, or from more, a sentence each.
+    ``ratio``: the dirty share of the bytes that a round would read. ``is_due``: whether the cleaner would clean it now.
+    ``stops``: the reasons why it, or the range after it, is not cleaned, one sentence each.
     """
 
     start: int
@@ -32,7 +32,8 @@ class CleanableRange:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """``last_stable``: offset from which on transactions are open or replicas may lack something; ``why``: which."""
+    """``last_stable``: the first offset that transactions or the high watermark make unstable; ``why``: which of
+    them."""
 
     start: int
     end: int
@@ -43,7 +44,7 @@ class LogLimits:
 def cleanable_range(
     segments: Sequence[Segment], checkpoint: int | None, limits: LogLimits, settings: CleanerSettings
 ) -> CleanableRange:
-    """Of a log with at least one segment."""
+    """Returns the range of a log that has at least one segment."""
     start = limits.start if checkpoint is None or not limits.start <= checkpoint <= limits.end else checkpoint
     inactive = list(segments) if settings.includes_active else list(segments[:-1])
     active_base = limits.end if settings.includes_active else segments[-1].base_offset
@@ -75,14 +76,14 @@ def cleanable_range(
 
 
 def _lag(largest_ms: int, settings: CleanerSettings) -> str:
-    """Why a segment whose newest record has this timestamp is not old enough."""
+    """Returns the reason why a segment with this largest timestamp is too recent to clean."""
     age_ms = settings.now_ms - largest_ms
     age = f"{show_span(age_ms)} old" if age_ms >= 0 else f"{show_span(age_ms)} in the future"
     return f"its newest record is {age}, min.compaction.lag.ms is {show_span(settings.min_lag_ms)}"
 
 
 def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSettings) -> None:
-    """Whether it is due: dirty enough, or too old (LogCleanerManager.grabFilthiestCompactedLog)."""
+    """Decides whether cleaning is due: dirty enough, or too old (LogCleanerManager.grabFilthiestCompactedLog)."""
     if found.dirty_bytes + found.clean_bytes == 0 or (found.end <= found.start and found.dirty_bytes == 0):
         return
     is_late = found.dirty_bytes > 0 and _is_late(dirty, settings)
@@ -94,7 +95,7 @@ def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSet
 
 
 def _is_late(dirty: Sequence[Segment], settings: CleanerSettings) -> bool:
-    """Whether the oldest dirty record is older than the largest lag."""
+    """Whether the oldest dirty record is older than max.compaction.lag.ms."""
     if settings.max_lag_ms >= FOREVER_MS:
         return False
     stamps = [stamp for stamp in map(_first_timestamp, dirty) if stamp > 0]
@@ -102,7 +103,7 @@ def _is_late(dirty: Sequence[Segment], settings: CleanerSettings) -> bool:
 
 
 def _first_timestamp(segment: Segment) -> int:
-    """The largest of the first batch, in ms; -1 where there is none."""
+    """Returns the largest timestamp of the first batch, in ms; -1 if there is none."""
     with open_regular(segment.path) as stream:
         head = stream.read(61)
     if len(head) < 26:

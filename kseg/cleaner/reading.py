@@ -1,4 +1,4 @@
-"""Reads a segment that is to be cleaned: batch by batch, checksums first. Damage ends it: nothing is cleaned then."""
+"""Reads a segment in windows of checked batches for cleaning; the first damage ends the cleaning with an error."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from kseg.segment.windows import Windows
 
 
 class DamagedError(KsegError):
-    """A log that is damaged is not cleaned: what is wrong would get a right checksum."""
+    """A damaged log is not cleaned: rewriting would give damaged records a valid checksum."""
 
     exit_status = 1
 
@@ -25,8 +25,10 @@ class DamagedError(KsegError):
 
 @dataclass(slots=True)
 class Window:
-    """Whole batches of a segment: ``rows`` (BATCH_*) of ``count``, whose positions count from the start of ``data``,
-    which lies at ``origin`` in the file. Both are written over when the next is asked for."""
+    """Whole batches of a segment: ``count`` rows (BATCH_*) in ``rows``, with positions relative to ``data``.
+
+    ``data`` starts at file position ``origin``. Both buffers are overwritten when the next window is read.
+    """
 
     data: memoryview
     rows: memoryview
@@ -41,21 +43,21 @@ class Window:
         return int(self.rows[last + BATCH_POSITION] + self.rows[last + BATCH_SIZE] - first)
 
     def copy(self) -> "Window":
-        """The same in memory of its own."""
+        """Returns a copy in its own memory."""
         end = self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_POSITION]
         end += self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_SIZE]
         rows = memoryview(bytes(self.rows[: self.count * BATCH_WIDTH])).cast("q")
         return Window(memoryview(bytes(self.data[:end])), rows, self.count, self.origin, self.path)
 
     def damage(self, i: int, what: str) -> DamagedError:
-        """That of batch i."""
+        """Returns the error for batch i."""
         return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], what)
 
 
 def windows(path: str, buffers: Buffers, believes: bool = False) -> Iterator[Window]:
-    """All batches of a segment. ``believes``: checksums are not looked at.
+    """Yields all batches of a segment in windows. ``believes``: checksums are not verified.
 
-    Raises DamagedError where something is no intact batch, PathError where bytes cannot be read.
+    Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
     """
     try:
         yield from _windows(path, buffers, believes)
@@ -88,19 +90,19 @@ def _windows(path: str, buffers: Buffers, believes: bool) -> Iterator[Window]:
 
 
 def _last_offset(window: Window, before: int) -> int:
-    """That of the window, whose offsets have to rise from ``before`` on: to a cleaner the order is what counts."""
+    """Returns the window's last offset. Raises DamagedError if offsets do not rise: cleaning depends on their order."""
     end = window.count * BATCH_WIDTH
     firsts = window.rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()
     lasts = window.rows[BATCH_LAST_OFFSET:end:BATCH_WIDTH].tolist()
     for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-        if not before < (last if first < 0 else first) <= last:  # a compressed message does not tell its first
+        if not before < (last if first < 0 else first) <= last:  # a compressed message does not store its first
             raise window.damage(i, "offsets do not rise")
         before = last
     return int(before)
 
 
 def _large_batch(source: Source, position: int) -> Window:
-    """The one intact batch at a position, which is larger than a window may be."""
+    """Reads the single intact batch at a position, larger than a window. Raises DamagedError if it is not intact."""
     reader = SegmentReader(source, scratch=Scratch())
     run = reader.frame_at(position)
     if run is None:

@@ -1,8 +1,8 @@
-"""How much room a compaction takes while it is at work: a bound from sizes alone, or counted by a pass without writing.
+"""Computes the disk space that a compaction needs: an upper bound from file sizes, or exact by a pass without writing.
 
-New files come before the old ones go. Where old files are kept beside them, by links, no room comes back: all that is
-new has to fit at once. Where each new segment is put in place by itself and the old ones leave the file system, the
-room of one is enough.
+New files are written before old ones are removed. If hard links keep the old files, no space is freed and all new files
+must fit at once. If each new segment is committed by itself and the old files are removed for good, space for one new
+segment is enough.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,25 +15,25 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.segment.regular_files import open_regular
 
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
-"""A v0 message of 26 bytes becomes a v2 batch of 68 and more; delete horizons make timestamps of records longer."""
+"""A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
 
 
 class Group(Protocol):
-    """Segments that become one, as `kseg.cleaner.rounds.CleanedGroup`."""
+    """Segments that are cleaned into one; see `kseg.cleaner.rounds.CleanedGroup`."""
 
     sources: list[Segment]
     segment: Segment
 
     @property
     def is_copy(self) -> bool:
-        """Whether nothing changes."""
+        """Whether the new .log is identical to the old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Bytes at most: ``here`` of new files beside the old ones, ``elsewhere`` of old files that are kept there.
+    """Upper bounds in bytes: ``here`` for new files next to the old ones, ``elsewhere`` for old files kept there.
 
-    ``is_counted``: not guessed from sizes alone.
+    ``is_counted``: computed by a pass over the log, not estimated from file sizes.
     """
 
     here: int
@@ -41,15 +41,15 @@ class Need:
     is_counted: bool = False
 
 
-class RoomTaken:
-    """Follows the room that is taken beyond the partition's own. ``commits_each``: as in `Compactor`."""
+class SpaceTaken:
+    """Tracks the disk space used beyond the partition's own. ``commits_each``: as in `Compactor`."""
 
     def __init__(self, commits_each: bool) -> None:
         self._commits_each = commits_each
         self._now = self.peak = self.replaced = 0
 
     def made(self, group: Group) -> None:
-        """New files of a group are there; those of one that is no different go again."""
+        """Adds the new files of a group; those of an identical copy are removed again at once."""
         size = file_bytes(group.segment)
         self.peak = max(self.peak, self._now + size)
         if not group.is_copy:
@@ -60,29 +60,29 @@ class RoomTaken:
                 self._now -= before
 
     def freed(self, segments: Iterable[Segment]) -> None:
-        """New files of an earlier round, whose records are in others now, are gone."""
+        """Subtracts the new files of an earlier round, which a later round has replaced."""
         self._now -= sum(map(file_bytes, segments))
 
 
 def file_bytes(segment: Segment) -> int:
-    """Of all its files."""
+    """Returns the size of all of a segment's files."""
     return sum(segment.sizes.values())
 
 
 def bound(segments: Sequence[Segment], end: int, settings: CleanerSettings, commits_each: bool) -> Need:
-    """Without a look at any record: that everything survives, and grows as far as it can."""
+    """Returns an upper bound without reading records: all of them survive and grow by the maximum."""
     sizes = [sum(map(file_bytes, group)) for group in group_segments(segments, end, settings)]
     total, largest = sum(sizes), max(sizes, default=0)
     here = largest if commits_each else total
     if settings.until_clean and not commits_each:
-        here += largest  # another round begins while the files of the one before are there
+        here += largest  # the next round begins before the files of the previous one are removed
     grows = not settings.keeps_format and any(map(_is_legacy, segments))
     return Need(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
 
 
 def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: bool, commits_each: bool) -> Need:
-    """What a pass without writing found. ``unread``: dirty segments that are left to later rounds."""
-    taken, largest = RoomTaken(commits_each), 0
+    """Returns the need found by a pass without writing. ``unread``: dirty segments left to later rounds."""
+    taken, largest = SpaceTaken(commits_each), 0
     for group in groups:
         taken.made(group)
         largest = max(largest, file_bytes(group.segment))

@@ -1,4 +1,4 @@
-"""One round of the cleaner over a log: a map of its dirty part, and new segments for all that it covers."""
+"""One cleaning round of a log: builds an offset map of its dirty part, then cleans all segments up to the map's end."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,12 @@ from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import AbortedTxn
 
 COUNT_BYTES = 4 << 30
-"""Of a larger dirty part records are not counted before the map is made: it gets all of its memory at once."""
+"""Records of a larger dirty part are not counted beforehand: the offset map gets its full size at once."""
 
 
 @dataclass(slots=True)
 class CleanedGroup:
-    """What became of some segments: ``segment`` is new, None in a dry run. ``counts``: `GroupCopier.counts` of it."""
+    """Source segments and the new ``segment``, None in a dry run. ``counts``: `GroupCopier.counts` of this group."""
 
     sources: list[Segment]
     segment: Segment
@@ -41,24 +41,24 @@ class CleanedGroup:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the .log came out as it was."""
+        """Whether the new .log is identical to the old one."""
         changed = self.counts["rewritten"] + self.counts["emptied"] + self.counts["dropped"]
         return len(self.sources) == 1 and not changed
 
 
 class Watcher(Protocol):
-    """Is told how far a round is: ``total`` bytes are to be read."""
+    """Receives the progress of a round: ``total`` bytes are to be read."""
 
     total: int | None
 
     def advance(self, count: int) -> None:
-        """So many bytes more are read."""
+        """``count`` more bytes have been read."""
 
 
 class Round:
-    """``end``: the first offset that it did not clean, known once `groups` has begun.
+    """``end``: the first offset that this round does not clean, known once `groups` has started.
 
-    ``make_folder``: a new folder for the files of each group, None in a dry run.
+    ``make_folder`` returns a new directory for the files of each group; None in a dry run.
     """
 
     def __init__(
@@ -82,27 +82,27 @@ class Round:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the map had room for all that was dirty."""
+        """Whether the whole dirty part fits in the offset map."""
         return self.end >= self._range.end
 
     def groups(self) -> Iterator[CleanedGroup]:
-        """New segments, the oldest first. Raises DamagedError, UnsupportedError, OSError."""
+        """Yields new segments, oldest first. Raises DamagedError, UnsupportedError, OSError."""
         settings = self._settings
         advance = self._watched()
         for segment in self._with_aborted:
-            segment.aborted()  # now: what is put in place while groups are made takes files away
+            segment.aborted()  # now: the caller may replace files while groups are made
         with closing(Workers(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
             copier = self.copier(offset_map, workers, advance)
             for group in self.grouped():
                 yield self.clean(group, copier, self._make_folder() if self._make_folder else None)
 
     def survey(self) -> None:
-        """Finds ``end`` and ``keys`` without a look at what goes. Raises DamagedError, OSError."""
+        """Finds ``end`` and ``keys`` without cleaning. Raises DamagedError, OSError."""
         with closing(Workers(self._settings.jobs)) as workers:
             self._map(workers, lambda _: None).close()
 
     def check_the_rest(self) -> None:
-        """Looks at the checksums of what is copied but not in the map. Raises DamagedError."""
+        """Verifies the checksums of segments that are copied but not in the offset map. Raises DamagedError."""
         known = segments_between(self._segments, self._range.start, self._range.end) if self.is_whole else []
         for segment in segments_between(self._segments, 0, self.end):
             if segment not in known:
@@ -110,7 +110,7 @@ class Round:
                     pass
 
     def _map(self, workers: Workers, advance: Callable[[int], None]) -> OffsetMap:
-        """The map of the dirty part, or as much of that as it holds."""
+        """Builds the offset map of the dirty part, or of as much as fits."""
         found = self._range
         offset_map = OffsetMap(self._settings.memory_bytes, self._expected_keys())
         try:
@@ -129,14 +129,14 @@ class Round:
         advance: Callable[[int], None],
         transactions: CleanedTransactions | None = None,
     ) -> GroupCopier:
-        """One for the groups from some place in the log on; ``transactions``: what is known of them there."""
+        """Returns a copier for the groups from some offset on; ``transactions``: their state at that offset."""
         found, settings = self._range, self._settings
         below = segments_between(self._segments, 0, found.start)
         horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
         return GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance, transactions)
 
     def grouped(self) -> list[list[Segment]]:
-        """Segments that become one each, once ``end`` is known."""
+        """Returns the groups of segments that are cleaned into one, once ``end`` is known."""
         return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
 
     def _watched(self) -> Callable[[int], None]:
@@ -149,7 +149,7 @@ class Round:
         return watcher.advance
 
     def clean(self, group: list[Segment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
-        """Makes one segment of a group, in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
+        """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
         before = copier.counts
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
         try:
@@ -167,11 +167,11 @@ class Round:
         return CleanedGroup(group, segment, counts)
 
     def aborted_in(self, source: Segment) -> list[AbortedTxn]:
-        """Aborted transactions with data in a segment."""
+        """Returns the aborted transactions with data in a segment."""
         return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
 
     def _expected_keys(self) -> int | None:
-        """At most so many keys are dirty; None where that is not known without opening batches."""
+        """Returns an upper bound of the dirty keys; None if it is unknown without decompressing batches."""
         dirty = segments_between(self._segments, self._range.start, self._range.end)
         if sum(segment.size for segment in dirty) > COUNT_BYTES:
             return None

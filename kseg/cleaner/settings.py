@@ -1,4 +1,4 @@
-"""What a topic and a broker say about cleaning."""
+"""The topic and broker settings that log cleaning uses."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,14 @@ FOREVER_MS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Names as in a topic's settings; times in ms, sizes in bytes.
+    """Fields are named as topic settings; times in ms, sizes in bytes.
 
-    ``memory_bytes``: of the offset map. ``keeps_log_end``: the last batch below the limit stays as a header where its
-    records go (4.1 and later). ``keeps_format``: messages v0 and v1 are not turned into v2 batches (up to 3.9).
-    ``drops_null_keys``: records without a key may go. ``jobs``: threads.
-    ``has_horizons``: tombstones and markers get a time at which they may go (KIP-534, 3.1 and later); else the file's
-    time decides. ``heeds_high_watermark``: as the last stable offset does, not only open transactions (3.1 and later).
+    ``memory_bytes``: size limit of the offset map. ``keeps_log_end``: the last batch below the limit is kept as an
+    empty batch if its records are removed (4.1 and later). ``keeps_format``: v0 and v1 messages are not converted to v2
+    batches (up to 3.9). ``drops_null_keys``: records without a key are removed. ``jobs``: number of threads.
+    ``has_horizons``: tombstones and markers get a delete horizon (KIP-534, 3.1 and later); otherwise the file's
+    modification time decides. ``heeds_high_watermark``: cleaning stops at the last stable offset, which the high
+    watermark bounds, and not only at open transactions (3.1 and later).
     """
 
     now_ms: int

@@ -1,4 +1,4 @@
-"""Which settings a cleaning follows: those that are asked for, else the topic's, else Kafka's defaults."""
+"""Determines the cleaner settings: options first, then the topic's settings, then Kafka's defaults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -23,9 +23,9 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 def settings_for(
     base: CleanerSettings, asked: Mapping[str, Any], lookup: Callable[[str], str | None]
 ) -> CleanerSettings:
-    """``asked``: fields of the settings, None for those that are not; ``lookup``: a topic's setting by its name.
+    """``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting.
 
-    Raises UnsupportedError for a setting that is no number.
+    Raises UnsupportedError for a setting that is not a number.
     """
     kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}
     found: dict[str, Any] = {}
@@ -42,11 +42,11 @@ def settings_for(
             except ValueError as error:
                 raise UnsupportedError(f"{topic_name} is {text!r}, which is no number") from error
     chosen = replace(base, **found)
-    # A horizon that no int64 holds would lie in the past.
+    # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
     return replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
 
 
 def is_compacted(policy: str | None) -> bool:
-    """Whether a cleanup.policy is one of compaction."""
+    """Whether a cleanup.policy includes compact."""
     return policy is not None and "compact" in {part.strip() for part in policy.split(",")}

@@ -1,8 +1,8 @@
-"""What of a segment has to be known before those behind it can be cleaned apart from it: its headers tell it.
+"""Extracts from a segment's headers the state that later segments need, so that they can be cleaned independently.
 
-`kseg.cleaner.transactions` follows the batches of a whole log. Between two markers of a producer only the first and the
-last of its batches can change what is known of it, so they and the markers stand for all: what is known where a segment
-begins is the same, whether all batches before it were followed or these.
+`kseg.cleaner.transactions` follows the batches of a whole log. Between two markers of a producer only its first and
+last batch can change the transaction state. Following only these and the markers gives the same state at the start of
+a segment as following all batches before it.
 """
 
 from dataclasses import dataclass
@@ -15,24 +15,26 @@ from kseg.segment.buffers import Buffers
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """``records``: how many the headers tell, None where those of v0 and v1 do not; ``last_offset``: -1 for an empty
-    segment; ``rows``: BATCH_* of the batches that matter to transactions, as bytes."""
+    """``records``: the record count, None if v0 or v1 headers do not give it; ``last_offset``: -1 for an empty segment.
+
+    ``rows``: BATCH_* rows of the batches that affect transactions, as bytes.
+    """
 
     records: int | None
     last_offset: int
     rows: bytes = b""
 
     def follow(self, transactions: CleanedTransactions) -> None:
-        """Brings what is known to the end of the segment."""
+        """Advances the transaction state to the end of the segment."""
         if self.rows:
             transactions.discardable(memoryview(self.rows).cast("q"), len(self.rows) // (8 * BATCH_WIDTH))
 
 
 def read_trace(path: str, buffers: Buffers) -> Trace:
-    """Of one segment, whose checksums are not looked at. Raises DamagedError, PathError."""
+    """Reads the trace of one segment without verifying checksums. Raises DamagedError, PathError."""
     records: int | None = 0
     last_offset = -1
-    telling = _Telling()
+    telling = _TraceCollector()
     for window in windows(path, buffers, believes=True):
         counts = window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         records = None if records is None or min(counts) < 0 else records + sum(counts)
@@ -41,8 +43,11 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     return Trace(records, last_offset, telling.rows())
 
 
-class _Telling:
-    """Collects the batches that matter; ``_latest``: of each producer the last since its first, or its marker."""
+class _TraceCollector:
+    """Collects the batches that affect transactions.
+
+    ``_latest``: by producer, its latest batch since the first one after a marker; None if that is the first itself.
+    """
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, bytes]] = []

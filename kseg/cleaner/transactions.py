@@ -1,7 +1,7 @@
-"""What a cleaning knows of transactions (CleanedTransactionMetadata): whose data is aborted, whose markers may go.
+"""Transaction state during cleaning: finds aborted data and removable markers (CleanedTransactionMetadata).
 
-It follows the batches in their order, over all segments of a round; which transactions are aborted it is told by the
-.txnindex files of the sources.
+It follows the batches in order, over all segments of a round. The .txnindex files of the source segments give the
+aborted transactions.
 """
 
 import heapq
@@ -23,7 +23,7 @@ _ABORT, _COMMIT = 0, 1
 
 
 class CleanedTransactions:
-    """``kept`` collects the aborted transactions that the new .txnindex has to name; take them away as segments end."""
+    """``kept`` collects the entries of the new .txnindex; callers take them at the end of each segment."""
 
     def __init__(self) -> None:
         self.kept: list[AbortedTxn] = []
@@ -34,14 +34,16 @@ class CleanedTransactions:
         self._added = 0
 
     def add(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Aborted transactions with data in what comes next."""
+        """Adds aborted transactions with data in the following batches."""
         for transaction in aborted:
             heapq.heappush(self._queue, (transaction.first_offset, self._added, transaction))
             self._added += 1
 
     def discardable(self, rows: memoryview, count: int) -> list[int]:
-        """Of batches that come next, one number each: 1 where its records are aborted, or, of a marker, where nothing
-        is left of its transaction; else 0. An empty list stands for zeros."""
+        """Judges the next batches: 1 if a batch's records are aborted, or if it is a removable marker, else 0.
+
+        A marker is removable if no data of its transaction is left. An empty list stands for all zeros.
+        """
         attributes = rows[BATCH_ATTRIBUTES : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         if not any(found & (TRANSACTIONAL | CONTROL) for found in attributes):
             return []
@@ -85,7 +87,7 @@ class CleanedTransactions:
 
 
 def as_verdicts(numbers: list[int], count: int) -> memoryview:
-    """Numbers as the kernel takes them."""
+    """Converts numbers to the int64 column that the kernel takes."""
     found = int64s(max(count, 1))
     for i, number in enumerate(numbers):
         if number:

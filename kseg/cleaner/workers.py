@@ -1,38 +1,38 @@
-"""Windows of a segment worked on by several threads, as kernel and codecs run without the GIL; results keep order."""
+"""Processes the windows of a segment in several threads, with results in order; kernel and codecs release the GIL."""
 
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import TypeVar
 
-from kseg.cleaner.opening import RecordRooms
+from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window
 from kseg.kernel.keys import COMPILED
 from kseg.segment.pipeline import TASK_BYTES, Pipeline
 
 OUT_BYTES = 2 << 20
 LARGE_BYTES = 4 << 20
-"""A window of so many bytes, such as one large batch, is worked on alone: memory holds one of them."""
+"""A window of at least this size, such as one large batch, is processed alone to bound memory."""
 
 T = TypeVar("T")
 
 
 class Workers:
-    """``rooms``: those of the only thread where `is_alone`, else one for each."""
+    """``buffers``: the buffers of the only thread if `is_alone`; otherwise each thread has its own."""
 
     def __init__(self, jobs: int) -> None:
         jobs = jobs if COMPILED else 1
-        self.rooms = [RecordRooms(OUT_BYTES) for _ in range(jobs)]
-        self._idle: SimpleQueue[RecordRooms] = SimpleQueue()
-        for rooms in self.rooms:
-            self._idle.put(rooms)
+        self.buffers = [RecordBuffers(OUT_BYTES) for _ in range(jobs)]
+        self._idle: SimpleQueue[RecordBuffers] = SimpleQueue()
+        for buffers in self.buffers:
+            self._idle.put(buffers)
         self._pipeline = Pipeline(jobs)
 
     @property
     def is_alone(self) -> bool:
-        return len(self.rooms) == 1
+        return len(self.buffers) == 1
 
-    def submit(self, window: Window, work: Callable[[RecordRooms, Window], T]) -> Iterator[T]:
-        """Results that are ready, in the order of windows. The window may be written over afterwards."""
+    def submit(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> Iterator[T]:
+        """Yields results that are ready, in window order. The caller may overwrite the window afterwards."""
         if window.size >= LARGE_BYTES:
             yield from self.drain()
             yield self._done(window, work)
@@ -42,17 +42,17 @@ class Workers:
             yield from results
 
     def drain(self) -> Iterator[T]:
-        """All results that are left."""
+        """Yields all remaining results."""
         for results in self._pipeline.drain():
             yield from results
 
-    def _done(self, window: Window, work: Callable[[RecordRooms, Window], T]) -> T:
-        rooms = self._idle.get()
+    def _done(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> T:
+        buffers = self._idle.get()
         try:
-            return work(rooms, window)
+            return work(buffers, window)
         finally:
-            self._idle.put(rooms)
+            self._idle.put(buffers)
 
     def close(self) -> None:
-        """Waits for what is running; the rest is given up."""
+        """Waits for running work; cancels the rest."""
         self._pipeline.__exit__()

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordRooms
+from kseg.cleaner.opening import RecordBuffers
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
@@ -129,16 +129,16 @@ def put_keys(count: int) -> float:
         parts = range(start, min(start + step, count), RECORDS_PER_BATCH)
         data = b"".join(batch(o, [*range(o, o + RECORDS_PER_BATCH)], [b"x" * 72], "none") for o in parts)
         windows.append((data, list(batch_rows(data, 0))))
-    rooms, verdicts, found = RecordRooms(1 << 20), int64s(100), []
+    buffers, verdicts, found = RecordBuffers(1 << 20), int64s(100), []
     for _ in range(3):
         offset_map, begin = OffsetMap(40 * count), time.process_time()
         for data, all_rows in windows:
             for rows, batches in all_rows:
                 state, status = int64s(8), keys.FULL
                 while status != keys.DONE:
-                    status = keys.read(data, rows, batches, verdicts, 0, offset_map.secret, rooms.rows, rooms.hashes,
-                                       rooms.offsets, state, rooms.room)  # fmt: skip
-                    offset_map.put(rooms.hashes, rooms.offsets, state[keys.KEYS])
+                    status = keys.read(data, rows, batches, verdicts, 0, offset_map.secret, buffers.rows,
+                                       buffers.hashes, buffers.offsets, state, buffers.room)  # fmt: skip
+                    offset_map.put(buffers.hashes, buffers.offsets, state[keys.KEYS])
                     state[keys.KEYS] = 0
         found.append(time.process_time() - begin)
         assert len(offset_map) >= count

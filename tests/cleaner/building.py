@@ -1,8 +1,8 @@
-"""Builds batches from records: v2 batches, and messages v0 and v1, plain or with a compressed set inside.
+"""Builds batches from records: v2 batches, and v0 and v1 messages, uncompressed or with a compressed message set.
 
-Record by record in Python, and so apart from `kseg.formats.areas`, which it is held against.
-What Kafka's MemoryRecordsBuilder writes; the layouts are told in `record_batch` and `message_set`. Compressed bytes are
-those of this machine's libraries (`compressing`).
+The builder handles one record at a time in Python. It is independent of `kseg.formats.areas`, which tests compare with
+it. The bytes are those of Kafka's MemoryRecordsBuilder; `record_batch` and `message_set` document the layouts.
+Compression uses this machine's libraries (`compressing`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,10 @@ class NewRecord(NamedTuple):
 
 
 class BatchFields(NamedTuple):
-    """What the header of a v2 batch says besides offsets, times and counts; -1: unset. ``attributes`` as in the file,
-    codec and all; with the bit of a delete horizon, ``delete_horizon_ms`` is that."""
+    """Header fields of a v2 batch besides offsets, times and counts; -1: unset. ``attributes`` as stored in the file.
+
+    ``delete_horizon_ms`` is used if the attributes have the delete horizon flag.
+    """
 
     attributes: int = 0
     partition_leader_epoch: int = -1
@@ -51,10 +53,10 @@ def build_record_batch(
     append_time_ms: int = -1,
     target: Target | None = None,
 ) -> bytes:
-    """A v2 batch of at least one record.
+    """Builds a v2 batch of at least one record.
 
-    The offsets of the batch are those of its first and last record where they are not given. ``append_time_ms``: that
-    of all records where the attributes tell LogAppendTime. ``target``: the level of the codec, else Kafka's default.
+    The batch offsets default to those of the first and last record. ``append_time_ms``: the timestamp of all records if
+    the attributes say LogAppendTime. ``target``: the compression level, by default Kafka's.
     """
     attributes = fields.attributes
     if attributes & _LOG_APPEND:
@@ -77,14 +79,14 @@ def build_record_batch(
 
 
 def build_marker(offset: int, producer_id: int, commits: bool, producer_epoch: int = 0) -> bytes:
-    """The batch that ends a transaction (EndTransactionMarker)."""
+    """Builds the batch that ends a transaction (EndTransactionMarker)."""
     record = NewRecord(offset, 1_000_000 + offset, bytes([0, 0, 0, commits]), bytes(6))
     fields = BatchFields(_TRANSACTIONAL | _CONTROL, producer_id=producer_id, producer_epoch=producer_epoch)
     return build_record_batch([record], fields)
 
 
 def build_empty_batch(base_offset: int, last_offset: int, fields: BatchFields, max_timestamp: int) -> bytes:
-    """The header alone of a v2 batch that has lost its records (DefaultRecordBatch.writeEmptyHeader)."""
+    """Builds the header of a v2 batch without records (DefaultRecordBatch.writeEmptyHeader)."""
     model = _HEADER.pack(
         base_offset, 0, fields.partition_leader_epoch, 2, 0, 0, last_offset - base_offset, 0, 0, fields.producer_id,
         fields.producer_epoch, fields.base_sequence, 0,
@@ -118,7 +120,7 @@ def _varint(value: int) -> bytes:
 
 
 def build_message(record: NewRecord, magic: int, attributes: int = 0, offset: int | None = None) -> bytes:
-    """A message v0 or v1; ``offset`` is what stands in front of it, where that is not the record's own."""
+    """Builds a v0 or v1 message; ``offset`` is its stored offset if that is not the record's own."""
     fixed = bytes([0, attributes]) if magic == 0 else _V1.pack(1, attributes, record.timestamp)
     body = b"".join([fixed, *_legacy(record.key), *_legacy(record.value)])
     at = record.offset if offset is None else offset
@@ -130,10 +132,10 @@ def _legacy(data: Any | None) -> tuple[bytes, ...]:
 
 
 def build_message_set(records: Sequence[NewRecord], magic: int, attributes: int, timestamp: int = -1) -> bytes:
-    """A compressed message v0 or v1 with a set of messages inside; ``attributes`` hold the codec.
+    """Builds a compressed v0 or v1 message with an inner message set; ``attributes`` hold the codec.
 
-    Inside v1 offsets count from that of the first message; the timestamp of the whole is ``timestamp`` where the
-    attributes tell LogAppendTime, else the largest.
+    Inner offsets of v1 are relative to the first message. The outer timestamp is ``timestamp`` if the attributes say
+    LogAppendTime, else the largest inner one.
     """
     first, last = records[0].offset, records[-1].offset
     inner: Iterable[bytes] = (
@@ -149,6 +151,6 @@ def build_message_set(records: Sequence[NewRecord], magic: int, attributes: int,
 
 
 def _broken_checksum(frame: bytearray) -> int:
-    """The checksum of the frame's header as v0 has it: over the four bytes of lz4's own magic too (KAFKA-3160)."""
+    """The lz4 frame header checksum as v0 computes it: over lz4's own four magic bytes too (KAFKA-3160)."""
     known = {(0x60, 0x40): 0x1A}
     return known[frame[4], frame[5]]

@@ -1,4 +1,4 @@
-"""A partition cleaned as `kseg compact` does it, without a command line."""
+"""Cleans a partition as `kseg compact` does, without the command line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Partitions that a real broker's cleaner went through, and logs made for a test."""
+"""Partitions before and after cleaning by a real broker, and logs made for a test."""
 
 import shutil
 import struct
@@ -19,7 +19,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class Pair(NamedTuple):
-    """One round of a real cleaner: when, with which retention of tombstones, from where to where."""
+    """One round of a real cleaner: its time, delete.retention.ms, and the partition before and after."""
 
     release: str
     name: str
@@ -44,12 +44,12 @@ class Pair(NamedTuple):
         ]  # fmt: skip
 
     def options_with(self, *more: str) -> list[str]:
-        """The same with other options: of one that both have, the value given here."""
+        """The options, with those in ``more`` replacing equal ones."""
         pairs = zip(self.options[::2], self.options[1::2], strict=True)
         return [word for name, value in pairs if name not in more for word in (name, value)] + list(more)
 
     def copy(self, target: Path) -> Path:
-        """The partition as it was before, in a log directory that may be changed."""
+        """Copies the partition before cleaning to a writable log directory."""
         shutil.copytree(self.before, target / self.name)
         if self.checkpoint is not None:
             write_checkpoint(target, self.name, self.checkpoint)
@@ -79,7 +79,7 @@ def checkpoint(root: Path, name: str) -> int | None:
 
 
 def files(partition: Path, *kinds: str) -> dict[str, bytes]:
-    """Those that hold anything, but for an index all of which is room set aside."""
+    """Returns the files that are neither empty nor a preallocated index without entries."""
     found = {path.name: path.read_bytes() for path in sorted(partition.iterdir()) if path.suffix in (kinds or KINDS)}
     return {
         name: data.rstrip(b"\0") if not data.strip(b"\0") else data
@@ -93,7 +93,7 @@ def is_compressed(partition: Path) -> bool:
 
 
 def headers(partition: Path) -> dict[str, list[tuple[int, ...]]]:
-    """Of each .log the headers of its batches, without sizes and checksums."""
+    """Returns the batch headers of each .log, without sizes and checksums."""
     found: dict[str, list[tuple[int, ...]]] = {}
     for name, data in files(partition, ".log").items():
         at, rows = 0, found.setdefault(name, [])
@@ -109,7 +109,7 @@ def records(partition: Path) -> list[tuple[object, ...]]:
 
 
 def write_log(partition: Path, batches: Iterable[bytes], segment_bytes: int = 1 << 20) -> None:
-    """A log of these batches, the last segment being the active one."""
+    """Writes a log of these batches; the last segment is the active one."""
     partition.mkdir(parents=True)
     writer = LogWriter(str(partition), 0, RollLimits(segment_bytes=segment_bytes, interval_bytes=64))
     for batch in batches:
@@ -121,8 +121,11 @@ KEYS = (b"a", b"b", b"c", b"a key of some length")
 
 
 def transactional_log(partition: Path, steps: Iterable[tuple[str, int, int]], segment_bytes: int) -> Path:
-    """A log of steps, each with a producer and a key: d and t for data and a tombstone in a transaction, p for a plain
-    record, c and a to commit or abort (also where nothing is open). It ends with nothing open."""
+    """Writes a log from steps of (action, producer, key). It ends without an open transaction.
+
+    Actions: d and t are data and a tombstone in a transaction, p is a record outside one, c and a commit or abort, also
+    if no transaction is open.
+    """
     partition.mkdir(parents=True)
     writer = LogWriter(str(partition), 0, RollLimits(segment_bytes=segment_bytes, interval_bytes=64))
     ends = [("c", producer, 0) for producer in range(3)]
@@ -140,5 +143,5 @@ def transactional_log(partition: Path, steps: Iterable[tuple[str, int, int]], se
 
 
 def new_records(rows: Sequence[tuple[bytes | None, bytes | None]], first: int = 0) -> list[NewRecord]:
-    """Records with these keys and values, a millisecond apart."""
+    """Returns records with these keys and values, a millisecond apart."""
     return [NewRecord(first + i, 1_000_000 + first + i, key, value) for i, (key, value) in enumerate(rows)]

@@ -1,6 +1,6 @@
-"""Compaction with the compiled and the interpreted kernel leaves the same bytes.
+"""Compaction with the compiled and the interpreted kernel gives identical bytes.
 
-``--now`` is given: new batches count their timestamps from the delete horizon (KIP-534), which is that of the clock.
+``--now`` is set because new batches store timestamps relative to the delete horizon (KIP-534), which depends on it.
 """
 
 import os
@@ -23,7 +23,7 @@ PARTITIONS = [
 
 
 def compacted(partition: Path, folder: Path, kernel: str) -> dict[str, bytes]:
-    """The files of a copy of the partition, all of it cleaned with that kernel."""
+    """Returns the files of a copy of the partition after compaction with the given kernel."""
     copy = folder / kernel / partition.name
     shutil.copytree(partition, copy)
     command = "compact --include-active --min-cleanable-ratio 0 --force-policy --drop-null-keys --now 1795300000000"

@@ -1,4 +1,4 @@
-"""What a segment's side files tell the cleaner."""
+"""The information that the cleaner takes from a segment's side files."""
 
 from pathlib import Path
 

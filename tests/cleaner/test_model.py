@@ -1,4 +1,4 @@
-"""The cleaner against a few lines that say what it is to do, on logs of any shape."""
+"""The cleaner compared with a short model, on arbitrary logs."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(Heal
 
 
 def shape(found: list[tuple[list[tuple[bytes, bytes | None]], int, int]]) -> tuple[list[NewRecord], list[bytes]]:
-    """Records and batches; a batch begins a few offsets behind the one before."""
+    """Returns records and batches; a gap of a few offsets precedes each batch."""
     everything, batches, offset = [], [], 0
     for rows, codec, gap in found:
         some = new_records(rows, offset + gap)
@@ -49,7 +49,7 @@ def test_of_each_key_the_last_record_stays(found: list, segment_bytes: int) -> N
         result = clean(partition)
         assert records(partition) == expected(everything, keeps_tombstones=True)
         assert result.end == everything[-1].offset + 1
-        # The second time tombstones have a horizon, and it has passed.
+        # The second time tombstones have a delete horizon, and it has passed.
         clean(partition, 0, now_ms=NOW + RETENTION)
         assert records(partition) == expected(everything, keeps_tombstones=False)
         ends = [item.last_offset for item in open_path(partition)]  # type: ignore[union-attr]
@@ -140,12 +140,12 @@ def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: lis
 
 
 def test_indexes_that_a_group_takes_away_are_known_to_the_next(tmp_path: Path) -> None:
-    """Each group put in place by itself, as with --no-quarantine."""
+    """Each group is committed by itself, as with --no-quarantine."""
     steps = [("d", 0, 0), ("a", 0, 0), ("d", 1, 1), ("d", 0, 2), ("a", 1, 0), ("p", 0, 0)]
     whole = transactional_log(tmp_path / "whole/t-0", steps, 150)
     partition = transactional_log(tmp_path / "t-0", steps, 150)
     assert len(list(partition.glob("*.txnindex"))) == 2
-    for now_ms in (NOW, NOW + RETENTION):  # when their horizons have passed the markers go, and the indexes with them
+    for now_ms in (NOW, NOW + RETENTION):  # after their delete horizon markers are removed, and their index entries
         clean(whole, 0, segment_bytes=150, now_ms=now_ms)
         clean(partition, 0, each=True, segment_bytes=150, now_ms=now_ms)
         assert files(partition) == files(whole)

@@ -1,4 +1,4 @@
-"""Which part of a log is cleaned: LogCleanerManager's rules on made-up segments."""
+"""The range to clean: LogCleanerManager's rules on artificial segments."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SECOND_NS = 1_000_000_000
 
 
 def segments(*bases: int, size: int = 100) -> list[Segment]:
-    """Written one second after the other, the first at second 0."""
+    """Segments written one second apart, the first at second 0."""
     return [
         Segment(base, i * SECOND_NS, {LOG: ""}, {LOG: size, INDEX: 8, TIME_INDEX: 12}) for i, base in enumerate(bases)
     ]
@@ -27,10 +27,10 @@ def limits(end: int, last_stable: int | None = None, start: int = 0) -> LogLimit
         (None, 0, 300, 0),
         (0, 0, 300, 0),
         (10, 10, 200, 100),
-        (15, 15, 200, 200),  # a segment that is clean in part counts as both
+        (15, 15, 200, 200),  # a partly clean segment counts as clean and as dirty
         (30, 30, 0, 300),
         (35, 35, 0, 400),
-        (99, 0, 300, 0),  # beyond the log end: all of it is dirty
+        (99, 0, 300, 0),  # a checkpoint beyond the log end: the whole log is dirty
     ],
 )
 def test_the_checkpoint_divides_clean_from_dirty(checkpoint: int | None, start: int, dirty: int, clean: int) -> None:

@@ -1,4 +1,4 @@
-"""What is known of transactions where a segment begins: the same from all batches before it and from their traces."""
+"""The transaction state at the start of a segment is the same from all earlier batches and from their traces."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,4 +1,4 @@
-"""What a cleaning knows of transactions, by the order of batches alone."""
+"""The transaction state of a cleaning, for batches in a given order."""
 
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.formats.rows import int64s
@@ -16,7 +16,7 @@ ABORT, COMMIT, DATA, PLAIN, EMPTY = 0, 1, -1, -2, -3
 
 
 def judged(followed: CleanedTransactions, *batches: tuple[int, int]) -> list[int]:
-    """Of batches of one offset each from 0 on: what, and by which producer."""
+    """Judges batches of one offset each, from 0 on, given as (attributes, producer)."""
     rows = int64s(len(batches) * BATCH_WIDTH)
     for i, (what, producer) in enumerate(batches):
         at = i * BATCH_WIDTH

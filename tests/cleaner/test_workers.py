@@ -1,4 +1,4 @@
-"""Cleaning on several threads leaves the same bytes as on one; so does the kernel's way with old messages."""
+"""Cleaning with several threads gives the same bytes as with one; the kernel handles old messages like Python does."""
 
 import random
 import zlib
@@ -24,7 +24,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def cleaned(partition: Path, folder: Path, jobs: int, **settings: object) -> tuple[object, ...]:
-    """All that comes out, without a plan being carried out."""
+    """Returns all results of a cleaning whose plan is not applied."""
     folder.mkdir()
     chosen = CleanerSettings(NOW_MS, min_ratio=0.0, includes_active=True, jobs=jobs, **settings)  # type: ignore
     with staging(str(partition), str(folder)) as stage:
@@ -73,7 +73,7 @@ def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:
 
 
 def old_messages(partition: Path, magic: int, is_packed: bool) -> list[tuple[int, bytes | None, bytes | None, int]]:
-    """Plain messages, or the same in wrappers of one each; offset, key, value and timestamp of each."""
+    """Returns messages, uncompressed or each in a wrapper; offset, key, value and timestamp of each."""
     chosen, rows, writer = random.Random(magic), [], None
     partition.mkdir()
     writer = SegmentWriter(str(partition), 0)

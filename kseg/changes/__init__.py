@@ -1,1 +1,1 @@
-"""The one way to change a partition or log directory: a plan, carried out so that a kill at any moment is survived."""
+"""Changes to log directories: plans, locks, quarantine, undo. Nothing else writes into an existing log directory."""

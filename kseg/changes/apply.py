@@ -1,13 +1,14 @@
-"""Carries plans out. Killed at any system call, it leaves the old state, or one that `settle` completes.
+"""Applies a plan. If the process is killed at any system call, the old state or a completable change is left.
 
-1. Prepare: new content is staged, and what will go is kept, all in the change's own folder. Stopped here, nothing has
-   changed; the folder is removed by the next `settle`.
-2. Commit: the folder gets its name. From here on the change is rolled forward, or undone.
-3. Steps: each does nothing where it is already done, as files are known by inode. A large file that is remade from what
-   is there (`kseg.changes.recipes`) is staged now, so that of the new ones only one takes room beside its old one.
-4. The manifest says done.
+1. Prepare: new content is staged, and the bytes to be removed are copied or linked, all in the folder of the change.
+   Up to here nothing has changed; `complete_interrupted` removes the folder.
+2. Commit: the folder gets its final name. From now on the change is rolled forward, or undone.
+3. Steps: each step is idempotent, because files are identified by inode. A large file that is rewritten from a delta
+   (`kseg.changes.recipes`) is written now, so that only one such file needs space beside its old version.
+4. The manifest is marked as done.
 
-A file that is neither as the plan saw it nor as a step leaves it was changed by someone else: then nothing is touched.
+If a file differs both from the state in the plan and from the result of a step, another program has changed it: then
+nothing is touched.
 """
 
 import errno
@@ -21,14 +22,14 @@ from threading import current_thread, main_thread
 
 from kseg.changes import kept_files, quarantine, remaking
 from kseg.changes.clean_stop import CleanStop
-from kseg.changes.content import made_file, make_file, take_after, write_pieces
-from kseg.changes.course import ChangedSinceError, Course
+from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
+from kseg.changes.course import ChangedSinceError, ExpectedStates
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
-from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, seen
-from kseg.changes.recipes import remaking_of
-from kseg.changes.recognition import is_staged, recognize, take_inodes
-from kseg.changes.room import kept_bytes, room_of
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
+from kseg.changes.recipes import deltas_of
+from kseg.changes.recognition import is_staged, recognize, replace_inodes
+from kseg.changes.room import kept_bytes, space_of
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.segment.unreadable import is_disk_error
 from kseg.signals import ENDING_SIGNALS
@@ -39,7 +40,7 @@ MARGIN_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Where the bytes that go are kept: beside the files, ``elsewhere``, or (not ``keeps``) nowhere."""
+    """Where removed bytes are kept: beside the files, in the directory ``elsewhere``, or nowhere (not ``keeps``)."""
 
     keeps: bool = True
     elsewhere: str | None = None
@@ -54,11 +55,13 @@ def apply(
     undoes: int = 0,
     clean_stop: CleanStop | None = None,
 ) -> Change | None:
-    """Carries a plan out; None where there is nothing to do. The caller holds the lock and has called `settle`.
+    """Applies a plan. Returns None if there is nothing to do.
 
-    ``group``: the change of a log directory that this is part of; then its folder stays, even if nothing is kept.
-    ``clean_stop``: the marker that has to go before the first file changes, where the caller has not removed it.
-    Raises KsegError where nothing was changed, StoppedHalfwayError where `settle` has to go on.
+    The caller holds the lock and has called `complete_interrupted`. ``group``: the change of a log directory that this
+    change belongs to; its folder then stays, even if nothing is kept. ``clean_stop``: the clean shutdown marker, which
+    is removed before the first file changes, unless the caller has removed it.
+
+    Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change.
     """
     if not plan:
         return None
@@ -73,7 +76,7 @@ def apply(
 
 
 def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int) -> Change:
-    """A change that is to be prepared. Raises KsegError."""
+    """Returns a change in state ``prepared``. Raises KsegError."""
     directory, time_ms = os.path.abspath(plan.directory), time.time_ns() // 1_000_000
     quarantine.check_folder(directory)
     number = quarantine.next_number(directory)
@@ -89,8 +92,8 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
 
 
 def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, clean_stop: CleanStop | None) -> None:
-    """Prepares and commits a change; no step is taken. Raises KsegError."""
-    check_room(plan, keeping)
+    """Prepares and commits a change; no step is applied. Raises KsegError."""
+    check_space(plan, keeping)
     try:
         _make_own_folder(change, disk)
     except OSError as error:
@@ -101,19 +104,19 @@ def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, clean_stop:
             _remove_marker(clean_stop, change)
         _commit(change, disk)
     except BaseException as error:
-        told = _drop(change, disk)
+        remark = _drop(change, disk)
         if clean_stop is not None:
             _restore(clean_stop, change, error)
         if isinstance(error, OSError):
-            raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}{told}") from error
+            raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}{remark}") from error
         if isinstance(error, KsegError):
-            raise type(error)(f"{error}; nothing was changed{told}") from error
+            raise type(error)(f"{error}; nothing was changed{remark}") from error
         raise
 
 
-def check_room(plan: Plan, keeping: Keeping) -> None:
-    """Raises KsegError where a file system has not the room that the plan takes at its peak."""
-    needed = room_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
+def check_space(plan: Plan, keeping: Keeping) -> None:
+    """Raises KsegError if a file system lacks the space that the plan needs at its peak."""
+    needed = space_of(plan, links=not keeping.elsewhere, keeps=keeping.keeps).peak
     check_free(plan.directory, needed)
     if keeping.keeps and keeping.elsewhere:
         place = os.path.abspath(keeping.elsewhere)
@@ -125,7 +128,7 @@ def check_room(plan: Plan, keeping: Keeping) -> None:
 
 
 def check_free(place: str, needed: int) -> None:
-    """Raises KsegError where a file system has not that room."""
+    """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free."""
     free = free_bytes(place)
     if free < needed + MARGIN_BYTES:
         lack = f"{(needed + MARGIN_BYTES) / _MIB:.1f} MiB of room are needed, {free / _MIB:.1f} MiB are free"
@@ -133,7 +136,9 @@ def check_free(place: str, needed: int) -> None:
 
 
 def free_bytes(place: str) -> int:
-    """What this user may fill of the file system that a path is in. Raises KsegError where nothing changed so far."""
+    """Returns the bytes that this user may still write to the file system of a path. Raises KsegError; nothing has
+    changed.
+    """
     try:
         status = os.statvfs(place)
     except OSError as error:
@@ -143,7 +148,7 @@ def free_bytes(place: str) -> int:
 
 
 def _make_own_folder(change: Change, disk: Disk) -> None:
-    """From here on the change may remove its folder: nobody else has made it. Raises OSError, KsegError."""
+    """Creates the folder of the change. Afterwards the change owns it and may remove it. Raises OSError, KsegError."""
     inside = quarantine.folder_of(change.directory)
     if not os.path.lexists(inside):
         disk.make_directory(inside)
@@ -157,15 +162,15 @@ def _make_own_folder(change: Change, disk: Disk) -> None:
 
 
 def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
-    """Everything up to the commit. Raises OSError, or ChangedSinceError."""
+    """Does everything up to the commit. Raises OSError, ChangedSinceError."""
     directory = change.directory
     for path in (quarantine.folder_of(directory), change.folder):
-        take_after(path, directory, disk, as_directory=True)
+        copy_owner(path, directory, disk, as_directory=True)
     disk.sync_directory(directory)
     new = os.path.join(change.folder, "new")
     _make_folder(new, directory, disk)
     if change.kept and not change.is_kept_inside:
-        write_change(change, disk)  # so that the place elsewhere is found if this stops here
+        write_change(change, disk)  # so that the kept bytes are found after an interruption here
         place = os.path.dirname(change.kept)
         if not os.path.lexists(place):
             disk.make_directory(place)
@@ -173,11 +178,11 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     if change.kept:
         _make_folder(change.kept, directory, disk)
         disk.sync_directory(os.path.dirname(change.kept))
-    Course(change).check_initial()
+    ExpectedStates(change).check_initial()
     for k, step in enumerate(change.steps):
         if step.origin:
             _check_may_go(change, step)
-        if k in remaking_of(plan).offcuts:
+        if k in deltas_of(plan).removed_ranges:
             remaking.prepare(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
             _stage(change, plan, k, disk)
@@ -189,15 +194,16 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
 
 
 def _make_folder(path: str, model: str, disk: Disk) -> None:
-    """A folder of the partition's owner: a broker removes it together with a topic."""
+    """Creates a folder with the owner of the partition, so that a broker can remove it together with the topic."""
     disk.make_directory(path)
-    take_after(path, model, disk, as_directory=True)
+    copy_owner(path, model, disk, as_directory=True)
 
 
 def _check_may_go(change: Change, step: Step) -> None:
-    """Raises OSError now where a step would fail later: a file that must not be written, or not even removed.
+    """Raises OSError now if a step would fail later: the file cannot be written to or cannot be removed.
 
-    Also for a file of somebody else that has another name: it may have been linked here for its bytes to be copied.
+    Also raises for a file of another owner that has a second hard link: the owner may have linked it here so that kseg
+    copies its bytes.
     """
     path = change.path(step.origin)
     status = os.stat(path, follow_symlinks=False)
@@ -206,7 +212,7 @@ def _check_may_go(change: Change, step: Step) -> None:
     try:
         os.close(open_to_write(path))
     except OSError as error:
-        if step.action == TRUNCATE or error.errno == errno.EPERM:  # read-only files may be removed, immutable not
+        if step.action == TRUNCATE or error.errno == errno.EPERM:  # only immutable files cannot be removed
             raise
 
 
@@ -220,41 +226,41 @@ def _commit(change: Change, disk: Disk) -> None:
 
 
 def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
-    """Puts the new content of step k beside the files, synced, with owner and mode of what it replaces."""
+    """Stages and syncs the new content of step k, with owner and mode of the file that it replaces."""
     step, path = change.steps[k], change.new(k)
     if step.source:
         disk.link_or_copy(step.source, path)
         if os.stat(path).st_uid != os.stat(change.directory).st_uid and os.stat(path).st_nlink == 1:
-            take_after(path, change.directory, disk)  # a copy from where files have no owners
+            copy_owner(path, change.directory, disk)  # a copy from a file system without owners
     else:
         model = step.model or (change.path(step.origin) if step.origin else change.directory)
         make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
-    made = made_file(path)
+    made = created_state(path)
     if step.action != EXTEND:
         change.made[k] = made
 
 
 def _keep(change: Change, k: int, disk: Disk) -> None:
-    """Keeps what step k takes away, and notes the digests of what it removes."""
+    """Keeps the bytes that step k removes, and records the digests of the removed ranges."""
     step = change.steps[k]
     path, kept = change.path(step.origin), change.old(k)
-    if k not in change.remade:
+    if k not in change.by_delta:
         if step.action != TRUNCATE:
             disk.link_or_copy(path, kept)
         elif step.before is not None:
             _keep_tail(path, kept, step, disk)
     try:
         change.digests[k] = [kept_files.digest(path, removed.position, removed.length) for removed in step.removed]
-        if step.before is not None and k not in change.remade:
+        if step.before is not None and k not in change.by_delta:
             change.stored[k] = _stored(change, k, kept)
     except OSError as error:
         if not is_disk_error(error):
             raise
-        change.digests[k] = []  # the file is kept; of bytes that the disk cannot give there is no digest
+        change.digests[k] = []  # the file is kept, but unreadable bytes have no digest
 
 
 def _stored(change: Change, k: int, kept: str) -> kept_files.Stored:
-    """What is kept; a digest of the whole that is known already is not made again."""
+    """Returns size and digest of a kept file; a digest of the whole file that is already known is reused."""
     step, digests = change.steps[k], change.digests[k]
     start = step.size if step.action == TRUNCATE else 0
     if step.before is not None and len(digests) == 1:
@@ -271,9 +277,9 @@ def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
     try:
         write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
         try:
-            disk.take_after(kept, path, descriptor=target)
+            disk.copy_owner(kept, path, descriptor=target)
         except PermissionError:
-            disk.take_after(kept, os.path.dirname(kept), descriptor=target)
+            disk.copy_owner(kept, os.path.dirname(kept), descriptor=target)
         disk.sync(target)
     finally:
         os.close(target)
@@ -298,7 +304,7 @@ def _restore(clean_stop: CleanStop, change: Change, cause: BaseException) -> Non
 
 
 def _drop(change: Change, disk: Disk) -> str:
-    """Removes what was prepared for a change that did not begin; a remark where that cannot be done now."""
+    """Removes the folder of a change that was not committed. Returns a remark for the error message if that fails."""
     try:
         if change.kept and not change.is_kept_inside:
             quarantine.remove_kept(change.kept, disk)
@@ -314,12 +320,14 @@ def _drop(change: Change, disk: Disk) -> str:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keeps signals that end a process back until the block ends: an interrupt leaves the old files or the new ones.
+def _signals_deferred() -> Iterator[None]:
+    """Defers signals that end a process until the block ends, so that an interrupt leaves either the old or the new
+    files.
 
-    What it holds takes as long as copying the files that are remade does, and no time without any.
+    The delay is the time to write the files that are rewritten from deltas; without such files there is none.
 
-    Handlers are the process's. Masks are each thread's own, and the system shows a signal to any that has none.
+    Handlers belong to the process. Signal masks belong to each thread, and the system delivers a signal to any thread
+    that does not block it; so handlers are replaced here, not masks.
     """
     if current_thread() is not main_thread():
         yield
@@ -339,23 +347,23 @@ def _undisturbed() -> Iterator[None]:
 
 
 def roll_forward(change: Change, disk: Disk) -> None:
-    """Takes all steps of a committed change that are not taken yet.
+    """Applies all remaining steps of a committed change.
 
-    Raises StoppedHalfwayError where one fails, ChangedSinceError where the files are no longer those of the change.
+    Raises StoppedHalfwayError if a step fails, ChangedSinceError if another program has changed the files.
     """
     try:
-        with _undisturbed():
-            check_on_the_way(change)
+        with _signals_deferred():
+            check_intermediate(change)
             left: set[str] = set()
             for k, step in enumerate(change.steps):
                 if (step.target or step.file) in left:
-                    disk.sync_directory(change.directory)  # else a power cut may leave the later of the two names only
+                    disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
                 _take(change, k, disk)
                 left |= {step.file} if step.action == RENAME else set()
             disk.sync_directory(change.directory)
-            if os.path.isdir(new := os.path.join(change.folder, "new")):  # copies leave out directories that are empty
+            if os.path.isdir(new := os.path.join(change.folder, "new")):  # a copy may lack empty directories
                 disk.sync_directory(new)
-            change.after = Course(change).check_final()
+            change.after = ExpectedStates(change).check_final()
             _finish(change, disk)
     except OSError as error:
         raise StoppedHalfwayError(
@@ -363,16 +371,16 @@ def roll_forward(change: Change, disk: Disk) -> None:
         ) from error
 
 
-def check_on_the_way(change: Change) -> None:
-    """As `Course.check_on_the_way`; the change is told the inodes of a directory that was copied meanwhile."""
+def check_intermediate(change: Change) -> None:
+    """As `ExpectedStates.check_intermediate`. If the directory was copied meanwhile, the change gets the new inodes."""
     if not is_staged(change) and not recognize(change):
         raise ChangedSinceError(f"{change.folder}: was changed by someone else in the middle of {change.command!r}")
     try:
-        Course(change).check_on_the_way()
+        ExpectedStates(change).check_intermediate()
     except ChangedSinceError:
         if not recognize(change):
             raise
-        Course(change).check_on_the_way()
+        ExpectedStates(change).check_intermediate()
 
 
 def _finish(change: Change, disk: Disk) -> None:
@@ -388,16 +396,16 @@ def _finish(change: Change, disk: Disk) -> None:
 
 
 def _take(change: Change, k: int, disk: Disk) -> None:
-    """Takes step k, unless its file is not where the step finds it: then it was taken before."""
+    """Applies step k, unless its file is not in the state before the step: then it was applied earlier."""
     step, path = change.steps[k], change.path(change.steps[k].file)
-    now, new = seen(path), change.new(k)
-    if k in change.remade:
+    now, new = file_state(path), change.new(k)
+    if k in change.by_delta:
         remaking.take(change, k, now, disk)
     elif step.makes:
         if not os.path.lexists(new):
             return
         if now is not None and now.inode == change.made[k].inode:
-            disk.unlink(new)  # the second name of the same file: a rename would do nothing
+            disk.unlink(new)  # both names are the same file: rename(2) would do nothing
         else:
             disk.rename(new, path)
     elif now is None or now.inode != change.subject(k):
@@ -428,7 +436,7 @@ def _cut(change: Change, k: int, disk: Disk) -> None:
 
 
 def _extend(change: Change, k: int, disk: Disk) -> None:
-    """Appends the staged bytes; begun again where that was interrupted, as what was appended may not be on the disk."""
+    """Appends the staged bytes. An interrupted append starts again, because the bytes may not be synced."""
     step, path = change.steps[k], change.path(change.steps[k].file)
     if step.before is None or not os.path.lexists(change.new(k)):
         return
@@ -449,14 +457,16 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
 
 
 def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | None, disk: Disk) -> None:
-    """Puts a new file in the place of one that has another name: what lies under that name is not to change."""
+    """Replaces a file that has a second hard link by a new file, because the bytes under the other name must not
+    change.
+    """
     path, new = change.path(change.steps[k].file), f"{change.new(k)}.whole"
     if os.path.lexists(new):
         disk.unlink(new)
     make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
-    old, made = made_file(path), made_file(new)
+    old, made = created_state(path), created_state(new)
     disk.rename(new, path)
-    take_inodes(change, {old.inode: made.inode})
+    replace_inodes(change, {old.inode: made.inode})
 
 
-__all__ = ["ChangedSinceError", "Keeping", "apply", "check_on_the_way", "check_room", "free_bytes", "roll_forward"]
+__all__ = ["ChangedSinceError", "Keeping", "apply", "check_intermediate", "check_space", "free_bytes", "roll_forward"]

@@ -1,4 +1,4 @@
-"""Takes what one command changed in a checkpoint of a log directory back, where others have changed other entries."""
+"""Reverts one command's entries in a checkpoint of a log directory, and keeps entries changed by others."""
 
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -6,10 +6,13 @@ from kseg.sidefiles.problems import entries_of, problems_of
 Offsets = dict[tuple[str, int], int]
 
 
-def taken_back(now: bytes, known: bytes, left: bytes) -> bytes | None:
-    """``now`` with the entries that differ between ``left``, as the command left the file, and ``known``, as it had
-    found it, put back; those that are back already may be. None where one has become something else, or a content is
-    no checkpoint."""
+def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
+    """Returns ``now`` with the entries that differ between ``known`` and ``left`` set back to those in ``known``.
+
+    ``known`` is the file before the command, ``left`` the file after it, ``now`` the file today. Entries that are
+    already reverted stay. Returns None if an entry has a third value, or if one of the contents is not a valid
+    checkpoint.
+    """
     found, before, after = (_offsets(content) for content in (now, known, left))
     if found is None or before is None or after is None:
         return None

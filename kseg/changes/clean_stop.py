@@ -1,6 +1,6 @@
-"""The marker of a clean stop, `.kafka_cleanshutdown`: that it exists tells a broker to look into no log when it starts.
+"""The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
 
-It goes before the first byte of any partition changes, and comes back where no byte did. Rule: Kafka's
+It is removed before the first byte of any partition changes, and restored if no byte was changed. Source: Kafka's
 CleanShutdownFileHandler and LogManager.
 """
 
@@ -11,7 +11,7 @@ from kseg.changes.journal import MARKER, read_root_file, replace_file
 
 
 def remove_marker(directory: str, disk: Disk) -> None:
-    """Makes a broker look into all logs when it starts. Raises OSError."""
+    """Removes the marker, so that a broker recovers all logs when it starts. Raises OSError."""
     path = os.path.join(directory, MARKER)
     if os.path.lexists(path):
         disk.unlink(path)
@@ -19,10 +19,10 @@ def remove_marker(directory: str, disk: Disk) -> None:
 
 
 class CleanStop:
-    """The ``marker`` of a log directory, None where there is none, during the change of one of its partitions."""
+    """The marker of a log directory while one of its partitions is changed. ``marker`` is None if there is none."""
 
     def __init__(self, directory: str, disk: Disk | None = None) -> None:
-        """Raises KsegError where the marker cannot be read."""
+        """Raises KsegError if the marker cannot be read."""
         self._directory, self._disk = directory, disk or Disk()
         self.marker = read_root_file(directory, MARKER)
 
@@ -31,7 +31,7 @@ class CleanStop:
         remove_marker(self._directory, self._disk)
 
     def restore(self) -> None:
-        """Puts the marker back as it was, if there was one. Raises OSError."""
+        """Restores the marker, if there was one. Raises OSError."""
         path = os.path.join(self._directory, MARKER)
         if self.marker is not None and not os.path.lexists(path):
             replace_file(path, self.marker.content, self._disk, self.marker)

@@ -1,23 +1,24 @@
-"""Writes what new content is made of to an open file."""
+"""Writes the pieces of new content to files."""
 
 import errno
 import os
 from collections.abc import Iterable
 
 from kseg.changes.disk import Disk, open_to_read
-from kseg.changes.plan import Piece, Range, Seen, piece_size, seen
+from kseg.changes.plan import FileState, Piece, Range, file_state, piece_size
 from kseg.errors import KsegError
 
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
-"""Pieces up to this size are gathered in memory and written together: a copy of its own costs more for each."""
+"""Smaller pieces are collected up to this size and written with one call, which is cheaper than a copy for each."""
 _OPEN_FILES = 8
 
 
 def write_pieces(pieces: Iterable[Piece], directory: str, target: int, disk: Disk) -> int:
-    """Appends pieces to an open file; the bytes that were. Raises OSError, EIO where a range is not there (any more).
+    """Appends pieces to an open file. Returns the number of bytes.
 
-    Names of ranges are those of files of the directory, or absolute paths.
+    The files of ranges are names in the directory, or absolute paths. Raises OSError; EIO if a range does not exist
+    (any more).
     """
     os.lseek(target, 0, os.SEEK_END)
     sources, held, size = _Sources(directory), bytearray(), 0
@@ -46,7 +47,7 @@ def write_pieces(pieces: Iterable[Piece], directory: str, target: int, disk: Dis
 
 
 class _Sources:
-    """Files that ranges are read from; the last ones stay open."""
+    """The files that ranges are read from. The most recently used ones stay open."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -81,14 +82,15 @@ def make_file(
     takes_attributes: bool = True,
     mtime_ns: int | None = None,
 ) -> None:
-    """A new, lasting file with owner and mode of ``model``, its attributes where they are wanted, and that time.
+    """Creates and syncs a file with owner and mode of ``model``; extended attributes and modification time are
+    optional.
 
-    Raises OSError, KsegError where the owner cannot be given.
+    Raises OSError, or KsegError if the owner cannot be set.
     """
     target = disk.create(path)
     try:
         write_pieces(pieces, directory, target, disk)
-        take_after(path, model, disk, descriptor=target)
+        copy_owner(path, model, disk, descriptor=target)
         if takes_attributes:
             disk.copy_attributes(model, path, target)
         if mtime_ns is not None:
@@ -98,17 +100,17 @@ def make_file(
         os.close(target)
 
 
-def made_file(path: str) -> Seen:
-    """What was made there. Raises OSError where nothing is."""
-    made = seen(path)
+def created_state(path: str) -> FileState:
+    """Returns the state of a file that was just written. Raises OSError if it does not exist."""
+    made = file_state(path)
     if made is None:
         raise OSError(errno.EIO, "what was written is not there")
     return made
 
 
-def take_after(path: str, model: str, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
-    """As `Disk.take_after`. Raises KsegError where the owner cannot be given, else OSError."""
+def copy_owner(path: str, model: str, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
+    """As `Disk.copy_owner`. Raises KsegError if the owner cannot be set, otherwise OSError."""
     try:
-        disk.take_after(path, model, as_directory, descriptor)
+        disk.copy_owner(path, model, as_directory, descriptor)
     except PermissionError as error:
         raise KsegError(f"{model}: its owner cannot be given to new files: run kseg as the broker's user") from error

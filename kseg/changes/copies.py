@@ -1,4 +1,4 @@
-"""Writes what a plan makes of a partition to another place, whole or not at all; the partition itself is only read."""
+"""Writes the result of a plan to another directory, all or nothing. The partition itself is only read."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
-from kseg.changes.plan import DELETE, RENAME, TRUNCATE, Pieces, Plan, Range, Seen, seen
+from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
 _NOT_COPIED = (".lock", ".kafka_cleanshutdown")
@@ -15,8 +15,10 @@ _NOT_COPIED = (".lock", ".kafka_cleanshutdown")
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """``origin``: the file whose first ``size`` bytes these are; "" for new content: of ``pieces``, or of the file at
-    the path ``source``."""
+    """A file of the copy: the first ``size`` bytes of the file ``origin``.
+
+    If ``origin`` is "", the content is new: ``pieces``, or the file at the path ``source``.
+    """
 
     origin: str
     size: int
@@ -26,11 +28,11 @@ class _File:
 
 
 def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "") -> str:
-    """Writes the partition as the plan would leave it to a directory of its name, or another, in ``output``; its path.
+    """Writes the partition as the plan would leave it to ``output``/``name``. Returns that path.
 
-    What is unchanged shares its bytes with the input where the file system can do that. Else a .log that is not the
-    last is a second name of the same file: a broker writes to such a segment only where it cuts the log. The caller
-    holds the lock of ``output``. Raises KsegError where nothing was written.
+    ``name`` defaults to the name of the partition directory. Unchanged files share their bytes with the input if the
+    file system can clone files. Otherwise each .log except the last is a hard link: a broker writes to such a segment
+    only when it truncates the log. The caller holds the lock of ``output``. Raises KsegError if nothing was written.
     """
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
     target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
@@ -38,17 +40,17 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         raise PathError(f"{target}: is there already; nothing was written")
     try:
         if os.path.lexists(staged):
-            disk.remove_tree(staged)  # of a run that was killed: the lock says that nobody is at work on it
-        before = _seen_files(plan.directory)
+            disk.remove_tree(staged)  # left by a killed run: holding the lock proves that no other run uses it
+        before = _file_states(plan.directory)
         _check_unchanged(plan, before)
         files = _files_after(plan, before)
         check_free(output, sum(file.size for file in files.values() if not file.origin or not _may_link(files, file)))
         disk.make_directory(staged)
         for file_name, file in sorted(files.items()):
             _write(plan.directory, file, os.path.join(staged, file_name), _may_link(files, file), disk)
-        if _seen_files(plan.directory) != before:
+        if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
-        _take_after(staged, plan.directory, disk)
+        _copy_owner(staged, plan.directory, disk)
         disk.sync_directory(staged)
         disk.rename(staged, target)
         disk.sync_directory(output)
@@ -62,13 +64,13 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
 
 
 def write_root_copy(directory: str, contents: dict[str, bytes], output: str, disk: Disk | None = None) -> None:
-    """Copies the files of a log directory itself, with these new contents, and without the marker of a clean stop.
+    """Copies the files of a log directory itself, with the new contents given, and without the clean shutdown marker.
 
-    Raises StoppedHalfwayError where one cannot be written.
+    Raises StoppedHalfwayError if a file cannot be written.
     """
     disk = disk or Disk()
     try:
-        for name in sorted({*_seen_files(directory), *contents}):
+        for name in sorted({*_file_states(directory), *contents}):
             if name in _NOT_COPIED or name.startswith(".kseg-"):
                 continue
             _write_root_file(os.path.join(directory, name), contents.get(name), os.path.join(output, name), disk)
@@ -77,7 +79,9 @@ def write_root_copy(directory: str, contents: dict[str, bytes], output: str, dis
 
 
 def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) -> None:
-    """A copy of a file, or new content with the owner and mode of it, or of the output where there is none."""
+    """Copies a file, or writes new content with the owner and mode of the file, or of the output if there is no such
+    file.
+    """
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".kseg-new-{name.lstrip('.')}")
     if os.path.lexists(temporary):
@@ -88,7 +92,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
         descriptor = disk.create(temporary)
         try:
             disk.write(descriptor, content)
-            _take_after(temporary, path if os.path.lexists(path) else folder, disk, descriptor)
+            _copy_owner(temporary, path if os.path.lexists(path) else folder, disk, descriptor)
             disk.sync(descriptor)
         finally:
             os.close(descriptor)
@@ -104,26 +108,26 @@ def _drop(staged: str, disk: Disk) -> None:
             raise KsegError(f"{staged}: cannot be removed: {error.strerror or error}") from error
 
 
-def _seen_files(directory: str) -> dict[str, Seen]:
-    """The regular files of a directory. Raises PathError where one is a symbolic link."""
+def _file_states(directory: str) -> dict[str, FileState]:
+    """Returns the states of the regular files of a directory. Raises PathError for a symbolic link."""
     found = {}
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
     for name in names:
-        now = seen(os.path.join(directory, name))
+        now = file_state(os.path.join(directory, name))
         if now is not None:
             found[name] = now
     return found
 
 
-def _check_unchanged(plan: Plan, found: dict[str, Seen]) -> None:
+def _check_unchanged(plan: Plan, found: dict[str, FileState]) -> None:
     for name, known in plan.initial.items():
         if found.get(name) != known:
             raise KsegError(f"{os.path.join(plan.directory, name)}: has changed since it was looked at")
 
 
-def _files_after(plan: Plan, found: dict[str, Seen]) -> dict[str, _File]:
-    """The files that the plan leaves."""
+def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
+    """Returns the files that exist after the plan."""
     files = {name: _File(name, now.size) for name, now in found.items()}
     for step in plan.steps:
         if step.action == DELETE:
@@ -138,7 +142,7 @@ def _files_after(plan: Plan, found: dict[str, Seen]) -> dict[str, _File]:
 
 
 def _may_link(files: dict[str, _File], file: _File) -> bool:
-    """Whether the file is the .log of a segment that is not the last, whole."""
+    """Whether the file is the complete .log of a segment other than the last."""
     logs = sorted(name for name in files if name.endswith((".log", ".kafka")))
     return any(files[name] is file and name == file.origin for name in logs[:-1])
 
@@ -156,7 +160,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
     descriptor = disk.create(target)
     try:
         write_pieces(pieces, directory, descriptor, disk)
-        _take_after(target, os.path.join(directory, file.origin or file.model), disk, descriptor)
+        _copy_owner(target, os.path.join(directory, file.origin or file.model), disk, descriptor)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
@@ -171,7 +175,7 @@ def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
         disk.link_or_copy(path, target)
 
 
-def _take_after(path: str, model: str, disk: Disk, descriptor: int = -1) -> None:
+def _copy_owner(path: str, model: str, disk: Disk, descriptor: int = -1) -> None:
     """Owner and mode as far as this user may give them."""
     with suppress(PermissionError):
-        disk.take_after(path, model, as_directory=descriptor < 0, descriptor=descriptor, mask=umask())
+        disk.copy_owner(path, model, as_directory=descriptor < 0, descriptor=descriptor, mask=umask())

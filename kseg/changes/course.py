@@ -1,26 +1,30 @@
-"""What lies under each name of a change at its start, on its way and at its end: how someone else's work is noticed.
+"""The expected states of each file name before, during and after a change. They show whether another program
+interfered.
 
-A power cut may leave any mixture of steps that are taken and steps that are not, so names are judged one by one.
+After a power cut any subset of the steps may have reached the disk, so each name is checked by itself.
 """
 
 from kseg.changes.manifest import Change
-from kseg.changes.plan import DELETE, EXTEND, RENAME, Seen, seen
+from kseg.changes.plan import DELETE, EXTEND, RENAME, FileState, file_state
 from kseg.errors import KsegError
 
 _Held = tuple[int, int]
-"""Inode and size."""
+"""Inode and size of a file."""
 
 
 class ChangedSinceError(KsegError):
-    """A file is not as it was when the plan was made, or as a change in the middle or at its end has it."""
+    """A file differs from the state in the plan, and from every state that the change can leave."""
 
 
-class Course:
-    """``initial``: the files as the plan saw them; ``final``: inode and size at the end; None for no file."""
+class ExpectedStates:
+    """The expected states of all files of a change. None means no file.
+
+    ``initial``: the states in the plan; ``final``: inode and size after the last step.
+    """
 
     def __init__(self, change: Change) -> None:
         self._change = change
-        self.initial: dict[str, Seen | None] = {}
+        self.initial: dict[str, FileState | None] = {}
         self.final: dict[str, _Held | None] = {}
         self._inodes: dict[str, set[int | None]] = {}
         self._sizes: dict[int, list[tuple[int, int]]] = {}
@@ -52,14 +56,14 @@ class Course:
             held = held[0], step.size
         self._hold(step.file, held)
 
-    def _mention(self, name: str, found: Seen | None) -> None:
+    def _mention(self, name: str, found: FileState | None) -> None:
         if name not in self.initial:
             self.initial[name] = found
             self._hold(name, (found.inode, found.size) if found else None)
             if found is not None:
                 self._mention_file(found)
 
-    def _mention_file(self, found: Seen) -> None:
+    def _mention_file(self, found: FileState) -> None:
         self._sizes.setdefault(found.inode, []).append((found.size, found.size))
         self._times[found.inode] = (found.size, found.mtime_ns)
 
@@ -73,7 +77,7 @@ class Course:
         return list(self._inodes)
 
     def inodes(self, name: str) -> set[int]:
-        """Of the files that lie under a name at some time."""
+        """Inodes of the files that have this name at some point."""
         return {inode for inode in self._inodes[name] if inode is not None}
 
     @property
@@ -81,37 +85,37 @@ class Course:
         return set(self._sizes)
 
     def may_have_size(self, inode: int, size: int) -> bool:
-        """Whether a file has that size at some time."""
+        """Whether the file has this size at some point."""
         return any(low <= size <= high for low, high in self._sizes[inode])
 
-    def may_have_time(self, inode: int, now: Seen) -> bool:
-        """Whether a file that is seen now with a size of its was last written when it should have been."""
+    def may_have_time(self, inode: int, now: FileState) -> bool:
+        """Whether the modification time is the expected one, if the file has the size that this time belongs to."""
         size, mtime_ns = self._times.get(inode, (-1, 0))
         return now.size != size or now.mtime_ns == mtime_ns
 
     def check_initial(self) -> None:
-        """Raises ChangedSinceError unless all files are as the plan saw them, OSError where one cannot be looked at."""
+        """Raises ChangedSinceError unless all files are in their initial state, OSError if one cannot be examined."""
         for name, found in self.initial.items():
-            if seen(self._change.path(name)) != found:
+            if file_state(self._change.path(name)) != found:
                 raise ChangedSinceError(f"{self._change.path(name)}: has changed since it was looked at")
 
-    def check_on_the_way(self) -> None:
-        """Raises ChangedSinceError where a file is as no step finds or leaves it."""
+    def check_intermediate(self) -> None:
+        """Raises ChangedSinceError if a file is in a state that no step expects or leaves."""
         for name, inodes in self._inodes.items():
-            now = seen(self._change.path(name))
+            now = file_state(self._change.path(name))
             if (now.inode if now else None) not in inodes or (now is not None and not self._is_known(now)):
                 raise ChangedSinceError(
                     f"{self._change.path(name)}: was changed by someone else in the middle of {self._change.command!r}"
                 )
 
-    def _is_known(self, now: Seen) -> bool:
+    def _is_known(self, now: FileState) -> bool:
         return self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
 
-    def check_final(self) -> dict[str, Seen | None]:
-        """What lies under each name now; raises ChangedSinceError unless that is what the last step leaves."""
+    def check_final(self) -> dict[str, FileState | None]:
+        """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state."""
         after = {}
         for name, held in self.final.items():
-            now = after[name] = seen(self._change.path(name))
+            now = after[name] = file_state(self._change.path(name))
             if (None if now is None else (now.inode, now.size)) != held:
                 raise ChangedSinceError(
                     f"{self._change.path(name)}: was changed by someone else in the middle of {self._change.command!r}"

@@ -1,8 +1,8 @@
-"""Every system call that changes a directory, in one class, so that tests can let any of them fail or be the last.
+"""All system calls that change a directory, in one class, so that tests can make any of them fail or be the last.
 
-No method follows a symbolic link in any part of a path (`kseg.segment.no_follow`), gives a right that the model of a
-file has not, or sets a set-user-id, set-group-id or sticky bit. No method syncs unless its name says so: what has to
-be lasting, and when, is decided by those who call.
+No method follows a symbolic link in any part of a path (`kseg.segment.no_follow`), gives a file more permissions than
+its model has, or sets a set-user-id, set-group-id or sticky bit. Only methods with "sync" in their description sync;
+callers decide what must be durable, and when.
 """
 
 import errno
@@ -21,21 +21,21 @@ _NO_ATTRIBUTE = {errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.
 _NO_CLONE = _NO_COPY_RANGE | {errno.ENOTTY, errno.EISDIR, errno.EBADF}
 _FICLONE = 0x40049409
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
-"""Extended attributes that new files get from old ones; others, such as capabilities, give rights."""
+"""Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _DEPTH = 4
-"""Directories within each other: kseg makes no more."""
+"""Largest nesting depth of directories that kseg creates."""
 
 
 class Disk:
     """Changes files. Raises OSError as the system does."""
 
     def make_directory(self, path: str) -> None:
-        """One new directory. Raises FileExistsError where something is there."""
+        """Creates a directory. Raises FileExistsError if the path exists."""
         with parent_of(path) as (at, name):
             os.mkdir(name, 0o755, dir_fd=at)
 
     def create(self, path: str) -> int:
-        """The descriptor of a new, empty file. Raises FileExistsError where something is there."""
+        """Creates an empty file and returns its descriptor. Raises FileExistsError if the path exists."""
         return create_file(path)
 
     def write(self, descriptor: int, data: bytes | memoryview) -> None:
@@ -46,7 +46,7 @@ class Disk:
     def copy_range(self, source: int, position: int, length: int, target: int) -> None:
         """Appends bytes of one open file to another; holes stay holes.
 
-        Raises OSError (EIO) where the source is shorter.
+        Raises OSError (EIO) if the source is shorter.
         """
         at, end = os.lseek(target, 0, os.SEEK_END), position + length
         while position < end:
@@ -75,7 +75,9 @@ class Disk:
         return len(data)
 
     def clone(self, source: int, target: int) -> bool:
-        """Lets an empty file share the bytes of another until one is written to; False where that cannot be."""
+        """Makes an empty file share the blocks of another (copy on write). Returns False if the file system cannot do
+        that.
+        """
         if not sys.platform.startswith("linux"):
             return False
         import fcntl
@@ -89,7 +91,7 @@ class Disk:
         return True
 
     def link(self, path: str, name: str) -> bool:
-        """Gives a file a second name; False where the file system, or its rules, have no such link."""
+        """Creates a hard link. Returns False if the file system or its rules do not allow it."""
         try:
             with parent_of(path) as (old_at, old), parent_of(name) as (new_at, new):
                 os.link(old, new, src_dir_fd=old_at, dst_dir_fd=new_at, follow_symlinks=False)
@@ -100,7 +102,7 @@ class Disk:
         return True
 
     def rename(self, path: str, target: str) -> None:
-        """What is at the target is replaced."""
+        """Renames a file; an existing target is replaced."""
         with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
 
@@ -112,22 +114,22 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def set_time(self, target: str | int, mtime_ns: int) -> None:
-        """Sets when a file, or an open one, was last written."""
+        """Sets the modification time of a path or an open file."""
         if isinstance(target, int):
             os.utime(target, ns=(mtime_ns, mtime_ns))
             return
         with parent_of(target) as (at, name):
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=at, follow_symlinks=False)
 
-    def take_after(
+    def copy_owner(
         self, path: str, model: str, as_directory: bool = False, descriptor: int = -1, mask: int = 0
     ) -> None:
-        """Gives a file of ours, the open one where it is open, owner and mode of a model: a file, or the directory in
-        which ours will lie. ``mask``: rights that it does not get.
+        """Gives a file created by kseg the owner and mode of ``model``: a file, or the directory that will contain it.
 
-        A broker has to be able to open, and with its topic to remove, what kseg makes as another user: a file that
-        all may read goes to the owner of its directory, whoever owns the model. Raises PermissionError where this user
-        may not give files away, it has the mode then; a group that is not the user's own is let be.
+        ``descriptor``: the open file, or -1. ``mask``: permissions that it does not get. A broker must be able to open
+        the files that kseg creates as another user, and to remove them with the topic. So a copy of a world-readable
+        file gets the owner of its directory, whoever owns the model. Raises PermissionError if this user cannot change
+        the owner; the mode is set by then. A group that cannot be set is ignored.
         """
         status, directory = status_of(model), status_of(os.path.dirname(os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
@@ -148,16 +150,20 @@ class Disk:
                         raise
 
     def has_other_name(self, descriptor: int) -> bool:
-        """Whether an open file has another name, such as in a backup that is made of hard links."""
+        """Whether an open file has a second hard link, for example in a backup made of hard links."""
         return os.fstat(descriptor).st_nlink > 1
 
     def restore(self, descriptor: int, mode: int, mtime_ns: int) -> None:
-        """Gives an open file of ours the mode and time that another had, as far as they are those of plain files."""
+        """Sets mode and modification time of an open file created by kseg. Of the mode, only read and write permissions
+        are set.
+        """
         os.fchmod(descriptor, mode & 0o666)
         os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
     def copy_attributes(self, path: str, target: str, descriptor: int = -1) -> None:
-        """Extended attributes that give no rights but to the file (access control lists), as the system allows it."""
+        """Copies the extended attributes that give no privileges (such as access control lists), as far as the system
+        allows.
+        """
         if not hasattr(os, "listxattr"):
             return
         source = open_file(path)
@@ -176,7 +182,7 @@ class Disk:
         os.fsync(descriptor)
 
     def sync_directory(self, path: str) -> None:
-        """Makes the names in a directory as lasting as what they name."""
+        """Syncs a directory, so that creations, renames and removals in it are durable."""
         descriptor = open_directory(path, is_read=True)
         try:
             self.sync(descriptor)
@@ -188,23 +194,23 @@ class Disk:
         with parent_of(path) as (at, name):
             os.rmdir(name, dir_fd=at)
 
-    # What follows is made of the above.
+    # Combinations of the calls above.
 
     def write_file(self, path: str, data: bytes, model: str) -> None:
-        """A new synced file with these bytes, of the owner of the model."""
+        """Creates and syncs a file with these bytes and the owner of the model."""
         descriptor = self.create(path)
         try:
             self.write(descriptor, data)
-            self.take_after(path, model, descriptor=descriptor)
+            self.copy_owner(path, model, descriptor=descriptor)
             self.sync(descriptor)
         finally:
             os.close(descriptor)
 
     def copy_file(self, path: str, target: str, fallback: str, only_clone: bool = False, mask: int = 0) -> bool:
-        """A new synced file with the bytes, time, owner, mode and attributes of another.
+        """Creates and syncs a copy of a file with its modification time, owner, mode and extended attributes.
 
-        ``fallback``: the directory whose owner it gets where that of the file cannot be given to it. ``only_clone``:
-        nothing is made, and False returned, where the bytes cannot be shared. ``mask``: as in `take_after`.
+        ``fallback``: the directory whose owner the copy gets if the owner of the file cannot be set. ``only_clone``: if
+        the blocks cannot be shared, creates nothing and returns False. ``mask``: as in `copy_owner`.
         """
         source = open_to_read(path)
         try:
@@ -217,9 +223,9 @@ class Disk:
                 if not is_cloned:
                     self.copy_range(source, 0, status.st_size, descriptor)
                 try:
-                    self.take_after(target, path, descriptor=descriptor, mask=mask)
+                    self.copy_owner(target, path, descriptor=descriptor, mask=mask)
                 except PermissionError:
-                    self.take_after(target, fallback, descriptor=descriptor, mask=mask)
+                    self.copy_owner(target, fallback, descriptor=descriptor, mask=mask)
                 self.copy_attributes(path, target, descriptor)
                 self.set_time(descriptor, status.st_mtime_ns)
                 self.sync(descriptor)
@@ -230,12 +236,12 @@ class Disk:
         return True
 
     def link_or_copy(self, path: str, target: str) -> None:
-        """A second name for a file, or where there can be none a synced copy of it."""
+        """Creates a hard link to a file, or a synced copy if that is not possible."""
         if not self.link(path, target):
             self.copy_file(path, target, os.path.dirname(target))
 
     def remove_tree(self, path: str, depth: int = _DEPTH) -> None:
-        """Removes a directory of our own with all that is in it; links themselves, never what they lead to."""
+        """Removes a directory of kseg with its contents. Symbolic links are removed, never followed."""
         if not depth:
             raise OSError(errno.ENOTEMPTY, "holds more directories than kseg makes within each other", path)
         for name in sorted(names_in(path)):
@@ -248,7 +254,7 @@ class Disk:
 
 
 def umask() -> int:
-    """Rights that new files do not get in this process."""
+    """Returns the permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -256,7 +262,7 @@ def umask() -> int:
 
 @contextmanager
 def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
-    """The descriptor, if it is one, or that of a file or directory of ours. Raises OSError."""
+    """Yields the descriptor, or opens a file or directory of kseg. Raises OSError."""
     if descriptor >= 0:
         yield descriptor
         return
@@ -279,17 +285,17 @@ def _attributes(descriptor: int) -> list[str]:
 
 
 def open_to_read(path: str) -> int:
-    """Raises OSError, also where a symbolic link leads there or no regular file lies there."""
+    """Opens a regular file. Raises OSError, also for a symbolic link in the path or another kind of file."""
     return open_file(path)
 
 
 def open_to_write(path: str) -> int:
-    """Raises OSError, also where a symbolic link leads there or no regular file lies there."""
+    """Opens a regular file for reading and writing. Raises OSError as `open_to_read` does."""
     return open_file(path, os.O_RDWR)
 
 
 def stored_end(descriptor: int, size: int) -> int:
-    """Where the last bytes of an open file end that are stored: what follows is a hole."""
+    """Returns the position after the last stored byte of an open file; a hole follows."""
     position, end = 0, 0
     while position < size:
         data = _next_data(descriptor, position)
@@ -300,7 +306,7 @@ def stored_end(descriptor: int, size: int) -> int:
 
 
 def _next_data(descriptor: int, position: int) -> int:
-    """Where the next bytes lie that are stored, a very large number if there are none; holes are read as zeros."""
+    """Returns the position of the next stored byte, or the file size if there is none. Holes are read as zeros."""
     if not hasattr(os, "SEEK_DATA"):
         return position
     try:

@@ -1,4 +1,4 @@
-"""Leader epochs of a log whose beginning comes back, where a broker has added some at its end since."""
+"""Restores the first leader epochs of a restored log start, and keeps epochs appended meanwhile."""
 
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -6,9 +6,11 @@ from kseg.sidefiles.problems import entries_of, problems_of
 EPOCH_FILE = "leader-epoch-checkpoint"
 
 
-def with_beginning(known: bytes, now: bytes) -> bytes | None:
-    """``now`` with what lay before its first entry in ``known``; None where it is no continuation of that, or where
-    its beginning is not what was changed."""
+def restore_start(known: bytes, now: bytes) -> bytes | None:
+    """Returns ``now`` with the entries of ``known`` that precede its first entry.
+
+    Returns None if ``now`` is not a continuation of ``known``, or if its start was not the part that changed.
+    """
     items, found = list(read_leader_epochs(known)), list(read_leader_epochs(now))
     old, new = entries_of(items), entries_of(found)
     if problems_of(items) or problems_of(found) or not new:

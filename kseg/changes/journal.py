@@ -1,10 +1,11 @@
-"""What one command does to a log directory: `.kseg-change-N.jsonl` beside the partitions, a file, as brokers ignore.
+"""The journal of one command's change of a log directory: the file `.kseg-change-N.jsonl` in its root, ignored by
+brokers.
 
-A line each: what the command found of the root's own files; that it has begun; each partition that is done; what the
-root's files are to become; the end. Lines are appended and synced; half a line at the end does not count.
+Each line is one record: the root's files before the command; the start; each finished partition; the new contents of
+the root's files; the end. Lines are appended and synced; an incomplete last line is ignored.
 
-The owner of the log directory can write such a file as well. So it may only ask for files that commands change there
-(`ROOT_FILES`), which get the owner of the directory and the mode of a plain file.
+The owner of the log directory can write such a file, too. Therefore a journal can only change the files in
+`ROOT_FILES`, which get the owner of the directory and the mode of a plain file.
 """
 
 import json
@@ -25,14 +26,14 @@ OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
 _VERSION = 1
 MARKER = ".kafka_cleanshutdown"
-"""That it exists tells a broker to look into no log: it goes before the first byte of any partition changes."""
+"""The clean shutdown marker: if it exists, brokers skip log recovery. It is removed before any partition changes."""
 ROOT_FILES = (*OFFSET_CHECKPOINTS, MARKER)
 """Files of a log directory that commands change."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootFile:
-    """A file of the log directory itself, small enough to be held. ``mode``: its rights, nothing that gives more."""
+    """Content of a file in the root of a log directory. ``mode``: its permissions, limited to those of a plain file."""
 
     content: bytes
     mtime_ns: int
@@ -52,7 +53,7 @@ class RootFile:
 
 
 def read_root_file(directory: str, name: str) -> RootFile | None:
-    """None where there is none. Raises KsegError where it is no regular file, or is larger than any of Kafka's."""
+    """Returns the file, or None if it does not exist. Raises KsegError if it is not a regular file or is too large."""
     path = os.path.join(directory, name)
     try:
         content, status = read_file(path, MAX_ROOT_FILE_BYTES)
@@ -65,10 +66,12 @@ def read_root_file(directory: str, name: str) -> RootFile | None:
 
 @dataclass(slots=True)
 class Journal:
-    """``known``: the root's files as the command found them, None where there was none; ``planned``: their new
-    contents; ``left``: as they were at its end. ``partitions``: names of those that are done, in that order.
-    ``begun_ns``: the time of the log directory before the first partition was changed, None until then. ``restored``:
-    files that an undoing puts back; ``undone``: partitions that were put back by themselves.
+    """The journal of one change.
+
+    ``known``: the root's files before the command, None if absent; ``planned``: their new contents; ``left``: the files
+    at the end. ``partitions``: names of the finished partitions, in order. ``begun_ns``: modification time of the log
+    directory before the first partition changed, None until then. ``restored``: files that an undo restores;
+    ``undone``: partitions that were undone separately.
     """
 
     directory: str
@@ -92,11 +95,11 @@ class Journal:
 
     @property
     def group(self) -> str:
-        """What marks the changes of partitions that are part of this one."""
+        """The identifier of this change in the manifests of its partitions."""
         return f"{self.number}.{self.time_ms}"
 
     def create(self, disk: Disk) -> None:
-        """Puts the file in place with its first line. Raises OSError."""
+        """Writes the file with its first line. Raises OSError."""
         row = {
             "version": _VERSION,
             "command": self.command,
@@ -109,7 +112,7 @@ class Journal:
         self.size = len(line)
 
     def append(self, row: dict[str, Any], disk: Disk) -> None:
-        """Adds a line, and takes up what it says. Raises OSError."""
+        """Appends a line and updates the fields from it. Raises OSError."""
         line = _line(row)
         descriptor = open_to_write(self.path)
         try:
@@ -124,9 +127,10 @@ class Journal:
         finally:
             os.close(descriptor)
         self.size += len(line)
-        self.take_up(row)
+        self.update(row)
 
-    def take_up(self, row: dict[str, Any]) -> None:
+    def update(self, row: dict[str, Any]) -> None:
+        """Updates the fields from a line. Raises ValueError for an invalid line."""
         if "begunNs" in row:
             self.begun_ns = int(row["begunNs"])
         if "partition" in row and row["partition"] not in self.partitions:
@@ -153,7 +157,7 @@ class Journal:
 
 
 def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = None) -> None:
-    """Gives a file of the root new content, whole, synced; owner and mode are those of the old one. Raises OSError."""
+    """Replaces a file of the root atomically and syncs it; owner and mode are those of the old file. Raises OSError."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".kseg-new-{name.lstrip('.')}")
     if os.path.lexists(temporary):
@@ -161,7 +165,7 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
     descriptor = disk.create(temporary)
     try:
         disk.write(descriptor, content)
-        disk.take_after(temporary, path if os.path.lexists(path) else directory, descriptor=descriptor)
+        disk.copy_owner(temporary, path if os.path.lexists(path) else directory, descriptor=descriptor)
         if like is not None:
             disk.restore(descriptor, like.mode, like.mtime_ns)
         disk.sync(descriptor)
@@ -172,14 +176,14 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
 
 
 def remove_temporary_files(directory: str, disk: Disk) -> None:
-    """Removes what an interrupted `replace_file` left. Raises OSError."""
+    """Removes the files that an interrupted `replace_file` left. Raises OSError."""
     for name in names_in(directory):
         if name.startswith(".kseg-new-"):
             disk.unlink(os.path.join(directory, name))
 
 
 def journals(directory: str) -> list[Journal]:
-    """The journals of a log directory, oldest first. Raises KsegError where one cannot be read."""
+    """Returns the journals of a log directory, oldest first. Raises KsegError if one cannot be read."""
     try:
         names = os.listdir(directory)
     except OSError as error:
@@ -205,7 +209,7 @@ def _read(directory: str, number: int) -> Journal:
             directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known, size=len(whole)
         )
         for row in rows:
-            journal.take_up(row)
+            journal.update(row)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise KsegError(
             f"{path}: is no journal that this release of kseg understands ({error!r}); nothing was changed: move it "

@@ -1,4 +1,4 @@
-"""Files that a quarantine keeps: their folder's name, sizes and digests."""
+"""Names, sizes and digests of the files in a quarantine."""
 
 import hashlib
 import os
@@ -10,7 +10,9 @@ _HASH_BYTES = 4 << 20
 
 
 def digest(path: str, position: int, length: int) -> str:
-    """SHA-256 of a range of a file, in hex; of what is there where the file is shorter. Raises OSError."""
+    """Returns the SHA-256 of a range of a file in hex. If the file is shorter, only the existing bytes count. Raises
+    OSError.
+    """
     found = hashlib.sha256()
     with os.fdopen(open_to_read(path), "rb", 0) as file:
         file.seek(position)
@@ -21,9 +23,9 @@ def digest(path: str, position: int, length: int) -> str:
 
 
 class Stored(NamedTuple):
-    """A kept file: its bytes, how many of them come before the zeros at its end, and the SHA-256 of those.
+    """A kept file: its size, the size without trailing zeros, and the SHA-256 of the bytes before them.
 
-    The zeros of a preallocated index are holes, which are not read.
+    The trailing zeros of a preallocated index are a hole, which is not read.
     """
 
     size: int
@@ -32,14 +34,14 @@ class Stored(NamedTuple):
 
 
 def is_stored(path: str, known: Stored) -> bool:
-    """Whether a file is as it was kept. Raises OSError."""
-    if known.data_size == known.size:  # all of it counts, zeros at its end too
+    """Whether a file is unchanged since it was kept. Raises OSError."""
+    if known.data_size == known.size:  # the digest covers the whole file, trailing zeros included
         return os.stat(path).st_size == known.size and digest(path, 0, known.size) == known.sha256
     return stored(path) == known
 
 
 def stored(path: str) -> Stored:
-    """Raises OSError."""
+    """Returns size and digest of a file. Raises OSError."""
     descriptor = open_to_read(path)
     try:
         size = os.fstat(descriptor).st_size
@@ -50,7 +52,7 @@ def stored(path: str) -> Stored:
 
 
 def _data_size(descriptor: int, size: int) -> int:
-    """Bytes of an open file before the zeros at its end."""
+    """Returns the size of an open file without trailing zeros."""
     end = stored_end(descriptor, size)
     while end > 0:
         start = max(end - _HASH_BYTES, 0)
@@ -61,7 +63,7 @@ def _data_size(descriptor: int, size: int) -> int:
 
 
 def kept_name(directory: str, number: int, time_ms: int) -> str:
-    """The name of the folder for what a change of a directory keeps elsewhere; it tells which directory that is."""
+    """Returns the name of the folder for bytes that are kept elsewhere. It identifies the directory and the change."""
     directory = os.path.abspath(directory)
     place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
     return f"{os.path.basename(directory)}.{number}.{time_ms}.{place}"

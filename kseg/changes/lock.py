@@ -1,6 +1,7 @@
-"""The lock that keeps a broker and kseg apart: the broker's own, a POSIX lock on `.lock` in the log directory.
+"""The lock of a log directory, shared with brokers: a POSIX lock on the file `.lock`.
 
-Rule: Kafka's FileLock (java.nio's FileChannel.tryLock is fcntl on the whole file). That the file exists means nothing.
+Source: Kafka's FileLock (java.nio's FileChannel.tryLock is fcntl on the whole file). The existence of the file means
+nothing.
 """
 
 import errno
@@ -14,25 +15,27 @@ from kseg.segment.no_follow import open_directory, open_file
 
 LOCK_NAME = ".lock"
 _LINKS = 40
-"""As many as the system follows."""
+"""Largest number of symbolic links in a chain, as in the system."""
 _WITHOUT = "--no-lock goes on without"
 _HINTS = {
     errno.EROFS: "nothing can be changed there: mount it for writing, or write the result elsewhere with --output",
     errno.ENOSPC: "free some space there first",
     errno.EACCES: f"run kseg as the owner of the directory; {_WITHOUT}",
 }
-"""What helps where the lock cannot be opened; without it the command would fail at the first file."""
+"""Advice by errno if the lock cannot be opened."""
 
 
 def log_directory_of(partition: str) -> str:
-    """The directory whose lock keeps brokers from a partition, by the `resolved` path of that."""
+    """Returns the directory whose lock protects a partition, given by its `resolved` path."""
     return os.path.dirname(os.path.abspath(partition))
 
 
 def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
-    """The log directory of a PATH whose `resolved` form is ``real``; then those of links on the way to a partition.
+    """Returns the log directory of a PATH with the `resolved` form ``real``, then those of symbolic links to a
+    partition.
 
-    A broker that reaches a partition by a link holds the lock beside the link. Where there is none no broker does.
+    A broker that reaches a partition through a symbolic link holds the lock next to the link. If there is no lock file
+    next to the link, no broker uses it.
     """
     found = [log_directory_of(real) if is_partition else os.path.abspath(real)]
     at = os.path.abspath(path)
@@ -48,7 +51,7 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
 
 @contextmanager
 def all_locked(log_directories: list[str]) -> Iterator[None]:
-    """Holds several locks, as `locked` does each."""
+    """Holds several locks, each as `locked` does."""
     with ExitStack() as held:
         for log_directory in log_directories:
             held.enter_context(locked(log_directory))
@@ -57,11 +60,10 @@ def all_locked(log_directories: list[str]) -> Iterator[None]:
 
 @contextmanager
 def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
-    """Holds the lock of a log directory. Raises BrokerRunningError where another process does.
+    """Holds the lock of a log directory. Raises BrokerRunningError if another process holds it.
 
-    The file is made if it is missing, with the owner and rights of the directory, and stays, as a broker's does.
-    Without ``is_wanted`` nothing is locked. No other part of the process may open that file: closing it would end the
-    lock.
+    A missing file is created with the owner and permissions of the directory, and stays, as a broker's does. Without
+    ``is_wanted`` nothing is locked. No other part of the process may open that file: closing it would release the lock.
     """
     if not is_wanted:
         yield
@@ -79,22 +81,25 @@ def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
 
 
 def _open(path: str, log_directory: str) -> int:
-    """Raises OSError, also where the lock is a link or no regular file; KsegError where it could not be a broker's."""
+    """Opens the lock file. Raises OSError, also for a symbolic link or another kind of file; KsegError as `_create`."""
     try:
         return open_file(path, os.O_RDWR)
     except FileNotFoundError:
         pass
     directory = open_directory(log_directory)
     try:
-        return _made(directory, path)
+        return _create(directory, path)
     except FileExistsError:
-        return open_file(path, os.O_RDWR)  # of another process, just now
+        return open_file(path, os.O_RDWR)  # created by another process in the meantime
     finally:
         os.close(directory)
 
 
-def _made(directory: int, path: str) -> int:
-    """A new lock in an open directory, with its owner and rights. Raises OSError, KsegError before it is made."""
+def _create(directory: int, path: str) -> int:
+    """Creates the lock file in an open directory, with the directory's owner and permissions. Raises OSError.
+
+    Raises KsegError before creating anything if a broker could not open the file.
+    """
     owner = os.fstat(directory)
     if hasattr(os, "geteuid") and os.geteuid() not in (0, owner.st_uid):
         raise KsegError(
@@ -107,7 +112,7 @@ def _made(directory: int, path: str) -> int:
     if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
         try:
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        except PermissionError:  # the group is not this user's: the owner can open it
+        except PermissionError:  # this user is not in the group; the owner can still open the file
             os.fchown(descriptor, owner.st_uid, -1)
     os.fchmod(descriptor, stat.S_IMODE(owner.st_mode) & 0o666)
     return descriptor

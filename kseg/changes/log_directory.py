@@ -1,13 +1,13 @@
-"""One command's change of a log directory: its partitions, each all or nothing, and the root's own files.
+"""One command's change of a log directory: each partition is changed completely or not at all, then the root's files.
 
-1. The journal appears: what the command found of the root's files.
-2. Files that a broker must not find any more go: the marker of a clean stop, where a .log changes.
-3. Partitions are changed, one by one.
-4. The root's other files (checkpoints) get their new contents, and the journal says done.
+1. The journal is created. It records the root's files as the command found them.
+2. If a .log will change, the clean shutdown marker is removed.
+3. Partitions are changed one by one.
+4. The root's other files (checkpoints) get their new contents, and the journal is marked as done.
 
-Killed anywhere, the same command goes on with what the journal knows, as if it had not been killed: it sees the root as
-it was, and the partitions that are done. If a broker, or anything else, has been at work in between, the journal is
-given up, and the command begins anew with what it finds.
+After a kill at any point, the same command resumes from the journal: it sees the root's files as recorded, and the
+finished partitions. If a broker or another program has changed files meanwhile, the journal is abandoned and the
+command starts again.
 """
 
 import os
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 
 class LogDirectoryChange:
-    """Nothing is written before the first plan that changes something.
+    """The change of a log directory. Nothing is written before the first plan with steps.
 
-    ``known`` are the root's files that were asked for, as the command's first run found them, None where there was
-    none; plans have to be made from these. ``told``: what was found of an interrupted run, a sentence each.
+    ``known``: the root's files as the command's first run found them, None if absent; plans must be made from these.
+    ``messages``: sentences about an interrupted run.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class LogDirectoryChange:
         disk: Disk | None = None,
         keeps_marker: bool = False,
     ) -> None:
-        """``names``: files of the root that matter to the command, besides the marker. ``keeps_marker``: no .log
-        changes, and whatever a kill leaves, each file is one that a broker may find after a clean stop.
+        """``names``: files of the root that the command uses, besides the marker.
 
-        Writes nothing. Raises KsegError. Before anything is changed the caller takes the lock and calls
-        `settle_log_directory`.
+        ``keeps_marker``: the marker stays, because no .log changes, and after a kill at any point every file is valid
+        after a clean stop. Writes nothing. Raises KsegError. Before changing anything the caller takes the lock and
+        calls `complete_interrupted_in_log_directory`.
         """
         self.directory = os.path.abspath(directory)
         self.command = command
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
         self._keeps_marker = keeps_marker
         self._stale: Journal | None = None
@@ -79,7 +79,7 @@ class LogDirectoryChange:
 
     @property
     def is_begun(self) -> bool:
-        """Whether something was, or is being, changed."""
+        """Whether the change has started."""
         return self._journal is not None
 
     @property
@@ -92,39 +92,39 @@ class LogDirectoryChange:
 
     @property
     def planned(self) -> dict[str, bytes]:
-        """What an interrupted run wanted to make of the root's files, as far as it had come."""
+        """The new contents of the root's files that an interrupted run had planned."""
         return dict(self._journal.planned) if self._journal else {}
 
     def apply(self, plan: Plan) -> Change | None:
-        """Carries the plan for a partition out; None where there is nothing to do.
+        """Applies the plan for a partition. Returns None if there is nothing to do.
 
-        Raises KsegError where the partition was not changed, StoppedHalfwayError where it stopped half-way.
+        Raises KsegError if the partition was not changed, StoppedHalfwayError if it was changed partly.
         """
         if not plan:
             return None
         journal = self._begin()
-        return self._noted(journal, plan, lambda: self._apply(journal, plan))
+        return self._recorded(journal, plan, lambda: self._apply(journal, plan))
 
     def apply_all(self, plans: Iterable[Plan], at_once: int = 1) -> Iterator[tuple[Plan, Change | KsegError | None]]:
-        """Each plan with what `apply` returns or raises for it, in their order; ``at_once`` plans are carried out at
-        the same time.
+        """Applies plans, ``at_once`` at a time. Yields each plan in order, with the result or the error of `apply`.
 
-        Each plan is for another partition. A plan is asked for once all but ``at_once`` before it have ended.
+        Each plan is for a different partition. The next plan is taken from the iterator when fewer than ``at_once``
+        plans before it are unfinished.
         """
         plans = iter(plans)
         first = list(islice(plans, 2 if at_once > 1 else 0))
         plans = chain(first, plans)
-        if len(first) < 2:  # one alone needs no thread
+        if len(first) < 2:  # a single plan needs no thread
             for plan in plans:
                 yield plan, _outcome(lambda plan=plan: self.apply(plan))  # type: ignore[misc]
             return
-        from concurrent.futures import ThreadPoolExecutor  # most changes are of few partitions
+        from concurrent.futures import ThreadPoolExecutor  # most changes concern few partitions
 
         running: deque[tuple[Plan, Callable[[], Change | None]]] = deque()
         pool = ThreadPoolExecutor(at_once)
         try:
             for plan in plans:
-                running.append((plan, self._begun(plan, pool.submit)))
+                running.append((plan, self._start(plan, pool.submit)))
                 if len(running) > at_once:
                     plan, result = running.popleft()
                     yield plan, _outcome(result)
@@ -134,8 +134,8 @@ class LogDirectoryChange:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _begun(self, plan: Plan, submit: "Callable[..., Future[Change | None]]") -> Callable[[], Change | None]:
-        """What waits for the end of a plan that is begun, and notes it."""
+    def _start(self, plan: Plan, submit: "Callable[..., Future[Change | None]]") -> Callable[[], Change | None]:
+        """Starts a plan. Returns a function that waits for its end and records it."""
         if not plan:
             return lambda: None
         try:
@@ -143,22 +143,23 @@ class LogDirectoryChange:
         except KsegError as error:
             return partial(_raise, error)
         future = submit(self._apply, journal, plan)
-        return lambda: self._noted(journal, plan, future.result)
+        return lambda: self._recorded(journal, plan, future.result)
 
     def _apply(self, journal: Journal, plan: Plan) -> Change | None:
         return apply(plan, self.command, self._keeping, self._disk, journal.group)
 
-    def _noted(self, journal: Journal, plan: Plan, result: Callable[[], Change | None]) -> Change | None:
-        """The result; the journal names the partition from then on."""
+    def _recorded(self, journal: Journal, plan: Plan, result: Callable[[], Change | None]) -> Change | None:
+        """Returns the result, after recording the partition in the journal."""
         change = result()
         self._halfway(lambda: self._note_partition(journal, os.path.basename(os.path.abspath(plan.directory))))
         return change
 
     @contextmanager
     def rolled_back_if_unchanged(self) -> Iterator[None]:
-        """An error or Ctrl-C inside is raised on; where no partition was changed, the log directory is as it was.
+        """Re-raises an error or Ctrl-C from the block; if no partition was changed, the log directory is restored
+        first.
 
-        Raises StoppedHalfwayError where that cannot be done, and for an error where something was changed.
+        Raises StoppedHalfwayError if it cannot be restored, and for an error after something was changed.
         """
         try:
             yield
@@ -180,11 +181,11 @@ class LogDirectoryChange:
 
     @property
     def has_changed(self) -> bool:
-        """Whether this command, or its interrupted run, has changed any file but the marker."""
+        """Whether this command, or its interrupted run, has changed any file except the marker."""
         return self._journal is not None and has_changed_anything(self._journal)
 
     def roll_back(self) -> None:
-        """Forgets a change that has changed nothing yet, and puts the marker back. Raises StoppedHalfwayError."""
+        """Cancels a change that has changed nothing yet, and restores the marker. Raises StoppedHalfwayError."""
         if self._journal is not None:
             journal, self._journal = self._journal, None
             self._halfway(lambda: roll_back_journal(journal, self._disk))
@@ -194,9 +195,9 @@ class LogDirectoryChange:
             journal.append({"partition": name}, self._disk)
 
     def finish(self, root: Plan | None = None) -> None:
-        """Writes the root's files that the plan tells (steps with contents of bytes), and ends the change.
+        """Writes the root's files from the plan (steps with bytes as content), and ends the change.
 
-        Raises StoppedHalfwayError where the disk does not allow it.
+        Raises StoppedHalfwayError if a system call fails.
         """
         contents = _contents(root) if root else {}
         if contents or self._journal:
@@ -227,7 +228,7 @@ class LogDirectoryChange:
             ) from error
 
     def _begin(self) -> Journal:
-        """The journal, with the files gone that are to go first. Raises KsegError where nothing was changed."""
+        """Returns the journal, after removing the marker. Raises KsegError if nothing was changed."""
         journal, disk = self._journal, self._disk
         if journal is None:
             if self._stale is not None:
@@ -258,7 +259,7 @@ class LogDirectoryChange:
         journal.append({"begunNs": os.stat(self.directory).st_mtime_ns}, self._disk)
 
     def _resumed(self) -> Journal | None:
-        """The journal of an interrupted run of this command, if it still tells the truth."""
+        """Returns the journal of an interrupted run of this command, if the files still match it."""
         found = [journal for journal in journals(self.directory) if journal.state == OPEN]
         if not found:
             return None
@@ -269,12 +270,14 @@ class LogDirectoryChange:
             )
         if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
-            self.told.append(
+            self.messages.append(
                 f"{self.directory}: {journal.command!r} was interrupted, and {changed} has changed since: begun anew"
             )
             return None
         done = len(journal.partitions)
-        self.told.append(f"{self.directory}: {journal.command!r} was interrupted with {done} partitions done: going on")
+        self.messages.append(
+            f"{self.directory}: {journal.command!r} was interrupted with {done} partitions done: going on"
+        )
         return journal
 
 
@@ -290,7 +293,7 @@ def _raise(error: KsegError) -> NoReturn:
 
 
 def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
-    """What shows that somebody else was at work since the journal was written; "" for nothing."""
+    """Returns the name of a file that another program changed after the journal was written; "" if none did."""
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if name == MARKER:
@@ -311,11 +314,11 @@ def _is_one_of(now: RootFile | None, known: RootFile | None, planned: bytes | No
 
 
 def _contents(root: Plan) -> dict[str, bytes]:
-    """What a plan makes of files of the root."""
+    """Returns the new contents of the root's files in a plan."""
     found = {}
     for step in root.steps:
         if step.file == MARKER:
-            continue  # it goes in any case
+            continue  # it is removed in any case
         if step.action not in (CREATE, REPLACE) or not all(isinstance(piece, bytes) for piece in step.pieces):
             raise ValueError(f"{step.action} of {step.file}: files of a log directory can only be given new contents")
         found[step.file] = b"".join(piece for piece in step.pieces if isinstance(piece, bytes))
@@ -334,11 +337,11 @@ def _drop(journal: Journal, disk: Disk) -> None:
         if os.path.lexists(journal.path):
             journal.remove(disk)
     except OSError:
-        return  # an empty journal does no harm: the next command ends it
+        return  # an empty journal is harmless: the next command removes it
 
 
 def partitions_of(directory: str, group: str) -> list[str]:
-    """Paths of the partitions that have a change of this group, by name."""
+    """Returns the paths of the partitions that have a change of this group, sorted by name."""
     found = []
     for path in changed_partitions(directory):
         if any(change.group == group for change in quarantine.changes(path)):
@@ -347,7 +350,7 @@ def partitions_of(directory: str, group: str) -> list[str]:
 
 
 def changed_partitions(directory: str) -> list[str]:
-    """Paths of the subdirectories of a log directory that have a quarantine, by name. Raises KsegError."""
+    """Returns the paths of the partitions with a quarantine in a log directory, sorted by name. Raises KsegError."""
     try:
         with os.scandir(directory) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -358,9 +361,10 @@ def changed_partitions(directory: str) -> list[str]:
 
 
 def forget(journal: Journal, disk: Disk, place: str = "") -> int:
-    """Removes a journal that is over with all that its partitions kept; the bytes that were freed. Raises OSError.
+    """Removes a finished journal and the bytes that its partitions kept. Returns the number of bytes freed.
 
-    ``place``: as in `quarantine.changes`. Raises KsegError where a manifest names a place that it may not.
+    ``place``: as in `quarantine.changes`. Raises OSError, or KsegError if a manifest names a folder that it may not
+    name.
     """
     freed = 0
     for path in partitions_of(journal.directory, journal.group):
@@ -374,11 +378,12 @@ def forget(journal: Journal, disk: Disk, place: str = "") -> int:
 
 
 def has_changed_anything(journal: Journal) -> bool:
+    """Whether any partition or root file was changed, or is about to be."""
     return bool(journal.partitions or journal.planned or partitions_of(journal.directory, journal.group))
 
 
 def roll_back_journal(journal: Journal, disk: Disk) -> None:
-    """Ends a journal whose command had changed nothing yet: at most the marker is gone."""
+    """Removes the journal of a command that had changed nothing yet; at most the marker was removed."""
     marker, path = journal.known.get(MARKER), os.path.join(journal.directory, MARKER)
     if marker is not None and not os.path.lexists(path) and not _changed_since(journal):
         replace_file(path, marker.content, disk, marker)

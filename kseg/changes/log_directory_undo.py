@@ -1,10 +1,10 @@
-"""Puts back what one command did to a log directory: partitions first, then checkpoints, the marker last."""
+"""Undoes one command's change of a log directory: partitions first, then checkpoints, the marker last."""
 
 import os
 from dataclasses import dataclass
 
 from kseg.changes import quarantine
-from kseg.changes.checkpoint_merge import taken_back
+from kseg.changes.checkpoint_merge import revert_entries
 from kseg.changes.clean_stop import CleanStop, remove_marker
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
@@ -29,27 +29,31 @@ from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryUndo:
-    """What undoing would do. ``partitions``: changes and the plans back, of each partition the newest first;
-    ``restored``: files of the root that are put back; ``let_be``: those that are not, as they have changed since;
-    ``skipped``: partitions that were put back before.
+    """The plan of an undo.
+
+    ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
+    files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
+    partitions that were undone earlier.
     """
 
     journal: Journal
     partitions: list[tuple[Change, Plan]]
     restored: list[str]
-    let_be: list[str]
+    not_restored: list[str]
     skipped: list[str]
     place: str = ""
 
 
 def last_journal(directory: str) -> Journal | None:
-    """The last change of a log directory as a whole, also an interrupted one; None where there is none."""
+    """Returns the last change of a log directory as a whole, interrupted or not; None if there is none."""
     found = [journal for journal in journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
     return found[-1] if found else None
 
 
 def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUndo:
-    """Touches nothing. ``place``: as in `last_change`. Raises KsegError where a partition cannot be put back."""
+    """Plans the undo; changes nothing. ``place``: as in `last_change`. Raises KsegError if a partition cannot be
+    restored.
+    """
     back = []
     for path in reversed(partitions_of(journal.directory, journal.group)):
         change = last_change(path)
@@ -58,23 +62,23 @@ def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUn
         back += plan_all(changes_of(path, journal.group, place))
     there = {os.path.basename(change.directory) for change, _ in back}
     restored: list[str] = []
-    let_be: list[str] = []
+    not_restored: list[str] = []
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
         if now is None and known is None:
             continue
         is_back = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
-        (restored if is_back else let_be).append(name)
-    if MARKER in restored and (let_be or any(_has_changed(journal, name) for name in restored)):
-        restored.remove(MARKER)  # something was at work here since: a broker has to look into all logs
-        let_be.append(MARKER)
+        (restored if is_back else not_restored).append(name)
+    if MARKER in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
+        restored.remove(MARKER)  # another program has changed files since: a broker must recover all logs
+        not_restored.append(MARKER)
     skipped = [name for name in journal.partitions if name not in there]
     if missing := sorted(set(skipped) - set(journal.undone)):
         raise KsegError(
             f"{os.path.join(journal.directory, missing[0])}: what {journal.command!r} kept there is gone; nothing was "
             "undone"
         )
-    return LogDirectoryUndo(journal, back, restored, let_be, skipped, place)
+    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, place)
 
 
 def _has_changed(journal: Journal, name: str) -> bool:
@@ -92,22 +96,26 @@ def _is_as_left(journal: Journal, name: str, now: RootFile | None) -> bool:
 
 
 def restored_content(journal: Journal, name: str) -> bytes | None:
-    """What a file of the root that is put back holds then; None where it goes. Raises KsegError."""
+    """Returns the content of a root file after the undo; None if it is removed. Raises KsegError."""
     known, now = journal.known[name], read_root_file(journal.directory, name)
     merged = _merged(journal, name, now)
     return merged if merged is not None else known.content if known else None
 
 
 def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
-    """A checkpoint in which others have changed entries since, with those of this change put back; None for others."""
+    """Returns a checkpoint with the entries of this change reverted and those changed by others kept; None for other
+    files.
+    """
     known, left = journal.known[name], journal.left.get(name)
     if name not in OFFSET_CHECKPOINTS or now is None or left is None or now == left:
         return None
-    return taken_back(now.content, known.content if known else b"", left.content)
+    return revert_entries(now.content, known.content if known else b"", left.content)
 
 
 def sole_change(directory: str, group: str) -> Journal | None:
-    """The change of the log directory around a partition that ``group`` names, if it changed no other partition."""
+    """Returns the change of the surrounding log directory named by ``group``, if this partition is the only one it
+    changed.
+    """
     root, name = os.path.split(os.path.abspath(directory))
     for journal in journals(root):
         if group and journal.group == group:
@@ -117,11 +125,11 @@ def sole_change(directory: str, group: str) -> Journal | None:
 
 
 def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
-    """Puts changes of one partition back by themselves, the newest first: what `plan_all` has planned just now.
+    """Undoes changes of one partition, the newest first, as planned by `plan_all`.
 
-    The journal of the log directory notes it. A marker of a clean stop comes back where nothing has changed around the
-    partition since it was removed. The caller holds the lock. Raises KsegError where nothing was undone, else
-    StoppedHalfwayError, OSError.
+    The undo is recorded in the journal of the log directory. The clean shutdown marker is restored if nothing else in
+    the log directory has changed since it was removed. The caller holds the lock. Raises KsegError if nothing was
+    undone, otherwise StoppedHalfwayError, OSError.
     """
     disk, root = disk or Disk(), os.path.dirname(changes[0].directory)
     name = os.path.basename(changes[0].directory)
@@ -141,7 +149,9 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
 
 
 def restorable_marker(changes: list[Change]) -> RootFile | None:
-    """The marker that comes back with the last of these changes of a partition, if a broker may trust it then."""
+    """Returns the clean shutdown marker to restore after undoing these changes of a partition; None if it would be
+    wrong.
+    """
     first = changes[-1]
     root = os.path.dirname(first.directory)
     if first.marker is None or os.stat(root).st_mtime_ns != first.root_ns:
@@ -156,14 +166,14 @@ def restorable_marker(changes: list[Change]) -> RootFile | None:
 
 
 def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:
-    """The caller holds the lock and has called `settle_log_directory`.
+    """Undoes the change. The caller holds the lock and has called `complete_interrupted_in_log_directory`.
 
-    Raises StoppedHalfwayError where the disk does not allow it; repeated, it goes on.
+    Raises StoppedHalfwayError if a system call fails; the next call continues.
     """
     disk, journal = disk or Disk(), found.journal
     try:
         journal.append({"restored": found.restored, "state": UNDOING}, disk)
-        go_on(journal, disk, found.place, is_checked=True)
+        continue_undo(journal, disk, found.place, is_checked=True)
     except StoppedHalfwayError:
         raise
     except (OSError, KsegError) as error:
@@ -172,14 +182,14 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
         ) from error
 
 
-def go_on(journal: Journal, disk: Disk, place: str = "", is_checked: bool = False) -> None:
-    """Takes what is left to do of an undoing; ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
+def continue_undo(journal: Journal, disk: Disk, place: str = "", is_checked: bool = False) -> None:
+    """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     remove_marker(journal.directory, disk)
     for path in reversed(partitions_of(journal.directory, journal.group)):
         for change in reversed(quarantine.changes(path, place)):
             if change.group == journal.group:
                 undo(change, disk, is_checked)
-    for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker is the last
+    for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker comes last
         path, known = os.path.join(journal.directory, name), journal.known[name]
         now = read_root_file(journal.directory, name)
         if (merged := _merged(journal, name, now)) is not None:

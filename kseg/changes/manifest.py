@@ -1,4 +1,4 @@
-"""One change that was begun, and its manifest: what it does to which files, what it takes away, where that is kept."""
+"""One change of a partition and its manifest: the steps, the ranges that they remove, and where those are kept."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kseg.changes.disk import Disk
 from kseg.changes.journal import RootFile
 from kseg.changes.kept_files import Stored, kept_name
-from kseg.changes.plan import ACTIONS, REPLACE, Plan, Removed, Seen, Step, is_plain_name
+from kseg.changes.plan import ACTIONS, REPLACE, FileState, Plan, Removed, Step, is_plain_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.no_follow import check_owner, read_file
@@ -19,12 +19,12 @@ PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandon
 STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
 _VERSION = 2
-_WITHOUT_REMADE = 1
-"""An older version, whose changes kept every replaced file whole."""
+_WITHOUT_DELTAS = 1
+"""An older version, without deltas: every replaced file was kept completely."""
 
 
-class Remade(NamedTuple):
-    """What is kept of a file that a step remakes (`kseg.changes.recipes`): bytes, and their SHA-256."""
+class KeptRanges(NamedTuple):
+    """The kept bytes of a file that a step rewrites from a delta (`kseg.changes.recipes`): their number and SHA-256."""
 
     kept_size: int
     sha256: str
@@ -32,14 +32,15 @@ class Remade(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """``folder`` is its directory, ``kept`` where its old bytes lie ("" if not kept), ``group`` the change of a log
-    directory that it is part of ("" for none), ``undoes`` the number of the change that it puts back (0 for none).
+    """A change of one partition.
 
-    ``made`` tells the new files that it puts in place by step, ``after`` what it left under each name, None for
-    nothing; ``digests`` are those of what each step removes; ``remade`` tells what is kept of files that steps remake,
-    ``stored`` the other files that are kept. ``is_place_told``: ``kept`` is where the user says.
-    ``marker``: that of a clean stop, which was removed for this change of a partition alone; ``root_ns``: the time of
-    the log directory then.
+    ``folder``: the directory of the change; ``kept``: the directory of the kept bytes ("" if nothing is kept);
+    ``group``: the change of a log directory that this change belongs to ("" for none); ``undoes``: the number of the
+    change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
+    end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
+    each file rewritten from a delta; ``stored``: the other kept files. ``is_place_given``: ``kept`` comes from the
+    user. ``marker``: the clean shutdown marker, if it was removed for this change of a single partition; ``root_ns``:
+    modification time of the log directory at that moment.
     """
 
     number: int
@@ -54,40 +55,40 @@ class Change:
     group: str = ""
     undoes: int = 0
     digests: dict[int, list[str]] = field(default_factory=dict)
-    made: dict[int, Seen] = field(default_factory=dict)
-    after: dict[str, Seen | None] = field(default_factory=dict)
-    remade: dict[int, Remade] = field(default_factory=dict)
+    made: dict[int, FileState] = field(default_factory=dict)
+    after: dict[str, FileState | None] = field(default_factory=dict)
+    by_delta: dict[int, KeptRanges] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
-    is_place_told: bool = False
+    is_place_given: bool = False
     marker: RootFile | None = None
     root_ns: int = 0
 
     def old(self, k: int) -> str:
-        """Where step k keeps what it takes away."""
+        """Path of the bytes that step k removes."""
         return os.path.join(self.kept, str(k))
 
     def new(self, k: int) -> str:
-        """Where the new content of step k is staged."""
+        """Path of the staged content of step k."""
         return os.path.join(self.folder, "new", str(k))
 
     def added(self, k: int) -> str:
-        """Where new bytes are staged for a file that step k remakes."""
+        """Path of the new bytes that are staged for a file that step k rewrites from a delta."""
         return self.new(k) + ".added"
 
     def recipe(self, k: int) -> str:
-        """Where it says how step k remakes a file."""
+        """Path of the delta of step k."""
         return os.path.join(self.folder, f"recipe-{k}")
 
     @property
     def undone_kept(self) -> str:
-        """Where the change that this one puts back keeps what it took away, if that is beside the files."""
+        """Path of the kept bytes of the change that this one undoes, if they are inside the quarantine."""
         return os.path.join(os.path.dirname(self.folder), str(self.undoes), KEPT)
 
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
 
     def subject(self, k: int) -> int | None:
-        """Inode of the file that step k works on; None where it makes one in an empty place, or before it is staged."""
+        """Inode of the file that step k changes; None if it creates a file under a free name, or before staging."""
         step = self.steps[k]
         if step.made_by is not None:
             return self.made[step.made_by].inode if step.made_by in self.made else None
@@ -95,7 +96,7 @@ class Change:
 
     @property
     def changes_a_log(self) -> bool:
-        """Whether a broker that trusted an earlier clean stop might be misled: by a segment, not by its indexes."""
+        """Whether a segment changes, not only its indexes, so that brokers must not skip recovery."""
         return any(name.endswith((".log", ".kafka")) for step in self.steps for name in (step.file, step.target))
 
     @property
@@ -103,32 +104,32 @@ class Change:
         return bool(self.kept) and os.path.dirname(self.kept) == self.folder
 
     @property
-    def is_kept_for_it(self) -> bool:
-        """Whether the place of what is kept is to be believed: who can write the manifest may name any place in it."""
+    def is_place_trusted(self) -> bool:
+        """Whether ``kept`` may be used. Whoever can write the manifest could name any directory in it."""
         name = kept_name(self.directory, self.number, self.time_ms)
-        return self.is_kept_inside or self.is_place_told or os.path.basename(self.kept) == name
+        return self.is_kept_inside or self.is_place_given or os.path.basename(self.kept) == name
 
     @property
     def kept_bytes(self) -> int:
         if not self.kept:
             return 0
-        remade = sum(found.kept_size for found in self.remade.values())
-        return remade + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.remade)
+        remade = sum(found.kept_size for found in self.by_delta.values())
+        return remade + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.by_delta)
 
     def move_to(self, folder: str) -> None:
-        """Tells that the folder was renamed."""
+        """Updates the paths after the folder was renamed."""
         if self.is_kept_inside:
             self.kept = os.path.join(folder, os.path.basename(self.kept))
         self.folder = folder
 
 
 def write_change(change: Change, disk: Disk) -> None:
-    """Puts the manifest in place, whole, and makes that lasting."""
+    """Writes the manifest atomically and syncs it."""
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")
     content = _text(_row(change)).encode()
-    if len(content) > MAX_MANIFEST_BYTES // 2:  # the digests and results that are added later have their room
+    if len(content) > MAX_MANIFEST_BYTES // 2:  # the rest is for digests and results that are added later
         raise KsegError(f"{change.directory}: the change has too many steps to be noted down; do less at a time")
     disk.write_file(path + ".tmp", content, change.directory)
     disk.rename(path + ".tmp", path)
@@ -136,7 +137,9 @@ def write_change(change: Change, disk: Disk) -> None:
 
 
 def _text(row: dict[str, Any]) -> str:
-    """JSON with a line for each item and each step: indented by `json` it takes almost four times as long."""
+    """Returns JSON with one line for each item and each step. Indentation by `json` would take almost four times as
+    long.
+    """
     steps = ",\n".join(map(json.dumps, row["steps"]))
     items = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in row.items() if name != "steps"]
     return "{\n" + ",\n".join([*items, f'"steps": [\n{steps}\n]']) + "\n}\n"
@@ -166,7 +169,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
     row["made"] = list(change.made[k]) if k in change.made else None
     row["target"], row["origin"], row["madeBy"] = step.target, step.origin, step.made_by
     row["keeps"], row["mtimeNs"] = step.keeps, step.mtime_ns
-    row["remade"] = list(change.remade[k]) if k in change.remade else None
+    row["remade"] = list(change.by_delta[k]) if k in change.by_delta else None
     row["stored"] = list(change.stored[k]) if k in change.stored else None
     row["removed"] = [
         {
@@ -184,7 +187,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
 
 
 def read_manifest(directory: str, number: int, folder: str) -> Change | None:
-    """The change that a folder holds; None where it has no manifest. Raises KsegError where that is none of ours."""
+    """Reads the change in a folder; None if it has no manifest. Raises KsegError if the manifest is not valid."""
     path = os.path.join(folder, MANIFEST)
     try:
         content, status = read_file(path, MAX_MANIFEST_BYTES)
@@ -203,7 +206,7 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 
 
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
-    if row["version"] not in (_VERSION, _WITHOUT_REMADE) or row["state"] not in STATES:
+    if row["version"] not in (_VERSION, _WITHOUT_DELTAS) or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
     kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
     if kept and kept != os.path.join(folder, KEPT) and not _is_kept_elsewhere(kept, number, int(row["timeMs"])):
@@ -214,14 +217,14 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     )  # fmt: skip
     change.marker, change.root_ns = RootFile.of(row.get("marker")), int(row.get("rootNs", 0))
     for name, found in row["after"].items():
-        change.after[_name(name)] = _seen(found)
+        change.after[_name(name)] = _file_state(found)
     for k, item in enumerate(row["steps"]):
         change.steps.append(_step(item, k))
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
-        if (made := _seen(item["made"])) is not None:
+        if (made := _file_state(item["made"])) is not None:
             change.made[k] = made
-        if row["version"] != _WITHOUT_REMADE and item["remade"] is not None:
-            change.remade[k] = _remade(item, change)
+        if row["version"] != _WITHOUT_DELTAS and item["remade"] is not None:
+            change.by_delta[k] = _remade(item, change)
         if found := item.get("stored"):
             change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
     for step in change.steps:
@@ -230,21 +233,21 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     return change
 
 
-def _remade(item: dict[str, Any], change: Change) -> Remade:
+def _remade(item: dict[str, Any], change: Change) -> KeptRanges:
     size, digest = item["remade"]
     is_made = item["made"] is not None or change.state == PREPARED
     if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:
         raise ValueError(item["remade"])
-    return Remade(int(size), str(digest))
+    return KeptRanges(int(size), str(digest))
 
 
 def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) -> str:
-    """The folder for what a change keeps in a directory for the bytes of many partitions."""
+    """Returns the folder for the kept bytes of one change, in a directory shared by many partitions."""
     return os.path.join(os.path.realpath(elsewhere), kept_name(directory, number, time_ms))
 
 
 def _is_kept_elsewhere(path: str, number: int, time_ms: int) -> bool:
-    """Whether it has the form of `kept_name`, for this or another directory; older releases left the last part out."""
+    """Whether a path has the form of `kept_name`, for any directory. Older releases omitted the last part."""
     name = rf".+\.{number}\.{time_ms}(\.[0-9a-f]{{32}})?"
     return os.path.isabs(path) and path == os.path.normpath(path) and bool(re.fullmatch(name, os.path.basename(path)))
 
@@ -260,7 +263,7 @@ def _step(item: dict[str, Any], k: int) -> Step:
         for r in item["removed"]
     )
     return Step(
-        item["action"], _name(item["file"]), str(item["reason"]), _seen(item["before"]), int(item["size"]),
+        item["action"], _name(item["file"]), str(item["reason"]), _file_state(item["before"]), int(item["size"]),
         _name(item["target"]) if item["target"] else "", removed=removed, made_by=made_by,
         origin=_name(item["origin"]) if item["origin"] else "",
         keeps=bool(item["keeps"]), mtime_ns=None if item["mtimeNs"] is None else int(item["mtimeNs"]),
@@ -273,11 +276,11 @@ def _name(name: object) -> str:
     return str(name)
 
 
-def _seen(numbers: Any) -> Seen | None:
-    return Seen(*map(int, numbers)) if numbers else None
+def _file_state(numbers: Any) -> FileState | None:
+    return FileState(*map(int, numbers)) if numbers else None
 
 
 def new_change(plan: Plan, command: str, time_ms: int, number: int, folder: str, kept: str) -> Change:
-    """A change that is to be prepared."""
+    """Returns a change in state ``prepared``."""
     steps, gaps = list(plan.steps), list(plan.gaps)
     return Change(number, folder, os.path.abspath(plan.directory), PREPARED, command, time_ms, kept, steps, gaps)

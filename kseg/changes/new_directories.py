@@ -1,7 +1,7 @@
-"""Directories that appear whole or not at all: what is to be in them is written to a folder beside, and renamed.
+"""Creates directories completely or not at all: their contents are written to a staging folder, which is then renamed.
 
-An output that is not there yet is that folder's new name. In one that is there already the folder is first renamed to
-say that it is complete, then what it holds moves out of it: a run that was killed there is completed by the next.
+If the output does not exist, the staging folder is renamed to it. If it exists, the staging folder is first renamed to
+mark it as complete, then its contents are moved out. The next run completes an interrupted move.
 """
 
 import os
@@ -18,9 +18,9 @@ _STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
 
 
 class NewDirectories:
-    """Directories that appear in ``output``, all of them or none: see `new_directories`.
+    """Directories that appear in ``output`` all together or not at all: see `new_directories`.
 
-    ``folder`` is where they are made; files that are put beside them there appear with them.
+    ``folder``: the staging folder. Files that are written beside the directories in it appear with them.
     """
 
     def __init__(self, output: str, folder: str, disk: Disk) -> None:
@@ -29,9 +29,9 @@ class NewDirectories:
         self._models: dict[str, str] = {}
 
     def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
-        """Path of an empty folder that becomes ``output/name``. Raises PathError where something has that name.
+        """Returns the path of an empty folder that becomes ``output/name``. Raises PathError if the name is taken.
 
-        It and the files that are made in it get owner and mode of ``model``, a partition directory or a file.
+        The folder and the files in it get the owner and mode of ``model``, a partition directory or a file.
         """
         target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
         if name in self._models:
@@ -42,11 +42,11 @@ class NewDirectories:
         if not is_dry:
             self._disk.make_directory(staged)
             place = model if not model or os.path.isdir(model) else os.path.dirname(os.path.abspath(model))
-            _take_after(staged, place, self._disk)
+            _copy_owner(staged, place, self._disk)
         return staged
 
     def finish(self) -> None:
-        """Gives files their modes, and all that was made its place."""
+        """Sets the modes of files and moves everything into place."""
         for name, model in self._models.items():
             staged = os.path.join(self.folder, name)
             for file in names_in(staged):
@@ -70,7 +70,7 @@ class NewDirectories:
     def _give_mode(self, path: str, model: str) -> None:
         if model:
             with suppress(PermissionError):
-                self._disk.take_after(path, model, mask=umask())
+                self._disk.copy_owner(path, model, mask=umask())
             return
         descriptor = open_file(path)
         try:
@@ -81,10 +81,10 @@ class NewDirectories:
 
 @contextmanager
 def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: str = "") -> Iterator[NewDirectories]:
-    """Makes ``output`` if need be, and holds its lock. Where the block ends with an error nothing is left behind.
+    """Creates ``output`` if necessary and holds its lock. If the block raises, nothing is left behind.
 
-    ``model``: the directory whose owner and mode a new ``output`` gets. With ``is_dry`` nothing is made at all. Raises
-    KsegError where it cannot be written to.
+    ``model``: the directory whose owner and mode a new ``output`` gets. With ``is_dry`` nothing is created. Raises
+    KsegError if the output cannot be written.
     """
     disk, output = Disk(), os.path.abspath(resolved(output))
     if is_dry:
@@ -116,7 +116,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
 
 
 def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
-    """The folder that becomes the output, empty but for a lock that a run which was killed has left."""
+    """Creates the staging folder that becomes the output, or empties the one of a killed run, except for its lock."""
     if os.path.lexists(output):
         raise PathError(f"{output}: is no directory")
     try:
@@ -124,17 +124,17 @@ def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
             disk.make_directory(folder)
     except OSError as error:
         raise PathError(f"{output}: {error.strerror}") from error
-    _take_after(folder, model, disk)
+    _copy_owner(folder, model, disk)
     with locked(folder):
         for name in names_in(folder):
             if name != LOCK_NAME:
                 _clear(os.path.join(folder, name), disk)
 
 
-def _take_after(folder: str, model: str, disk: Disk) -> None:
+def _copy_owner(folder: str, model: str, disk: Disk) -> None:
     if model:
         with suppress(PermissionError):
-            disk.take_after(folder, model, as_directory=True, mask=umask())
+            disk.copy_owner(folder, model, as_directory=True, mask=umask())
 
 
 def _clear(path: str, disk: Disk) -> None:
@@ -145,7 +145,7 @@ def _clear(path: str, disk: Disk) -> None:
 
 
 def _complete(output: str, disk: Disk) -> None:
-    """Completes what a run that was killed had almost done. Raises KsegError after that."""
+    """Completes the interrupted move of a killed run. Raises KsegError afterwards."""
     complete = os.path.join(output, _COMPLETE)
     if os.path.lexists(complete):
         _move_out(complete, output, disk)

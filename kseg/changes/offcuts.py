@@ -1,15 +1,16 @@
-"""What of an old file is in no piece of the new one that takes its place: all that has to be kept of it."""
+"""The ranges of an old file that do not occur in its replacement: only these must be kept."""
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 
-class Offcuts:
-    """Ranges of a file of ``old_size`` bytes, rising, that lie end to end in what is kept: ``size`` bytes in all.
+class RemovedRanges:
+    """Ranges of a file of ``old_size`` bytes in ascending order, stored end to end in the kept file: ``size`` bytes in
+    total.
 
-    ``staying``: position and length of what the new file has of it, in any order. ``is_whole``: all of that lies within
-    the file.
+    ``staying``: position and length of the ranges that the new file reuses, in any order. ``is_whole``: all of these
+    are within the file.
     """
 
     def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
@@ -37,15 +38,17 @@ class Offcuts:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of the file that the new one has, too."""
+        """Number of bytes of the old file that the new file reuses."""
         return self.old_size - self.size
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Position in the file, and length."""
+        """Yields position in the old file and length of each range."""
         return ((start, end - start) for start, end in zip(self._starts, self._ends, strict=True))
 
     def split(self, position: int, length: int) -> Iterator[tuple[int, int, int]]:
-        """A range of the file in pieces that are kept or not: position, length, and place in what is kept, or -1."""
+        """Splits a range of the file into parts: position, length, and position in the kept file, or -1 if it is not
+        kept.
+        """
         end, i = position + length, max(bisect_right(self._starts, position) - 1, 0)
         while position < end:
             if i == len(self._starts) or self._starts[i] >= end:

@@ -1,6 +1,6 @@
-"""What a changing command will do, before it does it: steps on the files of one directory, each with its reason.
+"""The plan of a changing command: an ordered list of file operations in one directory, each with its reason.
 
-Nothing here touches a file but `seen`. `kseg.changes.apply` carries plans out.
+Making a plan changes no file. `kseg.changes.apply` applies plans.
 """
 
 import os
@@ -13,13 +13,13 @@ from kseg.errors import PathError
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
 EXTEND = "extend"
-"""The opposite of truncate, which only `kseg.changes.undo` plans."""
+"""The opposite of truncate; only `kseg.changes.undo` plans it."""
 
 ACTIONS = (TRUNCATE, REPLACE, CREATE, DELETE, RENAME, EXTEND)
 
 
-class Seen(NamedTuple):
-    """A file as it was when the plan was made; one that differs in any of these is not the one that was looked at."""
+class FileState(NamedTuple):
+    """Identity of a file at one moment. A file that differs in any field has been changed or replaced."""
 
     inode: int
     size: int
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Bytes ``[position, position + length)`` of a file of the directory, or of the file at an absolute path."""
+    """Bytes ``[position, position + length)`` of a file: a name in the directory, or an absolute path."""
 
     file: str
     position: int
@@ -35,16 +35,18 @@ class Range(NamedTuple):
 
 
 Piece = bytes | memoryview | Range
-"""What new content is made of. Ranges are those of files as they are before the first step; a view is of bytes."""
+"""A part of new content. Ranges refer to files before the first step; a memoryview refers to bytes."""
 
 
 def piece_size(piece: Piece) -> int:
-    """In bytes."""
+    """Returns the size in bytes."""
     return piece.length if isinstance(piece, Range) else len(piece)
 
 
 class Content:
-    """Pieces that are made anew for each who goes through them, ``size`` bytes in all: too many to be kept."""
+    """Pieces that are generated again for each iteration, because they would not fit into memory; ``size`` bytes in
+    total.
+    """
 
     def __init__(self, pieces: Callable[[], Iterator[Piece]], size: int) -> None:
         self._pieces = pieces
@@ -58,7 +60,7 @@ Pieces = tuple[Piece, ...] | Content
 
 
 def gathered(pieces: Iterable[Piece]) -> tuple[Pieces, int]:
-    """Pieces as a step holds them, none of them empty, and their bytes."""
+    """Returns the non-empty pieces in the form that a step stores, and their total size in bytes."""
     if isinstance(pieces, Content):
         return pieces, pieces.size
     content = tuple(piece for piece in pieces if piece_size(piece))
@@ -67,7 +69,7 @@ def gathered(pieces: Iterable[Piece]) -> tuple[Pieces, int]:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Bytes of a step's file that go, and what they were: offsets are Kafka's, None where they are not known."""
+    """A range of a file that a step removes. Offsets are Kafka's, None if unknown."""
 
     position: int
     length: int
@@ -79,21 +81,21 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of ``file``, a name in the plan's directory.
+    """One operation on ``file``, a name in the plan's directory.
 
-    ``size`` is that of the file afterwards (truncate, replace, create, extend); ``pieces`` its content (replace,
-    create); ``target`` its new name (rename). ``before`` is what earlier steps leave under that name, None for nothing:
-    a file that lies at ``origin`` before the first step, or the product of step ``made_by``. ``keeps``: a rename whose
-    file is to be kept as well, because brokers remove what has its new name. ``source``: the path of a file that
-    becomes the new content by a link (replace, create), or whose bytes are appended (extend); ``mtime_ns``: the time
-    that the file gets; ``model``: the path of a file whose owner, mode and attributes it gets, "" for those of the one
-    it replaces.
+    ``size``: size of the file afterwards (truncate, replace, create, extend); ``pieces``: its content (replace,
+    create); ``target``: its new name (rename). ``before``: state of the file before this step, None for no file. That
+    file is either ``origin``, its name before the first step, or the product of step ``made_by``. ``keeps``: the
+    renamed file is also kept, because brokers delete files with such a name. ``source``: path of a file that becomes
+    the new content by a hard link (replace, create), or whose bytes are appended (extend); ``mtime_ns``: the
+    modification time to set; ``model``: path of a file whose owner, mode and attributes are copied, "" for the replaced
+    file.
     """
 
     action: str
     file: str
     reason: str
-    before: Seen | None
+    before: FileState | None
     size: int = 0
     target: str = ""
     pieces: Pieces = ()
@@ -107,12 +109,12 @@ class Step:
 
     @property
     def makes(self) -> bool:
-        """Whether a new file appears under the step's name."""
+        """Whether the step creates a new file under its name."""
         return self.action in (REPLACE, CREATE)
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes that leave the directory, and were in it before the plan."""
+        """Bytes that were in the directory before the plan and are removed by this step."""
         if self.before is None or self.made_by is not None or self.action in (CREATE, EXTEND):
             return 0
         if self.action == RENAME:
@@ -121,14 +123,14 @@ class Step:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is something to keep: a file, even if it is empty, or a tail."""
+        """Whether the step removes something that can be kept: a file (even an empty one) or its tail."""
         if self.before is None or self.made_by is not None:
             return False
         return self.action in (TRUNCATE, REPLACE, DELETE) or (self.action == RENAME and self.keeps)
 
 
 class Taken(NamedTuple):
-    """Offsets that come from a file elsewhere, by its path; or that were left there, and ``why``."""
+    """Offsets that are copied from the file at another path, or that were not copied, with the reason ``why``."""
 
     first_offset: int
     last_offset: int
@@ -136,25 +138,25 @@ class Taken(NamedTuple):
     why: str = ""
 
 
-class Occupant(NamedTuple):
-    """What lies under a name in the middle of a plan."""
+class PlannedFile(NamedTuple):
+    """A file at some point of a plan."""
 
-    seen: Seen
+    state: FileState
     origin: str = ""
     made_by: int | None = None
 
 
 @dataclass(slots=True)
 class Plan:
-    """Steps in the order in which they are taken; each sees what those before it leave.
+    """Steps in the order in which they are applied. Each step sees the results of those before it.
 
-    So that it can be completed and taken back from any point, a file is renamed at most once and either cut or kept
-    whole, a name is emptied at most once and filled at most once, and what a plan makes it does not cut or delete;
-    ValueError else. ``gaps``: ranges of offsets that will be missing afterwards, first and last. ``taken``: offsets
-    that another replica has and this partition lacks. ``taken_bytes``: room that files which become part of it have
-    taken already. ``facts``: what was found, as objects of JSON with a ``type``. ``restores_from``: the folder of what
-    the change has kept that the plan puts back, if that may be read until the plan is carried out.
-    ``kept_whole``: files that cannot be read in part: where one is replaced, the old one is kept under a second name.
+    So that a plan can be completed or undone from any point, each file is renamed at most once and either truncated or
+    kept completely, each name is freed at most once and taken at most once, and files created by the plan are not
+    truncated or deleted; otherwise ValueError is raised. ``gaps``: ranges of offsets that will be missing afterwards,
+    first and last. ``taken``: offsets that another replica has and this partition lacks. ``taken_bytes``: disk space
+    that staged files already use. ``facts``: observations as JSON objects with a ``type``. ``restores_from``: the
+    folder of kept bytes that the plan restores, if it can be read until the plan is applied. ``kept_whole``: files that
+    cannot be read in part; if one is replaced, the old file is kept under a second name.
     """
 
     directory: str
@@ -165,19 +167,19 @@ class Plan:
     facts: list[dict[str, Any]] = field(default_factory=list)
     restores_from: str = ""
     kept_whole: frozenset[str] = frozenset()
-    remaking: tuple[int, object] | None = field(default=None, repr=False, compare=False)
-    """What `kseg.changes.recipes` has found out, and of how many steps."""
-    _names: dict[str, Occupant | None] = field(default_factory=dict)
+    deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
+    """The number of steps, and their deltas (`kseg.changes.recipes`)."""
+    _names: dict[str, PlannedFile | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.steps or self.gaps)
 
     def truncate(self, file: str, size: int, reason: str, removed: Iterable[Removed] = ()) -> None:
-        """Cuts a file that is longer than ``size`` bytes."""
+        """Truncates a file that is longer than ``size`` bytes."""
         found = self._required(file, is_old=True)
-        self._add(Step(TRUNCATE, file, reason, found.seen, size, removed=tuple(removed)), found)
-        self._names[file] = found._replace(seen=found.seen._replace(size=size))
+        self._add(Step(TRUNCATE, file, reason, found.state, size, removed=tuple(removed)), found)
+        self._names[file] = found._replace(state=found.state._replace(size=size))
 
     def write(
         self,
@@ -189,86 +191,88 @@ class Plan:
         mtime_ns: int | None = None,
         model: str = "",
     ) -> None:
-        """Gives a file new content, whether it is there or not; the file appears whole.
+        """Creates or replaces a file atomically.
 
-        ``source``: path of a file that is the content, instead of pieces; ``mtime_ns``, ``model``: as in `Step`.
+        ``source``: path of a file that is used instead of pieces; ``mtime_ns``, ``model``: as in `Step`.
         """
-        found = self.occupant(file)
+        found = self.file_at(file)
         content, size = gathered(pieces)
         if source:
             size = os.stat(source).st_size
         action = CREATE if found is None else REPLACE
-        before = found.seen if found else None
+        before = found.state if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
         step = Step(action, file, reason, before, size, "", content, tuple(removed), source=source)
         self._add(replace(step, mtime_ns=mtime_ns, model=model), found)
-        self._names[file] = Occupant(Seen(0, size, 0), made_by=len(self.steps) - 1)
+        self._names[file] = PlannedFile(FileState(0, size, 0), made_by=len(self.steps) - 1)
 
     def outline(self, file: str, size: int, reason: str) -> None:
-        """Tells of new content that is not made yet: such a plan is to be shown, and cannot be carried out."""
+        """Adds new content of known size that does not exist yet. Such a plan can be shown, but not applied."""
         self.write(file, Content(_nothing, size), reason)
 
     def delete(self, file: str, reason: str, removed: Iterable[Removed] = ()) -> None:
-        """Takes a file away."""
+        """Deletes a file."""
         found = self._required(file, is_old=True)
         self._once(("empty", file))
-        self._add(Step(DELETE, file, reason, found.seen, removed=tuple(removed)), found)
+        self._add(Step(DELETE, file, reason, found.state, removed=tuple(removed)), found)
         self._names[file] = None
 
     def rename(self, file: str, target: str, reason: str, removed: Iterable[Removed] = (), keeps: bool = False) -> None:
-        """A file at ``target`` has to be deleted by an earlier step. ``keeps``: as in `Step`."""
+        """Renames a file. An existing file ``target`` must be deleted by an earlier step. ``keeps``: as in `Step`."""
         found = self._required(file)
-        if self.occupant(target) is not None:
+        if self.file_at(target) is not None:
             raise ValueError(f"{target} has to be deleted before {file} is renamed to it")
         self._once(("empty", file), ("fill", target), ("move", f"{found.origin}/{found.made_by}"))
-        step = Step(RENAME, file, reason, found.seen, target=target, removed=tuple(removed), keeps=keeps)
+        step = Step(RENAME, file, reason, found.state, target=target, removed=tuple(removed), keeps=keeps)
         self._add(step, found)
         self._names[file], self._names[target] = None, found
 
     def extend(self, file: str, source: str, size: int, mtime_ns: int | None, reason: str) -> None:
-        """Appends the bytes of another file, so that ``file`` has ``size`` bytes then, and that time."""
+        """Appends the bytes of another file, so that ``file`` has ``size`` bytes and this modification time."""
         found = self._required(file)
-        self._add(Step(EXTEND, file, reason, found.seen, size, source=source, mtime_ns=mtime_ns), found)
-        self._names[file] = found._replace(seen=found.seen._replace(size=size))
+        self._add(Step(EXTEND, file, reason, found.state, size, source=source, mtime_ns=mtime_ns), found)
+        self._names[file] = found._replace(state=found.state._replace(size=size))
 
     def _once(self, *acts: tuple[str, str]) -> None:
-        """Notes what is done to a name or a file only once."""
+        """Records operations that are allowed only once for each name or file. Raises ValueError at the second."""
         for act in acts:
             if act in self._done:
                 raise ValueError(f"a plan cannot {' '.join(act)} twice")
         self._done.update(acts)
 
-    def _add(self, step: Step, found: Occupant | None) -> None:
+    def _add(self, step: Step, found: PlannedFile | None) -> None:
         if found is not None:
             step = replace(step, origin=found.origin, made_by=found.made_by)
         if step.is_kept:
             self._once(("cut or keep", step.origin))
         self.steps.append(step)
 
-    def suppose(self, file: str, found: Seen | None) -> None:
-        """Lets the plan begin with that under a name: it is carried out once something else has left it so."""
-        self._names[file] = None if found is None else Occupant(found, file)
+    def assume(self, file: str, found: FileState | None) -> None:
+        """Sets the state of a file before the plan. The plan is applied after something else has established that
+        state.
+        """
+        self._names[file] = None if found is None else PlannedFile(found, file)
 
-    def seen(self, file: str) -> Seen | None:
-        """The file as the steps so far leave it, None where there is none."""
-        found = self.occupant(file)
-        return found.seen if found else None
+    def state_of(self, file: str) -> FileState | None:
+        """Returns the state of a file after the steps so far, None if there is no file."""
+        found = self.file_at(file)
+        return found.state if found else None
 
-    def occupant(self, file: str) -> Occupant | None:
-        """What the steps so far leave under a name."""
+    def file_at(self, file: str) -> PlannedFile | None:
+        """Returns the file under a name after the steps so far, None if there is no file."""
         if file not in self._names:
             if not is_plain_name(file):
                 raise ValueError(f"{file!r} is no name of a file in the directory")
             path = os.path.join(self.directory, file)
             try:
-                now = seen(path)
+                now = file_state(path)
             except OSError as error:
                 raise PathError(f"{path}: {error.strerror}") from error
-            self._names[file] = None if now is None else Occupant(now, file)
+            self._names[file] = None if now is None else PlannedFile(now, file)
         return self._names[file]
 
-    def _required(self, file: str, is_old: bool = False) -> Occupant:
-        found = self.occupant(file)
+    def _required(self, file: str, is_old: bool = False) -> PlannedFile:
+        found = self.file_at(file)
         if found is not None and is_old and found.made_by is not None:
             raise ValueError(f"a plan cannot change {file} twice")
         if found is None:
@@ -276,9 +280,9 @@ class Plan:
         return found
 
     @property
-    def initial(self) -> dict[str, Seen]:
-        """Files that the steps work on, as they are before the first."""
-        found: dict[str, Seen] = {}
+    def initial(self) -> dict[str, FileState]:
+        """The files that the steps change, in their state before the first step."""
+        found: dict[str, FileState] = {}
         for step in self.steps:
             if step.origin and step.before is not None:
                 found.setdefault(step.origin, step.before)
@@ -286,28 +290,28 @@ class Plan:
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes that go, quarantined or not."""
+        """Total of removed bytes, kept or not."""
         return sum(step.freed_bytes for step in self.steps)
 
     @property
     def rewritten_bytes(self) -> int:
-        """Those of them that go because their file gets other content, not because they are removed from it."""
+        """The part of ``freed_bytes`` that is only replaced by new content of the same file, not removed from it."""
         replaced = [step for step in self.steps if step.action == REPLACE]
         return sum(max(step.freed_bytes - sum(cut.length for cut in step.removed), 0) for step in replaced)
 
     @property
     def rewriting_bytes(self) -> int:
-        """Sizes of the files that replace others."""
+        """Total size of the files that replace others."""
         return sum(step.size for step in self.steps if step.action == REPLACE)
 
     @property
     def created_bytes(self) -> int:
-        """Sizes of the files under names that were free."""
+        """Total size of the files that are created under free names."""
         return sum(step.size for step in self.steps if step.action == CREATE)
 
     @property
     def new_bytes(self) -> int:
-        """Bytes of new content that is written."""
+        """Total bytes of new content that are written."""
         return sum(step.size for step in self.steps if step.makes and not step.source)
 
 
@@ -316,16 +320,18 @@ def _nothing() -> Iterator[Piece]:
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether this names a file of a directory itself."""
+    """Whether a name refers to a file of the directory itself, without any path."""
     return isinstance(name, str) and os.path.basename(name) == name and name not in ("", ".", "..") and "\0" not in name
 
 
-def seen(path: str) -> Seen | None:
-    """The file at a path as it is now, None where there is none. Raises OSError; PathError for what is no file."""
+def file_state(path: str) -> FileState | None:
+    """Returns the state of the file at a path, None if there is none. Raises OSError; PathError if it is not a regular
+    file.
+    """
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
         raise PathError(f"{path}: is no regular file, which kseg does not change")
-    return Seen(status.st_ino, status.st_size, status.st_mtime_ns)
+    return FileState(status.st_ino, status.st_size, status.st_mtime_ns)

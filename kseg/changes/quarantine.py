@@ -1,18 +1,19 @@
-"""Where changes are kept: `<partition>/.kseg-quarantine/N/`, a subdirectory, which brokers ignore.
+"""The quarantine of a partition, `<partition>/.kseg-quarantine/N/`: manifests and kept bytes. Brokers ignore it.
 
-    manifest.json   the change: state, steps, what was removed and why
-    new/K           content of step K that is not yet in place
-    new/K.added     of a file that step K remakes: what of it is nowhere yet
-    old/K           what step K took away: a file, the tail that was cut off, or what a file that is remade has lost
-    recipe-K        how step K remakes a file (`kseg.changes.recipes`)
+    manifest.json   the change: state, steps, removed ranges with their reasons
+    new/K           staged content of step K
+    new/K.added     for a file that step K rewrites from a delta: bytes that exist nowhere else yet
+    old/K           bytes that step K removed: a file, the tail of a truncated file, or the removed ranges of a delta
+    recipe-K        the delta of step K (`kseg.changes.recipes`)
 
-A folder is named N.preparing until its change begins, and N.ended once it may go; what lies in such folders is in no
-case the only copy of anything. States of a change: ``prepared`` (nothing is changed yet), ``committed`` (to be rolled
-forward), ``done``, ``abandoned`` (someone else changed the files in the middle).
+A folder is named N.preparing until its change is committed, and N.ended when it can be removed; such folders never hold
+the only copy of anything. States of a change: ``prepared`` (nothing has changed yet), ``committed`` (to be rolled
+forward), ``done``, ``abandoned`` (another program changed the files before the change was complete).
 
-The folder belongs to the owner of the log directory, who may put anything into it. So no link in it is followed, and
-bytes kept elsewhere (``--quarantine DIR``) are only looked for in a folder whose name holds a digest of the path of
-this directory (`kept_name` of `kseg.changes.kept_files`). Where the owner may not write, only kseg makes such a folder.
+The folder belongs to the owner of the log directory, who can put anything into it. Therefore symbolic links in it are
+never followed, and bytes kept elsewhere (``--quarantine DIR``) are only searched in a folder whose name contains a
+digest of the path of this directory (`kept_name` in `kseg.changes.kept_files`); only kseg creates such a folder in a
+directory that the owner cannot write to.
 """
 
 import errno
@@ -25,7 +26,7 @@ from kseg.errors import KsegError
 from kseg.segment.no_follow import is_directory, names_in
 
 if TYPE_CHECKING:
-    from kseg.changes.manifest import Change  # 10 ms with what it imports, for nothing where nothing was ever changed
+    from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
 
 FOLDER = ".kseg-quarantine"
 PREPARING, ENDED = ".preparing", ".ended"
@@ -37,16 +38,18 @@ def folder_of(directory: str) -> str:
 
 
 def check_folder(directory: str) -> None:
-    """Raises KsegError where something else has the name of the quarantine, such as a link to another place."""
+    """Raises KsegError if the name of the quarantine is taken by something other than a directory, such as a symbolic
+    link.
+    """
     path = folder_of(directory)
     if os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
         raise KsegError(f"{path}: is no directory; nothing was changed")
 
 
 def _folders(directory: str) -> list[tuple[int, str]]:
-    """Number and name of all folders of changes, whatever their state; foreign names are left out.
+    """Returns number and name of all folders of changes in any state; other names are ignored.
 
-    Raises KsegError where the quarantine, or what has a name of ours in it, is no directory but a link or a file.
+    Raises KsegError if the quarantine, or an entry with such a name, is not a directory.
     """
     folder = folder_of(directory)
     try:
@@ -66,7 +69,7 @@ def _folders(directory: str) -> list[tuple[int, str]]:
 
 
 def numbers(directory: str) -> list[int]:
-    """Numbers of the changes of a partition that were begun, rising."""
+    """Numbers of the committed changes of a partition, ascending."""
     return [number for number, name in _folders(directory) if name == str(number)]
 
 
@@ -74,22 +77,22 @@ def next_number(directory: str) -> int:
     return max((number for number, _ in _folders(directory)), default=0) + 1
 
 
-def remains(directory: str) -> list[tuple[int, str]]:
-    """Number and path of folders that an interrupted command left: of changes that never began, or that are over."""
+def leftovers(directory: str) -> list[tuple[int, str]]:
+    """Number and path of the folders that interrupted commands left, of unstarted or finished changes."""
     folder = folder_of(directory)
     return [(number, os.path.join(folder, name)) for number, name in _folders(directory) if name != str(number)]
 
 
 def changes(directory: str, place: str = "") -> "list[Change]":
-    """The changes of a partition that were begun, oldest first. Raises KsegError where one cannot be read.
+    """Returns the committed changes of a partition, oldest first. Raises KsegError if a manifest cannot be read.
 
-    ``place``: where the user says that bytes are which were kept elsewhere.
+    ``place``: the directory of bytes that were kept elsewhere, as given by the user.
     """
     return [read_change(directory, number, place) for number in numbers(directory)]
 
 
 def read_change(directory: str, number: int, place: str = "") -> "Change":
-    """Raises KsegError where the manifest is missing or none of ours. ``place``: as in `changes`."""
+    """Reads one change. Raises KsegError if the manifest is missing or not valid. ``place``: as in `changes`."""
     from kseg.changes.manifest import read_manifest
 
     folder = os.path.join(folder_of(directory), str(number))
@@ -97,20 +100,20 @@ def read_change(directory: str, number: int, place: str = "") -> "Change":
     if change is None:
         raise KsegError(f"{folder}: has no manifest; move it away to go on")
     if place and change.kept and not change.is_kept_inside:
-        change.kept, change.is_place_told = os.path.join(place, os.path.basename(change.kept)), True
+        change.kept, change.is_place_given = os.path.join(place, os.path.basename(change.kept)), True
     return change
 
 
 def pending(directory: str) -> "list[Change]":
-    """Changes that were begun and not ended, the newest first: an undoing ends the change that it undoes."""
+    """Returns the committed but unfinished changes, newest first: a completed undo removes its change."""
     from kseg.changes.manifest import COMMITTED
 
     return [change for change in reversed(changes(directory)) if change.state == COMMITTED]
 
 
 def end(change: "Change", disk: Disk) -> None:
-    """Removes a change with all that it has kept. Raises OSError; `remains` names what is left then."""
-    if change.kept and not change.is_kept_inside and change.is_kept_for_it:
+    """Removes a change and the bytes that it kept. Raises OSError; `leftovers` then finds the rest."""
+    if change.kept and not change.is_kept_inside and change.is_place_trusted:
         remove_kept(change.kept, disk)
     gone = os.path.join(folder_of(change.directory), f"{change.number}{ENDED}")
     if os.path.lexists(gone):
@@ -122,8 +125,8 @@ def end(change: "Change", disk: Disk) -> None:
 
 
 def check_place(change: "Change") -> None:
-    """Raises KsegError where the manifest names a place that it may not."""
-    if change.kept and not change.is_kept_for_it:
+    """Raises KsegError if the manifest names a folder that it may not name."""
+    if change.kept and not change.is_place_trusted:
         raise KsegError(
             f"{change.directory}: the manifest of {change.command!r} says that bytes were kept in {change.kept}, but "
             "not for a partition at this path: where that is right, give the directory around it with --quarantine; "
@@ -132,7 +135,7 @@ def check_place(change: "Change") -> None:
 
 
 def remove_kept(path: str, disk: Disk) -> None:
-    """Removes a folder of kept bytes elsewhere: files that are named as ours are, and the folder if nothing is left."""
+    """Removes the kept files in a folder elsewhere, and the folder if it is then empty."""
     try:
         names = names_in(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -143,17 +146,17 @@ def remove_kept(path: str, disk: Disk) -> None:
     remove_if_empty(path, disk)
 
 
-def remove_remains(directory: str, disk: Disk) -> int:
-    """Removes what `remains` names; how many there were. Raises OSError."""
+def remove_leftovers(directory: str, disk: Disk) -> int:
+    """Removes the folders that `leftovers` returns. Returns their number. Raises OSError."""
     from kseg.changes.manifest import read_manifest
 
-    found = remains(directory)
+    found = leftovers(directory)
     for number, path in found:
         try:
             change = read_manifest(directory, number, path)
         except KsegError:
-            change = None  # one that was being written: it names nothing that exists
-        if change is not None and change.kept and not change.is_kept_inside and change.is_kept_for_it:
+            change = None  # an incompletely written manifest: nothing was kept yet
+        if change is not None and change.kept and not change.is_kept_inside and change.is_place_trusted:
             remove_kept(change.kept, disk)
         disk.remove_tree(path)
     if is_directory(folder_of(directory)):

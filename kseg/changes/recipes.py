@@ -1,12 +1,12 @@
-"""How a file is remade that shares most of its bytes with what was there: from the old file and from little else.
+"""Deltas: how to rewrite a file that reuses most of its old bytes, without a second copy of them.
 
-Of the old file only what the new one has not is kept, its `Offcuts`. As batches that move from one segment into another
-are offcuts of the first, a new file needs none but its own old one and what is kept: it can be made after the commit,
-in its turn, and takes the old one's place before the next is begun.
+Of the old file, only the ranges that the new file lacks are kept (`RemovedRanges`). Batches that move to another
+segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
+from kept bytes: it is written after the commit, in its turn, and replaces the old file before the next one is started.
 
-A recipe is a file of lines, a piece of the new content each: `own`, `kept`, `undone` or `added`, a number, position and
-length in bytes. `own` is the old file; `kept` what the step of that number has kept; `undone` what that step of the
-change that is being undone has kept; `added` new bytes, staged beside.
+A delta is a text file with one line for each piece of the new content: source, number, position and length in bytes.
+Source ``own`` is the old file; ``kept`` the bytes kept by the step of that number; ``undone`` the bytes kept by that
+step of the change that is being undone; ``added`` new bytes in the staging folder.
 """
 
 import errno
@@ -18,37 +18,37 @@ from typing import NamedTuple
 
 from kseg.changes.disk import open_to_read
 from kseg.changes.manifest import Change
-from kseg.changes.offcuts import Offcuts
+from kseg.changes.offcuts import RemovedRanges
 from kseg.changes.plan import DELETE, REPLACE, TRUNCATE, Content, Piece, Plan, Range, Step, piece_size
 
 _LINE_BYTES = 128
 OWN, KEPT, UNDONE, ADDED = "own", "kept", "undone", "added"
 
 
-class Ingredient(NamedTuple):
-    """A piece of new content, and where it is taken from; a range is of the old file, or of what is kept."""
+class DeltaPiece(NamedTuple):
+    """A piece of new content and its source. A range refers to the old file, or to kept bytes."""
 
     source: str
     number: int
     piece: Piece
 
 
-class Remaking:
-    """``offcuts``: those of each step of a plan that remakes a file."""
+class PlanDeltas:
+    """The deltas of a plan. ``removed_ranges``: for each step that rewrites a file from a delta, the ranges to keep."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._directory = os.path.abspath(plan.directory)
         self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
         self._added: dict[tuple[int, bool], int] = {}
-        self.offcuts: dict[int, Offcuts] = {}
+        self.removed_ranges: dict[int, RemovedRanges] = {}
         for k, step in enumerate(plan.steps):
             if step.origin in plan.kept_whole:
                 continue
             if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
-                offcuts = Offcuts(step.before.size, self._staying(step))
-                if offcuts.is_whole and 2 * offcuts.shared_bytes >= max(step.size, step.before.size, 1):
-                    self.offcuts[k] = offcuts
+                removed_ranges = RemovedRanges(step.before.size, self._staying(step))
+                if removed_ranges.is_whole and 2 * removed_ranges.shared_bytes >= max(step.size, step.before.size, 1):
+                    self.removed_ranges[k] = removed_ranges
 
     def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
         for piece in step.pieces:
@@ -56,40 +56,42 @@ class Remaking:
                 yield piece.position, piece.length
 
     def _name(self, piece: Range) -> str:
-        """The file's name, where it is one of the directory."""
+        """Returns the name of the file if it is in the directory, otherwise ""."""
         if os.sep not in piece.file:
             return piece.file
         folder, name = os.path.split(piece.file)
         return name if folder == self._directory else ""
 
-    def ingredients(self, k: int, borrows: bool) -> Iterator[Ingredient]:
-        """Of the new content of step k. ``borrows``: what other steps keep may be read until the change is done."""
+    def delta_pieces(self, k: int, borrows: bool) -> Iterator[DeltaPiece]:
+        """Yields the pieces of step k's new content. ``borrows``: bytes kept by other steps are readable until the
+        change is done.
+        """
         step = self._plan.steps[k]
         for piece in step.pieces:
             if not isinstance(piece, Range):
-                yield Ingredient(ADDED, 0, piece)
+                yield DeltaPiece(ADDED, 0, piece)
             elif (name := self._name(piece)) == step.origin:
-                yield Ingredient(OWN, 0, piece)
+                yield DeltaPiece(OWN, 0, piece)
             elif self._plan.restores_from and os.path.dirname(piece.file) == self._plan.restores_from:
-                yield Ingredient(UNDONE, int(os.path.basename(piece.file)), piece)
+                yield DeltaPiece(UNDONE, int(os.path.basename(piece.file)), piece)
             elif borrows and name in self._keepers:
                 yield from self._borrowed(self._keepers[name], piece)
             else:
-                yield Ingredient(ADDED, 0, piece)
+                yield DeltaPiece(ADDED, 0, piece)
 
-    def _borrowed(self, k: int, piece: Range) -> Iterator[Ingredient]:
-        """A range of a file of which step k keeps something."""
+    def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
+        """Yields the pieces for a range of a file of which step k keeps a part."""
         for position, length, place in self._kept(k, piece):
             if place < 0:
-                yield Ingredient(ADDED, 0, piece._replace(position=position, length=length))
+                yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
             else:
-                yield Ingredient(KEPT, k, Range(piece.file, place, length))
+                yield DeltaPiece(KEPT, k, Range(piece.file, place, length))
 
     def _kept(self, k: int, piece: Range) -> Iterator[tuple[int, int, int]]:
-        """As `Offcuts.split`."""
+        """As `RemovedRanges.split`."""
         step = self._plan.steps[k]
-        if k in self.offcuts:
-            yield from self.offcuts[k].split(piece.position, piece.length)
+        if k in self.removed_ranges:
+            yield from self.removed_ranges[k].split(piece.position, piece.length)
         elif step.action == TRUNCATE:
             head = min(max(step.size - piece.position, 0), piece.length)
             if head:
@@ -101,8 +103,8 @@ class Remaking:
             yield piece.position, piece.length, piece.position if whole else -1
 
     def added(self, k: int, borrows: bool) -> Iterator[Piece]:
-        """What is staged for step k before the commit."""
-        return (one.piece for one in self.ingredients(k, borrows) if one.source == ADDED)
+        """Yields the pieces that are staged for step k before the commit."""
+        return (item.piece for item in self.delta_pieces(k, borrows) if item.source == ADDED)
 
     def added_bytes(self, k: int, borrows: bool) -> int:
         if (k, borrows) not in self._added:
@@ -110,19 +112,19 @@ class Remaking:
         return self._added[k, borrows]
 
 
-def remaking_of(plan: Plan) -> Remaking:
-    """Made once for a plan that does not grow any more."""
-    if plan.remaking is None or plan.remaking[0] != len(plan.steps):
-        plan.remaking = len(plan.steps), Remaking(plan)
-    found = plan.remaking[1]
-    assert isinstance(found, Remaking)
+def deltas_of(plan: Plan) -> PlanDeltas:
+    """Returns the deltas of a plan. They are computed again only if the plan has grown."""
+    if plan.deltas is None or plan.deltas[0] != len(plan.steps):
+        plan.deltas = len(plan.steps), PlanDeltas(plan)
+    found = plan.deltas[1]
+    assert isinstance(found, PlanDeltas)
     return found
 
 
-def recipe_lines(ingredients: Iterator[Ingredient]) -> Iterator[bytes]:
-    """The recipe; what is added lies end to end."""
+def delta_lines(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
+    """Yields the lines of the delta file; added pieces are stored end to end."""
     added = 0
-    for source, number, piece in ingredients:
+    for source, number, piece in delta_pieces:
         length = piece_size(piece)
         position = piece.position if isinstance(piece, Range) and source != ADDED else added
         added += length if source == ADDED else 0
@@ -130,7 +132,7 @@ def recipe_lines(ingredients: Iterator[Ingredient]) -> Iterator[bytes]:
 
 
 def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
-    """Raises OSError, also for what is no recipe."""
+    """Yields the parsed lines. Raises OSError, also for a malformed delta."""
     path = change.recipe(k)
     with os.fdopen(open_to_read(path), "rb") as file:
         while line := file.readline(_LINE_BYTES):
@@ -144,8 +146,8 @@ def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
             yield source, number, position, length
 
 
-def forwards(change: Change, k: int) -> Iterator[Range]:
-    """The new content of a step that remakes a file, as ranges of files by their paths. Raises OSError."""
+def new_content(change: Change, k: int) -> Iterator[Range]:
+    """Yields the new content of a step as ranges of files, given by path. Raises OSError."""
     own, added = change.path(change.steps[k].file), change.added(k)
     for source, number, position, length in _read(change, k):
         if source == OWN:
@@ -161,14 +163,14 @@ def forwards(change: Change, k: int) -> Iterator[Range]:
         yield Range(path, position, length)
 
 
-def backwards(change: Change, k: int, name: str) -> Content:
-    """The old content of such a file, out of the new one, which has that name, and what is kept. Raises OSError."""
+def old_content(change: Change, k: int, name: str) -> Content:
+    """Returns the old content of a file, composed of its new version ``name`` and the kept bytes. Raises OSError."""
     before = change.steps[k].before
     size = before.size if before else 0
-    return Content(partial(_backwards, change, k, name, size), size)
+    return Content(partial(_old_content, change, k, name, size), size)
 
 
-def _backwards(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
+def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
     olds, news, lengths, at, place = array("q"), array("q"), array("q"), 0, 0
     for source, _, position, length in _read(change, k):
         if source == OWN:
@@ -188,5 +190,5 @@ def _backwards(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
     if done < size:
         yield Range(change.old(k), place, size - done)
         place += size - done
-    if max(done, size) > size or at != change.steps[k].size or place != change.remade[k].kept_size:
+    if max(done, size) > size or at != change.steps[k].size or place != change.by_delta[k].kept_size:
         raise OSError(errno.EIO, "is no recipe for the file that was there", change.recipe(k))

@@ -1,28 +1,28 @@
-"""Finds the files of an interrupted change in a copy of its directory, where no file has the inode that was noted.
+"""Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
 
-Copies as `cp -a`, rsync and snapshots make them keep sizes and times. What was kept tells by its SHA-256 whether an old
-file is the same; of others size and time have to be as they were noted.
+Copies made with `cp -a`, rsync or snapshots preserve sizes and modification times. A kept file identifies its original
+by the SHA-256; other files must have the recorded size and modification time.
 """
 
 from dataclasses import replace
 
 from kseg.changes import kept_files
-from kseg.changes.course import Course
+from kseg.changes.course import ExpectedStates
 from kseg.changes.manifest import Change
-from kseg.changes.plan import TRUNCATE, Seen, seen
+from kseg.changes.plan import TRUNCATE, FileState, file_state
 
 
 def recognize(change: Change) -> bool:
-    """Whether each file is one that the change knows; then the change has its inode. Raises OSError, PathError."""
-    course = Course(change)
+    """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
+    course = ExpectedStates(change)
     found = _staged(change)
     if found is None:
         return False
     candidates: dict[str, list[int]] = {}
-    there: dict[str, Seen] = {}
+    there: dict[str, FileState] = {}
     gone = _replaced(change)
     for name in course.names:
-        now = seen(change.path(name))
+        now = file_state(change.path(name))
         if now is not None and now.inode not in found.values():
             there[name] = now
             inodes = [inode for inode in course.inodes(name) if inode not in found and inode not in gone]
@@ -36,43 +36,43 @@ def recognize(change: Change) -> bool:
         found[inode] = there[name].inode
         for others in candidates.values():
             others[:] = [other for other in others if other != inode]
-    take_inodes(change, {inode: found.get(inode, -inode) for inode in course.all_inodes})
+    replace_inodes(change, {inode: found.get(inode, -inode) for inode in course.all_inodes})
     return True
 
 
 def is_staged(change: Change) -> bool:
-    """Whether the new files that are not in place yet have the inodes that were noted. Raises OSError, PathError."""
-    staged = {made.inode: now for k, made in change.made.items() if (now := seen(change.new(k)))}
+    """Whether the staged files have the recorded inodes. Raises OSError, PathError."""
+    staged = {made.inode: now for k, made in change.made.items() if (now := file_state(change.new(k)))}
     return all(inode == now.inode for inode, now in staged.items())
 
 
 def _staged(change: Change) -> dict[int, int] | None:
-    """Inodes of new files that are not in place yet, by those that were noted; None where one is another file."""
+    """Returns the inodes of staged files by recorded inode; None if a file is not the recorded one."""
     found = {}
     for k, made in change.made.items():
-        now = seen(change.new(k))
+        now = file_state(change.new(k))
         if now is None:
             continue
-        if k not in change.remade and now[1:] != made[1:]:
+        if k not in change.by_delta and now[1:] != made[1:]:
             return None
         found[made.inode] = now.inode
     return found
 
 
 def _replaced(change: Change) -> set[int]:
-    """Inodes of old files whose places new ones have taken."""
+    """Inodes of old files that were replaced by new ones."""
     return {
         step.before.inode
         for k, step in enumerate(change.steps)
         if k in change.made
         and step.before is not None
         and step.before.inode != change.made[k].inode
-        and seen(change.new(k)) is None
+        and file_state(change.new(k)) is None
     }
 
 
-def _is_like(change: Change, course: Course, inode: int, name: str, now: Seen) -> bool:
-    """Whether what lies under a name may be the file that had this inode."""
+def _is_like(change: Change, course: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
+    """Whether the file under a name can be the one that had this inode."""
     if not course.may_have_size(inode, now.size):
         return False
     for k, step in enumerate(change.steps):
@@ -85,8 +85,8 @@ def _is_like(change: Change, course: Course, inode: int, name: str, now: Seen) -
     return course.may_have_time(inode, now)
 
 
-def take_inodes(change: Change, inodes: dict[int, int]) -> None:
-    """Notes that files have other inodes than before."""
+def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
+    """Replaces inodes in the change."""
     for k, step in enumerate(change.steps):
         if step.before is not None and step.made_by is None:
             before = step.before._replace(inode=inodes.get(step.before.inode, step.before.inode))

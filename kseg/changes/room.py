@@ -1,30 +1,30 @@
-"""How much room carrying a plan out takes in the file system of its directory, and how much of it for good."""
+"""Computes the disk space that a plan needs in the file system of its directory, at its peak and permanently."""
 
 import os
 from typing import NamedTuple
 
 from kseg.changes.plan import DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
-from kseg.changes.recipes import remaking_of
+from kseg.changes.recipes import deltas_of
 
 
-class Room(NamedTuple):
-    """In bytes, more than before: the most on the way, and in the end (below 0 where room is freed)."""
+class Space(NamedTuple):
+    """Additional bytes: the peak, and the difference in the end (below 0 if space is freed)."""
 
     peak: int
     left: int
 
 
-def room_of(plan: Plan, links: bool = True, keeps: bool = True) -> Room:
-    """What kseg notes of its own work (manifest, recipes) is not counted.
+def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
+    """Returns the space that a plan needs, without kseg's own manifests and deltas.
 
-    ``links``: what is deleted or replaced is kept beside the files by a hard link, which takes none; if not, all that
-    goes is kept elsewhere. ``keeps``: whether anything is kept.
+    ``links``: deleted and replaced files are kept beside the others by a hard link, which needs no space; otherwise all
+    removed bytes are kept elsewhere. ``keeps``: whether anything is kept.
     """
-    remaking, inside = remaking_of(plan), links and keeps
+    deltas, inside = deltas_of(plan), links and keeps
     at = copied = 0
     for k, step in enumerate(plan.steps):
-        if k in remaking.offcuts:
-            at += remaking.added_bytes(k, inside) + remaking.offcuts[k].size * inside
+        if k in deltas.removed_ranges:
+            at += deltas.added_bytes(k, inside) + deltas.removed_ranges[k].size * inside
         elif step.makes and not step.source:
             at += step.size
         elif step.action == TRUNCATE:
@@ -36,9 +36,9 @@ def room_of(plan: Plan, links: bool = True, keeps: bool = True) -> Room:
             at += step.before.size * _has_other_name(plan, step)
     peak = at
     for k, step in enumerate(plan.steps):
-        if k in remaking.offcuts and step.before is not None:
+        if k in deltas.removed_ranges and step.before is not None:
             peak = max(peak, at + step.size)
-            at += step.size - step.before.size - remaking.added_bytes(k, inside)
+            at += step.size - step.before.size - deltas.added_bytes(k, inside)
         elif step.action == EXTEND and step.before is not None:
             at += step.size - step.before.size
             peak = max(peak, at)
@@ -46,22 +46,24 @@ def room_of(plan: Plan, links: bool = True, keeps: bool = True) -> Room:
             step.action in (REPLACE, DELETE) and not keeps
         ):
             at -= step.freed_bytes
-    return Room(peak, at - copied)
+    return Space(peak, at - copied)
 
 
 def kept_bytes(plan: Plan, links: bool) -> int:
-    """What is kept takes so much room where it lies, in all. ``links``: whether files can be kept there by a link."""
-    offcuts, found = remaking_of(plan).offcuts, 0
+    """Returns the space that kept bytes need in their file system. ``links``: whether files can be kept there by hard
+    links.
+    """
+    removed_ranges, found = deltas_of(plan).removed_ranges, 0
     for k, step in enumerate(plan.steps):
-        if k in offcuts:
-            found += offcuts[k].size
+        if k in removed_ranges:
+            found += removed_ranges[k].size
         elif step.action == TRUNCATE or not links:
             found += step.freed_bytes
     return found
 
 
 def _has_other_name(plan: Plan, step: Step) -> bool:
-    """Whether the step's file is written anew, as it has another name whose bytes are not to change."""
+    """Whether the step writes a new file, because the file has a second hard link whose bytes must not change."""
     try:
         return os.stat(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
@@ -69,5 +71,5 @@ def _has_other_name(plan: Plan, step: Step) -> bool:
 
 
 def _is_copied(plan: Plan, step: Step) -> bool:
-    """Whether the step's content lies in another file system."""
+    """Whether the step's content is in another file system."""
     return bool(step.source) and os.stat(step.source).st_dev != os.stat(plan.directory).st_dev

@@ -1,4 +1,4 @@
-"""Ends what an interrupted command left in a partition, before the next one begins."""
+"""Completes or removes the interrupted changes of a partition, before the next command starts."""
 
 import os
 
@@ -10,35 +10,37 @@ from kseg.changes.manifest import ABANDONED, Change, write_change
 from kseg.errors import PathError, StoppedHalfwayError
 
 
-def settle(directory: str, disk: Disk | None = None) -> list[str]:
-    """Rolls forward what was begun, and removes what never began or is over. What was done, a sentence each.
+def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
+    """Rolls committed changes forward and removes leftovers. Returns a sentence for each action.
 
-    A change whose files someone else has changed since, such as a broker that was started, is given up: what it kept
-    stays. Raises StoppedHalfwayError where the disk does not allow it, KsegError where a manifest cannot be read. The
-    caller holds the lock.
+    A change is abandoned if another program, such as a broker, has changed its files since; the bytes that it kept
+    stay. The caller holds the lock. Raises StoppedHalfwayError if a system call fails, KsegError if a manifest cannot
+    be read.
     """
-    disk, told = disk or Disk(), []
+    disk, messages = disk or Disk(), []
     directory = os.path.abspath(directory)
     try:
         for change in quarantine.pending(directory):
-            if change.number in quarantine.numbers(directory):  # an undoing has removed what it undid
-                told.append(f"{directory}: {_settle(change, disk)}")
-        if quarantine.remove_remains(directory, disk):
-            told.append(f"{directory}: what an interrupted command had only prepared, or no longer needed, is removed")
+            if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
+                messages.append(f"{directory}: {_complete(change, disk)}")
+        if quarantine.remove_leftovers(directory, disk):
+            messages.append(
+                f"{directory}: what an interrupted command had only prepared, or no longer needed, is removed"
+            )
     except OSError as error:
         raise StoppedHalfwayError(
             f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
         ) from error
-    return told
+    return messages
 
 
-def _settle(change: Change, disk: Disk) -> str:
+def _complete(change: Change, disk: Disk) -> str:
     what = f"the undoing of change {change.undoes}" if change.undoes else repr(change.command)
     try:
         roll_forward(change, disk)
     except (ChangedSinceError, PathError) as error:
         if change.undoes:
-            quarantine.end(change, disk)  # it holds second names and copies only
+            quarantine.end(change, disk)  # it holds only hard links and copies
             return f"{what} was interrupted and is given up: {error}"
         change.state = ABANDONED
         write_change(change, disk)

@@ -1,8 +1,7 @@
-"""A place for new files while a plan is being made: they are too large for memory, and become part of the partition by
-a link (`Plan.write` with a ``source``).
+"""A staging folder for new files while a plan is made. They are too large for memory, and a link moves them into place.
 
-In a partition it is a folder of the quarantine that looks like that of a change which never began: `settle` removes it
-if this process does not.
+In a partition it is a folder of the quarantine with the name of a change that was never committed, so that
+`complete_interrupted` removes it if this process does not. See `Plan.write` with a ``source``.
 """
 
 import os
@@ -18,14 +17,14 @@ _NAME = f"0{quarantine.PREPARING}"
 
 
 class Staging:
-    """``folder`` for files that will replace some of ``directory``, or be created there."""
+    """``folder``: for files that will replace some of ``directory``, or be created there."""
 
     def __init__(self, directory: str, folder: str, disk: Disk) -> None:
         self.directory, self.folder, self._disk = directory, folder, disk
         self._made = 0
 
     def make_folder(self) -> str:
-        """A new, empty folder in it. Raises KsegError."""
+        """Creates an empty folder in the staging folder. Raises KsegError."""
         self._made += 1
         path = os.path.join(self.folder, str(self._made))
         try:
@@ -35,9 +34,9 @@ class Staging:
         return path
 
     def adopt(self, path: str, model: str) -> None:
-        """Gives a new file owner, mode and attributes of ``model``, a file of the directory. Raises KsegError."""
+        """Gives a new file the owner, mode and attributes of ``model``, a file of the directory. Raises KsegError."""
         try:
-            self._disk.take_after(path, model)
+            self._disk.copy_owner(path, model)
             self._disk.copy_attributes(model, path)
         except OSError as error:
             raise KsegError(
@@ -45,17 +44,16 @@ class Staging:
             ) from error
 
     def remove(self, folder: str) -> None:
-        """Removes what `make_folder` made, now that its files are in place or not needed any more."""
+        """Removes a folder of `make_folder`, once its files are in place or no longer needed."""
         self._disk.remove_tree(folder)
 
 
 @contextmanager
 def staging(directory: str, output: str | None = None, disk: Disk | None = None) -> Iterator[Staging]:
-    """A place that is gone afterwards: in the directory's quarantine, or in ``output``.
+    """Creates a staging folder in the directory's quarantine, or in ``output``, and removes it when the block ends.
 
-    Raises KsegError where it cannot be made, StoppedHalfwayError where it cannot be removed.
-
-    The caller holds the lock of the log directory, or of ``output``.
+    The caller holds the lock of the log directory, or of ``output``. Raises KsegError if the folder cannot be created,
+    StoppedHalfwayError if it cannot be removed.
     """
     disk, directory = disk or Disk(), os.path.abspath(directory)
     quarantine.check_folder(directory)
@@ -66,17 +64,17 @@ def staging(directory: str, output: str | None = None, disk: Disk | None = None)
     try:
         if inside and not os.path.lexists(inside):
             disk.make_directory(inside)
-            disk.take_after(inside, directory, as_directory=True)
+            disk.copy_owner(inside, directory, as_directory=True)
         if os.path.lexists(folder):
             disk.remove_tree(folder)
         disk.make_directory(folder)
-        disk.take_after(folder, directory, as_directory=True)
+        disk.copy_owner(folder, directory, as_directory=True)
     except OSError as error:
         raise KsegError(f"{folder}: {error.strerror}; nothing was changed") from error
     try:
         yield Staging(directory, folder, disk)
     except BaseException:
-        with suppress(OSError):  # what ended the block is told; the next `settle` removes the folder
+        with suppress(OSError):  # the first error is reported; the next `complete_interrupted` removes the folder
             _remove(folder, inside, disk)
         raise
     try:

@@ -1,26 +1,27 @@
-"""Puts a change of a partition back from what its quarantine holds: that is a plan as well, carried out as any is."""
+"""Undoes a change of a partition from the bytes in its quarantine. The undo is a plan, applied like any other."""
 
 from collections import deque
 from collections.abc import Mapping
 
 from kseg.changes import kept_files, quarantine
-from kseg.changes.apply import Keeping, apply, check_on_the_way
+from kseg.changes.apply import Keeping, apply, check_intermediate
 from kseg.changes.clean_stop import CleanStop
-from kseg.changes.course import ChangedSinceError, Course
+from kseg.changes.course import ChangedSinceError, ExpectedStates
 from kseg.changes.disk import Disk
-from kseg.changes.epoch_merge import EPOCH_FILE, with_beginning
+from kseg.changes.epoch_merge import EPOCH_FILE, restore_start
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
-from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, Plan, Seen, Step, seen
-from kseg.changes.recipes import backwards
+from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
+from kseg.changes.recipes import old_content
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.regular_files import open_regular
 
 
 def last_change(directory: str, place: str = "") -> Change:
-    """The change that `undo` puts back: the last that is done, or was interrupted. Raises KsegError where none is.
+    """Returns the change that `undo` undoes: the last one that is done or interrupted. Raises KsegError if there is
+    none.
 
-    ``place``: where the user says that bytes are which were kept elsewhere.
+    ``place``: the directory of bytes that were kept elsewhere, as given by the user.
     """
     found = [
         change for change in quarantine.changes(directory, place) if not change.undoes and change.state != ABANDONED
@@ -30,12 +31,11 @@ def last_change(directory: str, place: str = "") -> Change:
     return found[-1]
 
 
-def plan_undo(change: Change, later: Mapping[str, Seen | None] | None = None, is_checked: bool = False) -> Plan:
-    """The steps back. Touches nothing. ``later``: files as they will be once changes that came later are undone.
+def plan_undo(change: Change, later: Mapping[str, FileState | None] | None = None, is_checked: bool = False) -> Plan:
+    """Plans the undo; changes nothing. ``later``: states of files after later changes are undone.
 
-    ``is_checked``: the digests of what is kept were compared just now.
-
-    Raises ChangedSinceError where a file is not as the change left it, KsegError where the old bytes are not there.
+    ``is_checked``: the digests of the kept bytes were verified just before. Raises ChangedSinceError if a file has
+    changed since the change, KsegError if the kept bytes are missing.
     """
     found = later or {}
     try:
@@ -47,18 +47,17 @@ def plan_undo(change: Change, later: Mapping[str, Seen | None] | None = None, is
 
 
 def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
-    """As `plan_undo`, of several changes of a partition, the newest first."""
-    later: dict[str, Seen | None] = {}
+    """As `plan_undo`, for several changes of a partition, newest first."""
+    later: dict[str, FileState | None] = {}
     found = []
     for change in changes:
         found.append((change, plan_undo(change, later)))
-        later.update(Course(change).initial)
+        later.update(ExpectedStates(change).initial)
     return found
 
 
 def changes_of(directory: str, group: str, place: str = "") -> list[Change]:
-    """The changes of a partition that `undo` puts back with one of this group, the newest first. ``place``: as in
-    `last_change`."""
+    """Returns the changes of this group that `undo` can undo, newest first. ``place``: as in `last_change`."""
     found = [change for change in quarantine.changes(directory, place) if change.group == group]
     return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
@@ -66,10 +65,9 @@ def changes_of(directory: str, group: str, place: str = "") -> list[Change]:
 def undo(
     change: Change, disk: Disk | None = None, is_checked: bool = False, clean_stop: CleanStop | None = None
 ) -> None:
-    """Puts a change back and removes its quarantine. The caller holds the lock. ``is_checked``: as in `plan_undo`;
-    ``clean_stop``: as `apply` takes it.
+    """Undoes a change and removes its quarantine. The caller holds the lock.
 
-    Raises as `plan_undo` and `apply` do.
+    ``is_checked``: as in `plan_undo`; ``clean_stop``: as in `apply`. Raises as `plan_undo` and `apply` do.
     """
     disk = disk or Disk()
     plan = plan_undo(change, is_checked=is_checked)
@@ -77,36 +75,38 @@ def undo(
         if plan:
             keeping = Keeping(keeps=False)
             apply(plan, f"undo of {change.number}", keeping, disk, undoes=change.number, clean_stop=clean_stop)
-            if change.is_place_told:
+            if change.is_place_given:
                 quarantine.remove_kept(change.kept, disk)
             return
-        quarantine.end(change, disk)  # nothing is to be put back
+        quarantine.end(change, disk)  # there is nothing to restore
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
 
 
-def _check_files(change: Change, later: Mapping[str, Seen | None]) -> None:
+def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
     if change.state == COMMITTED:
-        check_on_the_way(change)
+        check_intermediate(change)
         return
     for name, left in change.after.items():
-        now = later[name] if name in later else seen(change.path(name))
+        now = later[name] if name in later else file_state(change.path(name))
         if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
             raise ChangedSinceError(f"{change.path(name)}: has changed since {change.command!r}; nothing was undone")
 
 
 def _is_unchanged(change: Change, name: str) -> bool:
-    return change.state != DONE or _is_as_left(change, name, change.after[name], seen(change.path(name)))
+    return change.state != DONE or _is_as_left(change, name, change.after[name], file_state(change.path(name)))
 
 
-def _is_as_left(change: Change, name: str, left: Seen | None, now: Seen | None) -> bool:
+def _is_as_left(change: Change, name: str, left: FileState | None, now: FileState | None) -> bool:
     if now is None and any(step.keeps and step.target == name for step in change.steps):
-        return True  # a broker has removed what was to be deleted
+        return True  # a broker has deleted the file, as intended
     return (left and left[1:]) == (now and now[1:])
 
 
 def _epochs_since(change: Change, name: str) -> bytes | None:
-    """The leader epochs as they have to be when the beginning of a log comes back that has gone on since."""
+    """Returns the leader epochs for a log whose start is restored while a broker has appended epochs; None in other
+    cases.
+    """
     k = next((k for k, step in enumerate(change.steps) if step.action == REPLACE and step.file == name), None)
     if name != EPOCH_FILE or k is None or not change.kept or change.state != DONE:
         return None
@@ -117,7 +117,7 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
                 contents.append(file.read(MAX_ROOT_FILE_BYTES))
         except FileNotFoundError:
             return None
-    return with_beginning(*contents)
+    return restore_start(*contents)
 
 
 def _check_kept(change: Change, is_checked: bool) -> None:
@@ -127,7 +127,7 @@ def _check_kept(change: Change, is_checked: bool) -> None:
             continue
         if not change.kept:
             raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
-        kept, remade = seen(change.old(k)), change.remade.get(k)
+        kept, remade = file_state(change.old(k)), change.by_delta.get(k)
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
         size = remade.kept_size if remade else size
         is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or remade))
@@ -136,48 +136,48 @@ def _check_kept(change: Change, is_checked: bool) -> None:
 
 
 def _is_changed(change: Change, k: int) -> bool:
-    """Whether the bytes that step k kept are others now."""
-    if remade := change.remade.get(k):
+    """Whether the kept bytes of step k have changed."""
+    if remade := change.by_delta.get(k):
         return kept_files.digest(change.old(k), 0, remade.kept_size) != remade.sha256
-    found = change.stored.get(k)  # older releases noted none
+    found = change.stored.get(k)  # older releases recorded none
     if found is None:
         return False
     return not kept_files.is_stored(change.old(k), found)
 
 
 class _Reversal:
-    """The steps of a change taken back, last first, as far as they were taken."""
+    """Reverses the applied steps of a change, last first."""
 
-    def __init__(self, change: Change, later: Mapping[str, Seen | None]) -> None:
+    def __init__(self, change: Change, later: Mapping[str, FileState | None]) -> None:
         self.plan = Plan(change.directory, restores_from=change.kept if change.is_kept_inside else "")
         self._change, self._later = change, later
         for name, found in later.items():
-            self.plan.suppose(name, found)
-        self._restored: dict[int | None, int | None] = {}  # inodes of old files, by the steps back that restore them
+            self.plan.assume(name, found)
+        self._restored: dict[int | None, int | None] = {}  # inodes of old files by the step that restores them
         for k in range(len(change.steps) - 1, -1, -1):
             if self._is_taken(k, change.steps[k]):
                 self._take_back(k, change.steps[k])
 
     def _is_taken(self, k: int, step: Step) -> bool:
-        """Whether step k is taken, those behind it being taken back already."""
+        """Whether step k was applied. All later steps are already reversed in the plan."""
         if self._change.state == DONE:
-            return True  # and inodes do not matter: this may be a copy of the directory
+            return True  # inodes do not matter: this may be a copy of the directory
         subject = self._change.subject(k)
         if step.action == CREATE:
             return self._inode(step.file) == self._change.made[k].inode
         if step.action == RENAME:
             return self._inode(step.target) == subject or (step.keeps and not self._is_somewhere(subject))
         if step.action == TRUNCATE:
-            now = self.plan.seen(step.file)
+            now = self.plan.state_of(step.file)
             return self._inode(step.file) == subject and now is not None and now.size == step.size
         return not self._is_somewhere(subject)
 
     def _inode(self, name: str) -> int | None:
-        """Inode under a name after the steps back so far; a file that was put back counts as the old one."""
-        found = self.plan.occupant(name)
+        """Returns the inode under a name after the steps so far; a restored file counts as the old one."""
+        found = self.plan.file_at(name)
         if found is None:
             return None
-        return found.seen.inode if found.made_by is None else self._restored.get(found.made_by)
+        return found.state.inode if found.made_by is None else self._restored.get(found.made_by)
 
     def _is_somewhere(self, inode: int | None) -> bool:
         names = {name for step in self._change.steps for name in (step.file, step.target) if name}
@@ -190,7 +190,7 @@ class _Reversal:
             mtime_ns = self._mtime_ns(self._change.subject(k))
             if step.made_by is None:
                 self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
-        elif step.action == RENAME and self.plan.occupant(step.target) is not None:
+        elif step.action == RENAME and self.plan.file_at(step.target) is not None:
             self.plan.rename(step.target, step.file, "was called so before")
         elif step.made_by is None:
             self._put_back(k, step)
@@ -201,10 +201,10 @@ class _Reversal:
             if (epochs := _epochs_since(change, step.file)) is not None:
                 self.plan.write(step.file, [epochs], "was so before, but for the epochs since")
                 return
-        if k in change.remade and step.before is not None:
-            found = self.plan.occupant(step.file)
-            pieces = backwards(change, k, found.origin if found else step.file)
-            deque(pieces, maxlen=0)  # whether it is a recipe for the file
+        if k in change.by_delta and step.before is not None:
+            found = self.plan.file_at(step.file)
+            pieces = old_content(change, k, found.origin if found else step.file)
+            deque(pieces, maxlen=0)  # raises if the delta does not fit the file
             model = change.old(k) if change.is_kept_inside else ""
             self.plan.write(step.file, pieces, "was so before", mtime_ns=step.before.mtime_ns, model=model)
         else:
@@ -212,7 +212,7 @@ class _Reversal:
         self._restored[len(self.plan.steps) - 1] = self._change.subject(k)
 
     def _mtime_ns(self, subject: int | None) -> int | None:
-        """When the file was last written before the change."""
+        """Returns the modification time of the file before the change."""
         for step in self._change.steps:
             if step.before is not None and step.made_by is None and step.before.inode == subject:
                 return step.before.mtime_ns
@@ -220,7 +220,7 @@ class _Reversal:
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
-    """Frees what a change that is over had kept; the bytes that were. Raises StoppedHalfwayError, KsegError."""
+    """Removes the kept bytes of a finished change. Returns their number. Raises StoppedHalfwayError, KsegError."""
     quarantine.check_place(change)
     freed = change.kept_bytes
     try:

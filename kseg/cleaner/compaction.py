@@ -279,10 +279,10 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
     for source in sources:
         for suffix in SUFFIXES:
             name = f"{source.base_offset:020d}{suffix}"
-            if (suffix not in stays or len(sources) > 1) and plan.seen(name) is not None:
+            if (suffix not in stays or len(sources) > 1) and plan.state_of(name) is not None:
                 plan.delete(name, f"its records that stay are in {stem}{LOG}")
         snapshot = f"{source.base_offset:020d}{SNAPSHOT}"
-        if source is not sources[0] and plan.seen(snapshot) is not None:
+        if source is not sources[0] and plan.state_of(snapshot) is not None:
             plan.delete(snapshot, "no segment begins there any more")
     for suffix in suffixes:
         if suffix not in stays:
@@ -298,7 +298,7 @@ def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str)
     for source in group.sources[1:]:
         for suffix in (*SUFFIXES, SNAPSHOT):
             name = f"{source.base_offset:020d}{suffix}"
-            if plan.seen(name) is not None:
+            if plan.state_of(name) is not None:
                 plan.delete(name, f"its records that stay would be in {stem}{LOG}")
 
 

@@ -20,10 +20,10 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.journal import MARKER, OPEN, UNDOING, RootFile, journals, read_root_file
 from kseg.changes.lock import all_locked, directories_to_lock, locked, log_directory_of
 from kseg.changes.log_directory import LogDirectoryChange, changed_partitions
-from kseg.changes.log_directory_settle import settle_log_directory
+from kseg.changes.log_directory_settle import complete_interrupted_in_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.changes.settle import settle
+from kseg.changes.settle import complete_interrupted
 from kseg.cli.failures import Failures
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.output.notices import Notices
@@ -203,7 +203,7 @@ class _Run:
         """The plan, and before the first one that of the marker of a clean stop: that goes before all else."""
         if plan and not self._is_marker_shown:
             marker, self._is_marker_shown = Plan(root), True
-            if marker.seen(MARKER) is not None:
+            if marker.state_of(MARKER) is not None:
                 marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
                 self.printer.show(marker, plan.directory)
         self.printer.show(plan)
@@ -271,9 +271,9 @@ class _RunOnPartitionWithRoot(_RunOnPartition):
     def carry_out(self) -> None:
         root = log_directory_of(self.path)
         if journals(root):
-            _tell(settle_log_directory(root), self.notices)
+            _tell(complete_interrupted_in_log_directory(root), self.notices)
         change = LogDirectoryChange(root, self.work.command, self.work.root_names, self.settings.keeping)
-        _tell(change.told, self.notices)
+        _tell(change.messages, self.notices)
         found = self.work.plan_partition(self.path, change.known)
         with change.rolled_back_if_unchanged():
             if isinstance(found, Plan):
@@ -306,7 +306,7 @@ class _RunOnLogDirectory(_Run):
         self._change = LogDirectoryChange(
             path, work.command, work.root_names, settings.keeping, keeps_marker=settings.keeps_marker
         )
-        _tell(self._change.told, notices)
+        _tell(self._change.messages, notices)
 
     def _plans(self) -> Generator[Plan]:
         found = self.work.plan_log_directory(self.path, self._change.known, self._change.done)
@@ -391,7 +391,7 @@ def _make(output: str, model: str) -> None:
     try:
         disk.make_directory(output)
         with suppress(PermissionError):
-            disk.take_after(output, model, as_directory=True, mask=umask())
+            disk.copy_owner(output, model, as_directory=True, mask=umask())
     except OSError as error:
         raise PathError(f"{output}: {error.strerror}") from error
 
@@ -423,6 +423,6 @@ def settled(path: str, alone: bool, to_lock: list[str], notices: Notices) -> Ite
     with all_locked(to_lock):
         if alone and any(change.changes_a_log for change in quarantine.pending(path)):
             remove_marker(root)
-        told = settle(path) if alone else settle_log_directory(path)
+        told = complete_interrupted(path) if alone else complete_interrupted_in_log_directory(path)
         _tell(told, notices)
         yield told

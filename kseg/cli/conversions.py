@@ -21,13 +21,13 @@ from kseg.convert.rewriting import (
     Conversion,
     Rewritten,
     complete,
+    copy_owner,
     note_gaps,
     plan_rewriting,
     rewrite,
     segments_of,
-    take_after,
 )
-from kseg.convert.room import check_room
+from kseg.convert.room import check_space
 from kseg.errors import PathError
 from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
@@ -135,12 +135,12 @@ class ConvertWork:
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
         files, folder, request = segments_of(directory), None, self._requests.of(directory)
         if not self._options["dry_run"]:
-            check_room(directory, directory, files, directory, request)
+            check_space(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
         made = rewrite(directory, files, directory, request, folder, self._conversion)
         tell(directory, made, self._notices)
         if folder is not None:
-            take_after(folder, directory)
+            copy_owner(folder, directory)
         return plan_rewriting(directory, made, folder, f"converted ({_wanted(self._options)})")
 
 
@@ -215,7 +215,7 @@ class Copies:
         files = [segment_file(path)] if directory is None else segments_of(directory)
         request, staged = self._requests.of(directory), None if self._is_dry else folder
         if staged is not None:
-            check_room(staged, path, files, directory, request)
+            check_space(staged, path, files, directory, request)
         rewritten = rewrite(path, files, directory, request, staged, self._conversion)
         tell(path, rewritten, self._notices)
         if directory is not None and not self._is_dry:

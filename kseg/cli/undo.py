@@ -153,7 +153,7 @@ def _undo_partition(path: str, place: str, is_dry: bool, printer: PlanPrinter, n
 
 def _show_marker(root: str, printer: PlanPrinter) -> None:
     marker = Plan(root)
-    if marker.seen(MARKER) is not None:
+    if marker.state_of(MARKER) is not None:
         marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
         printer.show(marker)
 
@@ -175,12 +175,12 @@ def _undo_change(journal: Journal, place: str, is_dry: bool, printer: PlanPrinte
         content = restored_content(journal, name)
         if content is not None:
             root.write(name, [content], "was so before")
-        elif root.seen(name) is not None:
+        elif root.state_of(name) is not None:
             root.delete(name, "was not there before")
     printer.show(root)
     for name in found.skipped:
         notices.warning(f"{os.path.join(path, name)}: nothing of this change is left to put back")
-    for name in found.let_be:
+    for name in found.not_restored:
         notices.warning(f"{os.path.join(path, name)}: has changed since, and is not put back")
     if not is_dry:
         undo_log_directory(found)

@@ -102,15 +102,15 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
     for name in [*carried, PARTITION_FILE]:
         if os.path.exists(os.path.join(directory, name)):
             disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
-    take_after(folder, directory, umask())
+    copy_owner(folder, directory, umask())
 
 
-def take_after(folder: str, directory: str, mask: int = 0) -> None:
+def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
     """Owner and mode of new files, less ``mask``, as far as this user may give them."""
     disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
     for name in sorted(os.listdir(folder)):
         with suppress(PermissionError):
-            disk.take_after(os.path.join(folder, name), model, mask=mask)
+            disk.copy_owner(os.path.join(folder, name), model, mask=mask)
 
 
 def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: str) -> Plan:
@@ -135,7 +135,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
         if folder is None:
             plan.outline(name, size, reason)
         elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
-            plan.write(name, (), reason, _gone(removed, name) if plan.seen(name) else [], source=path)
+            plan.write(name, (), reason, _gone(removed, name) if plan.state_of(name) else [], source=path)
             plan.taken_bytes += size
     return plan
 

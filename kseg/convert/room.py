@@ -12,7 +12,7 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 that were compressed."""
 
 
-def check_room(place: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
+def check_space(place: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
     """Raises KsegError where new segments of all of ``files`` do not fit into the file system of ``place``.
 
     The other arguments are those of `rewrite`, which may raise too.

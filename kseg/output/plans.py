@@ -9,7 +9,7 @@ from typing import Any
 
 from kseg.changes.manifest import Change
 from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step, Taken
-from kseg.changes.room import room_of
+from kseg.changes.room import space_of
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, plural, shown_bytes
@@ -65,7 +65,7 @@ class PlanTotals:
         self.rewriting_bytes += plan.rewriting_bytes
         self.created_bytes += plan.created_bytes
         self.new_bytes += plan.new_bytes
-        needed = room_of(plan, keeps=keeps)
+        needed = space_of(plan, keeps=keeps)
         # What is kept takes its room still when the next one begins.
         self._add_room(needed.peak + plan.taken_bytes, needed.left + plan.taken_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
@@ -191,7 +191,7 @@ class TextPlans(PlanPrinter):
             self._put_taken(taken)
         if len(plan.taken) > MAX_STEPS:
             self._put(f"  ... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
-        needed = room_of(plan, keeps=self._keeps).peak + plan.taken_bytes
+        needed = space_of(plan, keeps=self._keeps).peak + plan.taken_bytes
         for line in _wrapped(f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"):
             self._put(line)
 

@@ -181,7 +181,7 @@ def _take_away(plan: Plan, name: str, reason: str, renames: bool, removed: list[
     if not renames:
         plan.delete(name, reason, removed or ())
         return
-    if plan.seen(name + DELETED) is not None:
+    if plan.state_of(name + DELETED) is not None:
         plan.delete(name + DELETED, "is left over from an earlier deletion")
     plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
 

@@ -2,7 +2,7 @@
 
 import os
 
-from kseg.changes.quarantine import FOLDER, check_folder, folder_of, pending, remains
+from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, pending
 from kseg.errors import KsegError
 from kseg.verify.findings import DECISION
 from kseg.verify.rule import Rule
@@ -22,7 +22,7 @@ class PendingChangeRule(Rule):
             for change in pending(directory):
                 text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
                 self.report.add("pending-change", folder_of(directory), text, details={"command": change.command})
-            if left := remains(directory):
+            if left := leftovers(directory):
                 text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
                 self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
         except KsegError as error:

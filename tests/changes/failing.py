@@ -1,4 +1,4 @@
-"""A disk that fails, or on which the process dies, at its n-th system call."""
+"""Disks that fail at the n-th system call, or on which the process dies there."""
 
 import os
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from typing import Any
 from kseg.changes.disk import Disk
 
 PRIMITIVES = (
-    "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "take_after",
+    "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
     "copy_attributes", "sync", "remove_directory", "restore", "clone",
 )  # fmt: skip
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing that runs afterwards reaches the disk."""
+    """Stands for SIGKILL: no later call reaches the disk."""
 
 
 class CountingDisk(Disk):
-    """Counts calls; ``at`` (from 0) is where `strike` is called, instead of the call or in the middle of a write."""
+    """Counts calls. ``at`` (from 0): `strike` is called instead of this call, or in the middle of a write."""
 
     def __init__(self, at: int | None = None) -> None:
         self.at = at
@@ -26,14 +26,14 @@ class CountingDisk(Disk):
         self._lock = Lock()
 
     def strike(self, name: str, number: int) -> None:
-        """What happens at the chosen call, and at all behind it if it does not end there."""
+        """Called at the chosen call, and at all later ones if it does not raise."""
 
     def struck(self, name: str, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        with self._lock:  # partitions may be changed at the same time
+        with self._lock:  # partitions may be changed concurrently
             number = len(self.calls)
             self.calls.append(name)
         if name == "sync":
-            real = _unneeded  # no power is cut here, and it takes long
+            real = _unneeded  # not needed without power cuts, and slow
         if self.at is None or number < self.at:
             return real(*arguments, **named)
         if number == self.at and name == "write" and len(arguments[1]) > 1:
@@ -45,7 +45,7 @@ class CountingDisk(Disk):
 
 
 def _unneeded(_descriptor: int) -> None:
-    """What a kill leaves is in the system's memory, synced or not."""
+    """Does nothing: after a kill, written data is in the system's memory, synced or not."""
 
 
 def _counted(name: str) -> Any:
@@ -60,7 +60,7 @@ for _name in PRIMITIVES:
 
 
 QUICK = CountingDisk()
-"""Does everything but wait for the disk."""
+"""Makes all calls except syncs."""
 
 
 class KillingDisk(CountingDisk):
@@ -69,7 +69,7 @@ class KillingDisk(CountingDisk):
 
 
 class FailingDisk(CountingDisk):
-    """Raises an OSError at the chosen call; ``stays``: and at all behind it."""
+    """Raises an OSError at the chosen call; with ``stays``, also at all later ones."""
 
     def __init__(self, at: int | None, number: int, stays: bool = False) -> None:
         super().__init__(at)

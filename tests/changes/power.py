@@ -1,8 +1,8 @@
-"""A disk whose power can be cut: what was not synced is there or not, in any mixture.
+"""A disk with simulated power cuts: any subset of the unsynced changes survives.
 
-The model: names in a directory are lasting once the directory is synced (with the operations that theirs depend on); an
-operation on names is never half done; bytes of a file are lasting once the file is synced. Inodes are kept alive by
-second names in a hidden folder, so that the state after a cut can be put together from the same inodes.
+The model: names in a directory are durable once the directory is synced, together with the operations that they depend
+on; operations on names are atomic; bytes of a file are durable once the file is synced. Hard links in a hidden folder
+keep inodes alive, so that the state after a cut is built from the same inodes.
 """
 
 import os
@@ -16,12 +16,12 @@ from kseg.changes.disk import Disk
 
 
 class PowerCut(BaseException):
-    """The machine is off."""
+    """The power is off."""
 
 
 @dataclass
 class Operation:
-    """``name`` gets (or, with None, loses) an inode; ``source`` is the name that it is moved away from."""
+    """An operation on ``name``, which gets an inode, or loses it (None). ``source``: the old name of a rename."""
 
     name: str
     inode: int | None
@@ -35,7 +35,7 @@ class Operation:
 
 @dataclass
 class Content:
-    """What is lasting of a file: its bytes and its time."""
+    """The durable state of a file: its bytes and modification time."""
 
     data: bytes
     mtime_ns: int
@@ -43,7 +43,7 @@ class Content:
 
 @dataclass
 class PowerDisk(Disk):
-    """Works on ``root``; ``at``: the number of the call before which the power goes."""
+    """Works on ``root``. ``at``: the number of the call before which the power fails."""
 
     root: Path
     at: int | None = None
@@ -101,7 +101,7 @@ class PowerDisk(Disk):
         super().copy_range(source, position, length, target)
 
     def has_other_name(self, descriptor: int) -> bool:
-        """Those that keep inodes alive do not count."""
+        """Ignores the links that keep inodes alive."""
         status = os.fstat(descriptor)
         return status.st_nlink > 1 + (self.keep / str(status.st_ino)).exists()
 
@@ -148,7 +148,7 @@ class PowerDisk(Disk):
             self.unsynced.discard(inode)
 
     def _make_lasting(self, directory: str) -> None:
-        """The operations on names of a directory, and those before them that they need."""
+        """Makes the operations on names of a directory durable, and the earlier ones that they need."""
         needed: list[Operation] = []
         touched: set[str] = set()
         for operation in reversed(self.pending):
@@ -160,7 +160,7 @@ class PowerDisk(Disk):
             self.pending.remove(operation)
 
     def cut(self, rng: random.Random) -> None:
-        """Leaves in ``root`` what a cut may leave: each operation that is not lasting was done, or was not."""
+        """Leaves in ``root`` a state that a power cut can leave: each operation that is not durable was done or not."""
         chance = rng.choice((0.0, 0.5, 1.0))
         names = dict(self.names)
         for operation in self.pending:
@@ -173,7 +173,7 @@ class PowerDisk(Disk):
         self.root.mkdir()
         for name, inode in sorted(names.items()):
             if not os.path.isdir(os.path.dirname(name)):
-                continue  # in a directory that is not there
+                continue  # in a directory that does not exist
             if inode in held:
                 os.link(held[inode], name)
             else:
@@ -184,17 +184,17 @@ class PowerDisk(Disk):
     def _lose(path: Path, lasting: Content, rng: random.Random) -> None:
         now, kind = path.read_bytes(), rng.randrange(3)
         if kind == 0:
-            return  # all of it had reached the disk
+            return  # all of it is on the disk
         same = next((i for i, (a, b) in enumerate(zip(now, lasting.data, strict=False)) if a != b), len(lasting.data))
         keeps = now[:same]
-        lost = lasting.data if kind == 1 else keeps + bytes(len(now) - len(keeps))  # the size had, the bytes had not
+        lost = lasting.data if kind == 1 else keeps + bytes(len(now) - len(keeps))  # without the bytes
         path.write_bytes(lost)
         if kind == 1:
             os.utime(path, ns=(lasting.mtime_ns, lasting.mtime_ns))
 
 
 def _perform(names: dict[str, int], operation: Operation) -> None:
-    """Does an operation on names where what it needs is there; a directory takes what is in it along."""
+    """Performs an operation on names if its source exists; renaming a directory moves its contents, too."""
     if operation.source:
         if names.get(operation.source) != operation.inode:
             return

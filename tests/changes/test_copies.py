@@ -1,4 +1,4 @@
-"""Copies that a plan was applied to: whole or not at all, and the input is as it was, whatever happens to the copy."""
+"""Copies with a plan applied: complete or absent, and the input stays unchanged."""
 
 import errno
 import random
@@ -39,7 +39,7 @@ def plan_for(partition: Path) -> Plan:
     return plan
 
 
-def test_a_copy_is_what_the_plan_leaves(partition: Path, tmp_path: Path) -> None:
+def test_a_copy_has_the_files_that_the_plan_leaves(partition: Path, tmp_path: Path) -> None:
     before = tree(partition)
     assert write_copy(plan_for(partition), str(tmp_path / "out"), QUICK) == str(tmp_path / "out" / "orders-0")
     copy = tmp_path / "out" / "orders-0"
@@ -51,14 +51,14 @@ def test_a_copy_is_what_the_plan_leaves(partition: Path, tmp_path: Path) -> None
     }
     assert tree(copy)["00.log"] == before["00.log"]
     assert tree(copy)["00.index"][2] == before["00.index"][2]
-    for path in copy.glob("*"):  # what a broker changes in place: the last segment, and all that is no .log
+    for path in copy.glob("*"):  # a broker changes the last segment and all other files in place
         if path.name not in ("00.log", "10.log"):
             path.write_bytes(path.read_bytes()[:1])
     assert tree(partition) == before
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0"]
 
 
-def test_the_last_log_of_an_unchanged_partition_is_no_second_name(partition: Path, tmp_path: Path) -> None:
+def test_the_last_log_of_an_unchanged_partition_is_not_a_hard_link(partition: Path, tmp_path: Path) -> None:
     write_copy(Plan(str(partition)), str(tmp_path / "out"), QUICK)
     copy = tmp_path / "out" / "orders-0"
     assert tree(copy) == tree(partition)
@@ -66,7 +66,7 @@ def test_the_last_log_of_an_unchanged_partition_is_no_second_name(partition: Pat
     assert {path.name for path in copy.iterdir() if path.stat().st_ino in inodes} <= {"00.log", "10.log"}
 
 
-def test_nothing_is_written_over(partition: Path, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(partition: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "orders-0").mkdir()
     with pytest.raises(PathError, match="is there already; nothing was written"):
         write_copy(plan_for(partition), str(tmp_path / "out"), QUICK)
@@ -74,7 +74,7 @@ def test_nothing_is_written_over(partition: Path, tmp_path: Path) -> None:
         write_copy(plan_for(partition), str(partition.parent), QUICK)
 
 
-def test_an_input_that_changes_meanwhile_stops_it(partition: Path, tmp_path: Path) -> None:
+def test_an_input_that_changes_during_the_copy_is_an_error(partition: Path, tmp_path: Path) -> None:
     plan = plan_for(partition)
     (partition / "20.log").write_bytes(b"appended")
     with pytest.raises(KsegError, match=r"20\.log: has changed since it was looked at"):
@@ -84,9 +84,7 @@ def test_an_input_that_changes_meanwhile_stops_it(partition: Path, tmp_path: Pat
 
 @settings(max_examples=10, deadline=None)
 @given(seed=SEEDS)
-def test_a_copy_that_fails_or_is_killed_anywhere_is_not_there(
-    seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_failed_or_killed_copy_leaves_no_output(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("copies")
     rng = random.Random(seed)
     make(folder / "orders-0", random_files(rng))

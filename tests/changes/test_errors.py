@@ -1,4 +1,4 @@
-"""A disk that fails at any call: the files are in the old state, or in one that is completed or taken back."""
+"""System calls that fail at any point: the files are in the old state, or in one that can be completed or undone."""
 
 import errno
 import random
@@ -14,7 +14,7 @@ from kseg.changes.apply import apply
 from kseg.changes.course import ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import settle
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, plan_undo, purge, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 
@@ -49,7 +49,7 @@ def test_an_error_at_any_call_loses_nothing(
         disk = FailingDisk(at, number, stays)
         error = error_of(lambda: apply(plan, "test", keeping_of(kind, directory.parent), disk))  # noqa: B023
         if isinstance(error, StoppedHalfwayError):
-            settle(str(directory), QUICK)
+            complete_interrupted(str(directory), QUICK)
             assert contents(directory) == wanted
         elif error is not None:
             assert "nothing was changed" in str(error)
@@ -57,7 +57,7 @@ def test_an_error_at_any_call_loses_nothing(
             if not stays and "could not be removed" not in str(error):
                 assert not quarantine(directory).exists()
                 assert kept_bytes(directory.parent / "kept") == []
-            settle(str(directory), QUICK)
+            complete_interrupted(str(directory), QUICK)
             assert tree(directory) == before or contents(directory) == wanted
         else:
             assert contents(directory) == wanted
@@ -87,7 +87,7 @@ def test_an_error_at_any_call_of_undo_loses_nothing(
         if error is not None and not isinstance(error, StoppedHalfwayError):
             assert "nothing was changed" in str(error)
             assert contents(directory) == wanted
-        settle(str(directory), QUICK)
+        complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             undo(last_change(str(directory)), QUICK)
         assert tree(directory) == before
@@ -113,7 +113,7 @@ def cut(directory: Path) -> Plan:
     return plan
 
 
-def test_a_file_that_changed_since_the_plan_stops_it(partition: Path) -> None:
+def test_a_file_changed_after_planning_is_an_error(partition: Path) -> None:
     plan = cut(partition)
     (partition / "a.log").write_bytes(b"appended by a broker")
     before = tree(partition)
@@ -123,7 +123,7 @@ def test_a_file_that_changed_since_the_plan_stops_it(partition: Path) -> None:
     assert not quarantine(partition).exists()
 
 
-def test_a_file_that_appeared_since_the_plan_stops_it(partition: Path) -> None:
+def test_a_file_created_after_planning_is_an_error(partition: Path) -> None:
     plan = cut(partition)
     (partition / "epochs").write_bytes(b"a broker's")
     with pytest.raises(ChangedSinceError, match="epochs"):
@@ -131,28 +131,28 @@ def test_a_file_that_appeared_since_the_plan_stops_it(partition: Path) -> None:
     assert (partition / "epochs").read_bytes() == b"a broker's"
 
 
-def test_an_interrupted_change_is_given_up_where_a_broker_has_been_at_work(partition: Path) -> None:
+def test_an_interrupted_change_is_abandoned_after_a_broker_changed_files(partition: Path) -> None:
     disk = FailingDisk(None, errno.EIO, stays=True)
     plan = cut(partition)
     apply(plan, "test", disk=(counting := FailingDisk(None, errno.EIO)))
     undo(last_change(str(partition)))
-    disk.at = counting.calls.index("unlink") + 1  # behind the first step
+    disk.at = counting.calls.index("unlink") + 1  # after the first step
     with pytest.raises(StoppedHalfwayError):
         apply(cut(partition), "test", disk=disk)
     (partition / "a.log").write_bytes(b"recovered by a broker")
     found = contents(partition)
-    (told,) = settle(str(partition))
+    (told,) = complete_interrupted(str(partition))
     assert "is given up" in told
     assert "a.log" in told
     assert contents(partition) == found
     assert b"more" in kept_bytes(quarantine(partition))
-    assert settle(str(partition)) == []
+    assert complete_interrupted(str(partition)) == []
     (change,) = changes(str(partition))
     assert purge(change) == change.kept_bytes > 0
     assert not quarantine(partition).exists()
 
 
-def test_undo_refuses_where_a_file_has_changed_since(partition: Path) -> None:
+def test_undo_refuses_if_a_file_has_changed(partition: Path) -> None:
     apply(cut(partition), "test")
     with (partition / "a.log").open("ab") as file:
         file.write(b"new records")
@@ -163,7 +163,7 @@ def test_undo_refuses_where_a_file_has_changed_since(partition: Path) -> None:
     assert len(changes(str(partition))) == 1
 
 
-def test_undo_refuses_where_the_old_bytes_are_gone(partition: Path) -> None:
+def test_undo_refuses_if_the_kept_bytes_are_missing(partition: Path) -> None:
     apply(cut(partition), "test")
     (kept,) = [path for path in quarantine(partition).rglob("*") if path.is_file() and path.read_bytes() == b"more"]
     kept.unlink()
@@ -191,14 +191,14 @@ def test_changes_are_undone_one_after_the_other_and_in_a_copy_too(partition: Pat
             last_change(str(directory))
 
 
-def test_what_was_not_kept_cannot_be_undone_and_leaves_no_trace(partition: Path) -> None:
+def test_a_change_that_kept_nothing_cannot_be_undone(partition: Path) -> None:
     apply(cut(partition), "test", keeping_of("nowhere", partition.parent))
     assert not quarantine(partition).exists()
     with pytest.raises(KsegError, match="no change to undo"):
         last_change(str(partition))
 
 
-def test_a_plan_to_undo_touches_nothing(partition: Path) -> None:
+def test_planning_an_undo_changes_nothing(partition: Path) -> None:
     apply(cut(partition), "test")
     found = contents(partition)
     plan = plan_undo(last_change(str(partition)))
@@ -215,11 +215,11 @@ def test_a_plan_to_undo_touches_nothing(partition: Path) -> None:
 @pytest.mark.parametrize(
     "bad", [b"", b"{}", b"[]", b"\xff", b'{"version":2}', b'{"version":1,"state":"done"}', b"[" * 9999]
 )
-def test_a_manifest_that_cannot_be_read_is_told(bad: bytes, partition: Path) -> None:
+def test_an_invalid_manifest_is_reported(bad: bytes, partition: Path) -> None:
     apply(cut(partition), "test")
     (manifest,) = quarantine(partition).rglob("manifest.json")
     manifest.write_bytes(bad)
-    for run in (settle, last_change):
+    for run in (complete_interrupted, last_change):
         with pytest.raises(KsegError, match=r"manifest\.json"):
             run(str(partition))
 
@@ -233,14 +233,14 @@ def test_a_manifest_cannot_lead_out_of_the_partition(partition: Path, tmp_path: 
         assert old in text
         manifest.write_text(text.replace(old, new))
         with pytest.raises(KsegError, match="is no manifest"):
-            settle(str(partition))
+            complete_interrupted(str(partition))
 
 
-def test_foreign_things_in_the_quarantine_are_let_be(partition: Path) -> None:
+def test_unknown_files_in_the_quarantine_are_ignored(partition: Path) -> None:
     quarantine(partition).mkdir()
     (quarantine(partition) / "notes.txt").write_bytes(b"mine")
     (quarantine(partition) / "7 of mine").mkdir()
     apply(cut(partition), "test")
     undo(last_change(str(partition)))
-    assert settle(str(partition)) == []
+    assert complete_interrupted(str(partition)) == []
     assert sorted(path.name for path in quarantine(partition).iterdir()) == ["7 of mine", "notes.txt"]

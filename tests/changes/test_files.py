@@ -1,4 +1,4 @@
-"""What a change makes of files that are not quite as usual: links, sparse, read-only, another owner's."""
+"""Changes of unusual files: symbolic links, sparse files, read-only files, files of another owner."""
 
 import os
 import stat
@@ -58,7 +58,7 @@ def test_a_plan_stays_in_its_directory(name: str, partition: Path) -> None:
         Plan(str(partition)).rename("a.log", name, "")
 
 
-def test_a_plan_that_could_not_be_taken_back_is_refused(partition: Path) -> None:
+def test_a_plan_that_cannot_be_undone_is_refused(partition: Path) -> None:
     plan = Plan(str(partition))
     plan.rename("a.log", "b.log", "")
     with pytest.raises(ValueError, match="has to be deleted"):
@@ -87,7 +87,7 @@ def test_a_swap_is_one_plan(partition: Path) -> None:
 
 
 @needs_root
-def test_what_is_made_belongs_to_whom_the_old_belongs_to(partition: Path) -> None:
+def test_new_files_have_the_owner_of_the_old_ones(partition: Path) -> None:
     for path in (partition, *partition.iterdir()):
         os.chown(path, 1234, 2345)
     (partition / "a.index").chmod(0o604)
@@ -96,7 +96,7 @@ def test_what_is_made_belongs_to_whom_the_old_belongs_to(partition: Path) -> Non
     plan.write("a.index", [b"rebuilt"], "rebuilt")
     plan.write("a.timeindex", [b"made"], "rebuilt")
     apply(plan, "test")
-    inside = [path for path in partition.rglob("*") if path.name != "0"]  # a kept tail may be root's
+    inside = [path for path in partition.rglob("*") if path.name != "0"]  # a kept tail may belong to root
     assert {(path.stat().st_uid, path.stat().st_gid) for path in inside} == {(1234, 2345)}
     assert stat.S_IMODE((partition / "a.index").stat().st_mode) == 0o604
     assert stat.S_IMODE((partition / "a.timeindex").stat().st_mode) == stat.S_IMODE(partition.stat().st_mode) & 0o666
@@ -188,7 +188,7 @@ def test_kept_on_another_file_system(partition: Path) -> None:
         place.rmdir()
 
 
-def test_no_room_is_told_before_anything_is_done(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_space_is_reported_before_any_change(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs
 
     def full(path: str) -> os.statvfs_result:
@@ -204,7 +204,7 @@ def test_no_room_is_told_before_anything_is_done(partition: Path, monkeypatch: p
     assert not quarantine(partition).exists()
 
 
-def test_a_range_that_is_not_there_any_more_stops_it(partition: Path) -> None:
+def test_a_range_that_no_longer_exists_is_an_error(partition: Path) -> None:
     plan = Plan(str(partition))
     plan.write("b.log", [Range("a.log", 5000, 2000)], "reaches beyond the end")
     with pytest.raises(KsegError, match="nothing was changed: a file is shorter than it was"):
@@ -212,7 +212,7 @@ def test_a_range_that_is_not_there_any_more_stops_it(partition: Path) -> None:
     assert not quarantine(partition).exists()
 
 
-def test_a_second_kseg_without_a_lock_is_told(partition: Path) -> None:
+def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
     other = quarantine(partition) / "1.preparing"
 
     class Late(Disk):
@@ -229,7 +229,7 @@ def test_a_second_kseg_without_a_lock_is_told(partition: Path) -> None:
     assert (other / "staged").read_bytes() == b"the other's"
 
 
-def test_the_manifest_tells_what_went(partition: Path) -> None:
+def test_the_manifest_lists_the_removed_ranges(partition: Path) -> None:
     from hashlib import sha256
 
     from kseg.changes.plan import Removed

@@ -1,4 +1,6 @@
-"""A change that is killed at any call: afterwards `settle` leaves the old state or the new one, and nothing is lost."""
+"""A change is killed at any system call: then `complete_interrupted` leaves the old or the new state, and loses
+nothing.
+"""
 
 import random
 from collections.abc import Callable
@@ -12,8 +14,8 @@ from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Piece, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.recipes import backwards
-from kseg.changes.settle import settle
+from kseg.changes.recipes import old_content
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, undo
 
 from .failing import QUICK, Killed, KillingDisk
@@ -28,7 +30,7 @@ def keeping_of(kind: str, folder: Path) -> Keeping:
 
 
 def sweep(run: Callable[[Path, Disk], object], prepare: Callable[[Path], None], folder: Path) -> list[Path]:
-    """A directory for each call at which ``run`` was killed; the last one came through."""
+    """Returns a directory for each call at which ``run`` was killed; in the last one it completed."""
     made = []
     for at in range(10_000):
         directory = folder / str(at) / "orders-0"
@@ -63,14 +65,14 @@ def test_a_killed_change_is_all_or_nothing(seed: int, kind: str, tmp_path_factor
 
     outcomes = set()
     for directory in sweep(run, lambda path: make(path, files), folder):
-        settle(str(directory), QUICK)
+        complete_interrupted(str(directory), QUICK)
         found = contents(directory)
         outcomes.add(found == files)
         assert found in (files, after[directory])
         if kind != "nowhere":
             places = [*found.values(), *kept_bytes(quarantine(directory), directory.parent / "kept")]
             assert all(is_kept(name, content, places, directory) for name, content in files.items())
-        assert settle(str(directory), QUICK) == []
+        assert complete_interrupted(str(directory), QUICK) == []
         assert all(change.state == "done" for change in changes(str(directory)))
         if found == files != after[directory]:
             assert not quarantine(directory).exists()
@@ -86,7 +88,7 @@ def old_tree(files: dict[str, bytes], folder: Path) -> Tree:
 
 
 def cut_apart(content: bytes, places: list[bytes]) -> bool:
-    """Whether the content is there as a beginning that was left, and tails that were kept one by one."""
+    """Whether the content consists of a head that was left in place and tails that were kept one by one."""
     if not content:
         return True
     heads = (content[: -len(place)] for place in places if place and content.endswith(place))
@@ -94,14 +96,14 @@ def cut_apart(content: bytes, places: list[bytes]) -> bool:
 
 
 def is_kept(name: str, content: bytes, places: list[bytes], directory: Path) -> bool:
-    """Whether content can still be found: whole, in tails, or as what a file that was remade has no more."""
+    """Whether content still exists: as a file, as tails, or as the removed ranges of a file rewritten from a delta."""
     if is_within(content, places) or cut_apart(content, places):
         return True
     for change in changes(str(directory)):
-        for k, remade in change.remade.items():
+        for k, remade in change.by_delta.items():
             if change.steps[k].origin == name:
                 now = next((step.target for step in change.steps if step.made_by == k), change.steps[k].file)
-                old = b"".join(bytes_at(directory, piece) for piece in backwards(change, k, now))
+                old = b"".join(bytes_at(directory, piece) for piece in old_content(change, k, now))
                 return old == content and remade.kept_size <= len(content) // 2
     return False
 
@@ -132,7 +134,7 @@ def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory:
             undo(change, disk)
 
     for directory in sweep(run, prepare, folder):
-        settle(str(directory), QUICK)
+        complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             assert contents(directory) in (after, files)
             undo(last_change(str(directory)), QUICK)
@@ -143,7 +145,7 @@ def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory:
 
 @settings(max_examples=15, deadline=None)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), at=st.integers(0, 60))
-def test_settling_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_completion_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("settle")
     files = random_files(random.Random(seed))
     after: dict[Path, dict[str, bytes]] = {}
@@ -156,8 +158,8 @@ def test_settling_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_fact
         except Killed:
             return
 
-    for directory in sweep(lambda path, disk: settle(str(path), disk), prepare, folder):
-        settle(str(directory), QUICK)
+    for directory in sweep(lambda path, disk: complete_interrupted(str(path), disk), prepare, folder):
+        complete_interrupted(str(directory), QUICK)
         assert contents(directory) in (files, after[directory])
         assert all(change.state == "done" for change in changes(str(directory)))
 
@@ -167,7 +169,7 @@ def test_settling_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_fact
 def test_an_interrupted_change_can_be_undone_instead(
     seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Where rolling forward fails for good, the way back is open."""
+    """If rolling forward fails permanently, the change can be undone."""
     folder = tmp_path_factory.mktemp("back")
     files = random_files(random.Random(seed))
 
@@ -177,6 +179,6 @@ def test_an_interrupted_change_can_be_undone_instead(
     for directory in sweep(run, lambda path: make(path, files), folder):
         for change in changes(str(directory)):
             undo(change, QUICK)
-        settle(str(directory), QUICK)
+        complete_interrupted(str(directory), QUICK)
         assert tree(directory) == old_tree(files, folder)
         assert not quarantine(directory).exists()

@@ -1,4 +1,4 @@
-"""The lock of a log directory: taken as Java takes it, refused where another process holds it."""
+"""The lock of a log directory: compatible with Java's, refused if another process holds it."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ sys.stdin.read()
 TAKER = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 
 
-def test_a_lock_that_is_held_is_refused(tmp_path: Path) -> None:
+def test_a_held_lock_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -46,14 +46,14 @@ def test_it_is_held_until_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_lock_of_roots_can_be_opened_by_the_broker(tmp_path: Path) -> None:
+def test_a_lock_created_by_root_can_be_opened_by_the_broker(tmp_path: Path) -> None:
     os.chown(tmp_path, 1234, 2345)
     with locked(str(tmp_path)):
         found = (tmp_path / ".lock").stat()
     assert (found.st_uid, found.st_gid) == (1234, 2345)
 
 
-def test_a_directory_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+def test_a_missing_directory_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(KsegError, match="--no-lock goes on without"):
         with locked(str(tmp_path / "gone")):
             pytest.fail("it is locked")
@@ -71,7 +71,7 @@ def test_a_directory_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
         (errno.ENOLCK, "--no-lock goes on without"),
     ],
 )
-def test_what_helps_depends_on_why_there_is_no_lock(
+def test_the_advice_depends_on_why_the_lock_failed(
     number: int, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> int:
@@ -101,7 +101,7 @@ def test_a_link_to_a_partition_leads_to_the_lock_around_it_and_to_those_on_the_w
     real, beside = str(tmp_path / "other" / "orders-0"), [str(tmp_path / "other")]
     for path in (tmp_path / "link", tmp_path / "logs" / "orders-0", tmp_path / "other" / "orders-0"):
         assert directories_to_lock(str(path), real, is_partition=True) == beside
-    (tmp_path / "logs" / ".lock").touch()  # a broker is, or was, at work there
+    (tmp_path / "logs" / ".lock").touch()  # a broker runs, or ran, there
     for path in (tmp_path / "link", tmp_path / "logs" / "orders-0"):
         assert directories_to_lock(str(path), real, is_partition=True) == [*beside, str(tmp_path / "logs")]
 
@@ -114,7 +114,7 @@ def test_the_lock_has_the_rights_of_its_directory(mode: int, tmp_path: Path) -> 
         assert (tmp_path / "logs" / ".lock").stat().st_mode & 0o7777 == mode & 0o666
 
 
-def test_a_user_who_could_not_make_it_a_brokers_makes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_cannot_set_the_owner_creates_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1234)
     with pytest.raises(KsegError, match="run kseg as the owner of the directory"):
         with locked(str(tmp_path)):

@@ -1,4 +1,6 @@
-"""Changes of a log directory: killed anywhere and repeated, a command ends as if it had not been killed."""
+"""Changes of log directories: a command that is killed at any point and repeated has the result of an uninterrupted
+run.
+"""
 
 import errno
 import os
@@ -10,7 +12,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, MARKER, journals
 from kseg.changes.log_directory import LogDirectoryChange
-from kseg.changes.log_directory_settle import settle_log_directory
+from kseg.changes.log_directory_settle import complete_interrupted_in_log_directory
 from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
@@ -30,14 +32,14 @@ def make_log_directory(directory: Path, is_clean: bool = True) -> None:
     make(directory, ROOT if is_clean else {name: ROOT[name] for name in ROOT if name != MARKER})
     for name in PARTITIONS:
         make(directory / name, {"0.log": name.encode() * 100, "0.index": b"stale", "1.log": b"later"})
-    make(directory / "c-0", {"0.log": b"c-0" * 3})  # nothing to do there: no index, short
+    make(directory / "c-0", {"0.log": b"c-0" * 3})  # nothing to do: short, without an index
 
 
 def command(
     directory: Path, disk: Disk, keeping: Keeping | None = None, name: str = "recover --mode broker", at_once: int = 1
 ) -> list[str]:
-    """A command whose work depends on what a start of it finds in the root, and changes that."""
-    told = settle_log_directory(str(directory), disk)
+    """Runs a command that depends on the root's files as its start finds them, and changes these."""
+    told = complete_interrupted_in_log_directory(str(directory), disk)
     change = LogDirectoryChange(str(directory), name, (POINTS, MARKS), keeping, disk)
     point = change.known[POINTS]
     assert point is not None
@@ -65,11 +67,11 @@ def command(
         root.write(POINTS, [point.content.replace(b"90", b"%d" % size)], "pointed beyond the end")
         root.write(MARKS, [b"new"], "was missing")
     change.finish(root)
-    return told + change.told
+    return told + change.messages
 
 
 def all_files(directory: Path) -> dict[str, bytes]:
-    """Contents by path, what kseg keeps left out."""
+    """Contents by path, without kseg's own files."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
@@ -85,7 +87,7 @@ def all_trees(directory: Path) -> dict[str, Tree]:
 
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
-def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
+def test_a_killed_and_repeated_command_has_the_same_result(
     keeps: bool, is_clean: bool, at_once: int, tmp_path: Path
 ) -> None:
     keeping = Keeping(keeps)
@@ -104,10 +106,10 @@ def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
             command(directory, disk, keeping, at_once=at_once)
         except Killed:
             if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
-                assert not (directory / MARKER).exists()  # no broker takes a directory that is half done for clean
+                assert not (directory / MARKER).exists()  # no broker may skip recovery for a partly changed directory
             if not is_over(directory, wanted):
                 command(directory, QUICK, keeping)
-            settle_log_directory(str(directory), QUICK)
+            complete_interrupted_in_log_directory(str(directory), QUICK)
             assert all_files(directory) == wanted
             assert len(journals(str(directory))) == keeps
             if keeps:
@@ -121,17 +123,17 @@ def test_a_command_that_was_killed_and_repeated_ends_as_one_that_was_not(
 
 
 def is_over(directory: Path, wanted: dict[str, bytes]) -> bool:
-    """Whether the command was killed after its last change: to repeat it would be a second run."""
+    """Whether the command was killed after its last change, so that repeating it would be a second run."""
     found = journals(str(directory))
     return any(journal.state == DONE for journal in found) or (not found and all_files(directory) == wanted)
 
 
 def undo_all(directory: Path) -> None:
-    settle_log_directory(str(directory), QUICK)
+    complete_interrupted_in_log_directory(str(directory), QUICK)
     journal = last_journal(str(directory))
     assert journal is not None
     found = plan_log_directory_undo(journal)
-    assert (found.let_be, found.skipped) == ([], [])
+    assert (found.not_restored, found.skipped) == ([], [])
     undo_log_directory(found, QUICK)
 
 
@@ -143,7 +145,7 @@ def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
         try:
             command(directory, KillingDisk(at))
         except Killed:
-            settle_log_directory(str(directory), QUICK)
+            complete_interrupted_in_log_directory(str(directory), QUICK)
             if last_journal(str(directory)) is not None:
                 undo_all(directory)
             assert all_trees(directory) == before
@@ -153,7 +155,7 @@ def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_of_partitions_changed_at_once_one_fails(number: int, tmp_path: Path) -> None:
+def test_one_of_several_concurrent_partitions_fails(number: int, tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed)
     before = all_files(undisturbed)
@@ -171,14 +173,14 @@ def test_of_partitions_changed_at_once_one_fails(number: int, tmp_path: Path) ->
         except KsegError:
             assert all_files(directory) == before
             command(directory, QUICK, at_once=3)
-        settle_log_directory(str(directory), QUICK)
+        complete_interrupted_in_log_directory(str(directory), QUICK)
         assert all_files(directory) == wanted, at
         if at >= len(disk.calls):
             return
     raise AssertionError("it never ends")
 
 
-def test_a_killed_undoing_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_killed_undo_is_continued(tmp_path: Path) -> None:
     for at in range(10_000):
         directory = tmp_path / str(at)
         make_log_directory(directory)
@@ -191,7 +193,7 @@ def test_a_killed_undoing_is_gone_on_with(tmp_path: Path) -> None:
             undo_log_directory(plan_log_directory_undo(journal), disk)
         except Killed:
             assert not (directory / MARKER).exists() or all_trees(directory) == before
-            settle_log_directory(str(directory), QUICK)
+            complete_interrupted_in_log_directory(str(directory), QUICK)
             if (journal := last_journal(str(directory))) is not None:
                 undo_log_directory(plan_log_directory_undo(journal), QUICK)
             assert all_trees(directory) == before
@@ -225,7 +227,7 @@ def test_errors_leave_a_directory_that_the_same_command_completes(number: int, t
 
 
 def killed_in_the_middle(directory: Path) -> None:
-    """Leaves a directory in which one partition is done."""
+    """Leaves a directory in which one partition is finished."""
     make_log_directory(directory)
     counting = KillingDisk(None)
     copy = directory.parent / "counted"
@@ -238,7 +240,7 @@ def killed_in_the_middle(directory: Path) -> None:
     assert journal.partitions == ["a-0"]
 
 
-def test_another_command_does_not_go_on(tmp_path: Path) -> None:
+def test_another_command_does_not_continue(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     killed_in_the_middle(directory)
     found = all_files(directory)
@@ -248,7 +250,7 @@ def test_another_command_does_not_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trace", ["marker", "checkpoint", "new topic"])
-def test_a_broker_that_ran_in_between_is_noticed(trace: str, tmp_path: Path) -> None:
+def test_a_broker_run_in_between_is_detected(trace: str, tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     killed_in_the_middle(directory)
     if trace == "marker":
@@ -272,7 +274,7 @@ def test_nothing_to_do_leaves_no_trace(tmp_path: Path) -> None:
     assert (os.stat(tmp_path / "logs").st_mtime_ns, all_trees(tmp_path / "logs")) == before
 
 
-def test_what_a_broker_has_written_since_is_not_put_back(tmp_path: Path) -> None:
+def test_files_that_a_broker_has_written_since_are_not_restored(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     make_log_directory(directory)
     before = all_files(directory)
@@ -282,14 +284,14 @@ def test_what_a_broker_has_written_since_is_not_put_back(tmp_path: Path) -> None
     journal = last_journal(str(directory))
     assert journal is not None
     found = plan_log_directory_undo(journal)
-    assert sorted(found.let_be) == sorted([MARKER, POINTS])
+    assert sorted(found.not_restored) == sorted([MARKER, POINTS])
     undo_log_directory(found, QUICK)
     assert all_files(directory) == {name: data for name, data in before.items() if name != MARKER} | {
         POINTS: b"a broker's"
     }
 
 
-def test_partitions_may_be_put_back_one_by_one(tmp_path: Path) -> None:
+def test_partitions_may_be_undone_one_by_one(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     make_log_directory(directory)
     before = all_trees(directory)
@@ -319,7 +321,7 @@ def test_a_later_change_of_a_partition_is_undone_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"\n", b"{}\n", b"[]\n", b"\xff\n", b'{"version":1}\n'])
-def test_a_journal_that_cannot_be_read_is_told(bad: bytes, tmp_path: Path) -> None:
+def test_an_invalid_journal_is_reported(bad: bytes, tmp_path: Path) -> None:
     make_log_directory(tmp_path / "logs")
     (tmp_path / "logs" / ".kseg-change-1.jsonl").write_bytes(bad)
     with pytest.raises(KsegError, match=r"\.kseg-change-1\.jsonl: is no journal"):
@@ -327,10 +329,10 @@ def test_a_journal_that_cannot_be_read_is_told(bad: bytes, tmp_path: Path) -> No
 
 
 def rebuild(directory: Path, disk: Disk) -> None:
-    """A command that changes no log."""
-    settle_log_directory(str(directory), disk)
+    """A command that changes no .log."""
+    complete_interrupted_in_log_directory(str(directory), disk)
     change = LogDirectoryChange(str(directory), "reindex", disk=disk, keeps_marker=True)
-    assert change.told == [] or "going on" in change.told[0]
+    assert change.messages == [] or "going on" in change.messages[0]
     for path in sorted(directory.glob("[ab]-0")):
         plan = Plan(str(path))
         if (path / "0.index").read_bytes() != b"rebuilt":
@@ -339,7 +341,7 @@ def rebuild(directory: Path, disk: Disk) -> None:
     change.finish()
 
 
-def test_the_marker_stays_where_no_log_changes_whatever_kills_it(tmp_path: Path) -> None:
+def test_the_marker_stays_if_no_log_changes_despite_kills(tmp_path: Path) -> None:
     for at in range(10_000):
         directory = tmp_path / str(at)
         make_log_directory(directory)

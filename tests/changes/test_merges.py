@@ -1,10 +1,10 @@
-"""What undo puts back into files that a broker, or another change, has written since."""
+"""Undo of files that a broker, or another change, has written since: checkpoints and leader epochs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.changes.checkpoint_merge import taken_back
-from kseg.changes.epoch_merge import with_beginning
+from kseg.changes.checkpoint_merge import revert_entries
+from kseg.changes.epoch_merge import restore_start
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, starting_at
 
@@ -21,11 +21,11 @@ def parsed(data: bytes) -> Offsets:
 
 
 @given(offsets, offsets, offsets)
-def test_only_what_the_change_touched_goes_back(known: Offsets, left: Offsets, others: Offsets) -> None:
+def test_only_entries_of_the_change_are_reverted(known: Offsets, left: Offsets, others: Offsets) -> None:
     touched = {topic for topic in known.keys() | left.keys() if known.get(topic) != left.get(topic)}
     since = {topic: left[topic] for topic in left if topic in touched}
     since |= {topic: offset for topic, offset in others.items() if topic not in touched}
-    found = taken_back(content(since), content(known), content(left))
+    found = revert_entries(content(since), content(known), content(left))
     assert found is not None
     back = parsed(found)
     if since == left and content(since) == content(left):
@@ -35,12 +35,12 @@ def test_only_what_the_change_touched_goes_back(known: Offsets, left: Offsets, o
     assert {topic: back[topic] for topic in back if topic not in touched} == {
         topic: since[topic] for topic in since if topic not in touched
     }
-    assert taken_back(found, content(known), content(left)) is not None
+    assert revert_entries(found, content(known), content(left)) is not None
 
 
-def test_an_entry_that_has_gone_on_is_no_ones_to_take_back() -> None:
-    assert taken_back(content({"a": 3}), content({"a": 1}), content({"a": 2})) is None
-    assert taken_back(b"nonsense", content({"a": 1}), content({"a": 2})) is None
+def test_an_entry_changed_again_is_not_reverted() -> None:
+    assert revert_entries(content({"a": 3}), content({"a": 1}), content({"a": 2})) is None
+    assert revert_entries(b"nonsense", content({"a": 1}), content({"a": 2})) is None
 
 
 @st.composite
@@ -54,15 +54,15 @@ def epochs(draw: st.DrawFn) -> list[EpochEntry]:
 
 
 @given(epochs(), st.integers(0, 60), st.integers(0, 9))
-def test_a_beginning_comes_back_with_what_was_added_since(known: list[EpochEntry], start: int, more: int) -> None:
+def test_the_start_is_restored_and_later_epochs_are_kept(known: list[EpochEntry], start: int, more: int) -> None:
     left = starting_at(known, start)
     added = [EpochEntry(left[-1].epoch + 1, left[-1].start_offset + more + 1)]
-    found = with_beginning(build_leader_epochs(known), build_leader_epochs(left + added))
+    found = restore_start(build_leader_epochs(known), build_leader_epochs(left + added))
     assert found == (None if left == known else build_leader_epochs(known + added))
 
 
-def test_a_beginning_that_is_another_does_not_come_back() -> None:
+def test_a_different_start_is_not_restored() -> None:
     known = build_leader_epochs([EpochEntry(0, 0), EpochEntry(2, 500)])
     for now in ([EpochEntry(1, 100)], [EpochEntry(2, 400)], [EpochEntry(7, 600)], []):
-        assert with_beginning(known, build_leader_epochs(now)) is None
-    assert with_beginning(known, b"nonsense") is None
+        assert restore_start(known, build_leader_epochs(now)) is None
+    assert restore_start(known, b"nonsense") is None

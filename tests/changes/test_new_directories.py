@@ -1,4 +1,4 @@
-"""Output directories: whole or not there at all, of the owner of their source, whatever stops the run."""
+"""Output directories: complete or absent after any interruption, with the owner of their source."""
 
 import os
 import shutil
@@ -29,14 +29,14 @@ def visible(output: Path) -> set[str]:
 
 
 def left(output: Path) -> set[str]:
-    """What is neither the output nor its lock."""
+    """Files other than the output and its lock."""
     found = {path.name for path in output.parent.iterdir()} - {output.name}
     return found | ({path.name for path in output.iterdir()} - {*NAMES, ".lock"} if output.exists() else set())
 
 
 @pytest.mark.parametrize("kind", [KillingDisk, lambda at: FailingDisk(at, 28)], ids=["killed", "full"])
 @pytest.mark.parametrize("is_there", [False, True])
-def test_an_output_is_whole_or_not_there(
+def test_an_output_is_complete_or_absent(
     is_there: bool, kind: type[CountingDisk], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = 0
@@ -66,7 +66,7 @@ def test_an_output_is_whole_or_not_there(
     assert stopped == at
 
 
-def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out" / "a-0").mkdir(parents=True)
     with pytest.raises(PathError, match=r"a-0: is there already; nothing was written"):
         with new_directories(str(tmp_path / "out"), takes_lock=True) as made:

@@ -1,4 +1,4 @@
-"""Files with another name (backups made of hard links), and interrupted changes whose directory was copied since."""
+"""Files with several hard links (such as backups), and interrupted changes whose directory was copied."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import settle
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError
 
@@ -52,7 +52,7 @@ def test_a_backup_of_hard_links_does_not_change(tmp_path: Path) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(seed=SEEDS)
-def test_random_changes_of_files_with_other_names(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("linked")
     files = random_files(random.Random(seed))
     for at in range(10_000):
@@ -65,7 +65,7 @@ def test_random_changes_of_files_with_other_names(seed: int, tmp_path_factory: p
         try:
             apply(plan, "test", disk=disk)
         except Killed:
-            settle(str(partition), QUICK)
+            complete_interrupted(str(partition), QUICK)
         assert tree(backup) == before
         assert contents(partition) in (files, wanted)
         if changes(str(partition)):
@@ -96,7 +96,7 @@ def test_an_interrupted_change_is_completed_in_a_copy(
             for path in (twin, other):
                 path.parent.mkdir()
                 subprocess.run([*copy, partition, path], check=True)
-            told = settle(str(twin), QUICK)
+            told = complete_interrupted(str(twin), QUICK)
             assert contents(twin) in (files, wanted), (told, at)
             assert not any("given up" in line for line in told), (told, at)
             if changes(str(other)):
@@ -107,7 +107,7 @@ def test_an_interrupted_change_is_completed_in_a_copy(
             return
 
 
-def test_a_copy_that_was_changed_since_is_not_completed(tmp_path: Path) -> None:
+def test_a_changed_copy_is_not_completed(tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     make(partition, {"a.log": b"a" * 100, "b.log": b"b" * 100})
     plan = Plan(str(partition))
@@ -130,7 +130,7 @@ def test_a_copy_that_was_changed_since_is_not_completed(tmp_path: Path) -> None:
                 times = (copy / "b.log").stat()
                 (copy / "b.log").write_bytes(b"x" * 100)
                 os.utime(copy / "b.log", ns=(times.st_atime_ns, times.st_mtime_ns))
-                [told] = settle(str(copy), QUICK)
+                [told] = complete_interrupted(str(copy), QUICK)
                 assert "is given up" in told
                 assert (copy / "b.log").read_bytes() == b"x" * 100
                 done += 1
@@ -140,7 +140,7 @@ def test_a_copy_that_was_changed_since_is_not_completed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_of_somebody_else_with_another_name_is_left_alone(tmp_path: Path) -> None:
+def test_a_hard_link_to_a_file_of_another_owner_is_left_alone(tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     make(partition, {"a.log": b"abcdef"})
     os.chown(partition, 1234, 1234)

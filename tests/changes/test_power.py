@@ -1,4 +1,4 @@
-"""Power cuts: whatever mixture of unsynced effects is left, `settle` makes the old state or the new one of it."""
+"""Power cuts: after any subset of unsynced writes, `complete_interrupted` restores the old state or the new one."""
 
 import random
 import shutil
@@ -13,7 +13,7 @@ from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import settle
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, undo
 
 from .failing import QUICK
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="need
 def cut_at_each_call(
     prepare: Callable[[Path], None], run: Callable[[Path, Disk], object], folder: Path, seed: int
 ) -> list[Path]:
-    """A directory for each call before which the power went."""
+    """Returns a directory for each call before which the power failed."""
     made = []
     for at in range(10_000):
         directory = folder / str(at) / "orders-0"
@@ -41,7 +41,7 @@ def cut_at_each_call(
             continue
         assert len(made) == at > 0
         disk.at = None
-        disk.cut(random.Random(seed))  # long after: what is said to be done has to be lasting
+        disk.cut(random.Random(seed))  # long after the end: finished changes must be durable
         return [*made, directory]
     raise AssertionError("it never ends")
 
@@ -62,7 +62,7 @@ def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory:
 
     directories = cut_at_each_call(lambda path: make(path, files), run, folder, seed)
     for directory in directories:
-        told = settle(str(directory), QUICK)
+        told = complete_interrupted(str(directory), QUICK)
         assert not any("given up" in line for line in told)
         found = contents(directory)
         assert found in (files, wanted[directory])
@@ -95,7 +95,7 @@ def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPa
 
     directories = cut_at_each_call(prepare, run, folder, seed)
     for directory in directories:
-        settle(str(directory), QUICK)
+        complete_interrupted(str(directory), QUICK)
         if changes(str(directory)):
             undo(last_change(str(directory)), QUICK)
         assert contents(directory) == files
@@ -110,8 +110,8 @@ def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
     return {name: found[1] for name, found in tree(directory).items()}
 
 
-def test_a_name_that_is_filled_again_where_a_file_has_moved_away(tmp_path: Path) -> None:
-    """Of two renames the later one must not reach the disk alone: it would replace the file that the other moves."""
+def test_a_name_that_is_reused_after_a_rename(tmp_path: Path) -> None:
+    """The later of two renames must not reach the disk alone: it would replace the file that the earlier one moves."""
     files = {"a.log": b"old" * 100, "a.log.swap": b"new" * 50}
 
     def run(directory: Path, disk: Disk) -> None:
@@ -123,7 +123,7 @@ def test_a_name_that_is_filled_again_where_a_file_has_moved_away(tmp_path: Path)
 
     for seed in range(15):
         for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
-            assert not any("given up" in line for line in settle(str(directory), QUICK))
+            assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
             if changes(str(directory)):
                 undo(last_change(str(directory)), QUICK)
             assert contents(directory) == files
@@ -131,21 +131,21 @@ def test_a_name_that_is_filled_again_where_a_file_has_moved_away(tmp_path: Path)
 
 
 class NoSync(PowerDisk):
-    """Forgets to sync directories."""
+    """Does not sync directories."""
 
     def sync_directory(self, path: str) -> None:
-        """As if it were done."""
+        """Does nothing."""
 
 
 class NoFileSync(PowerDisk):
-    """Forgets to sync files."""
+    """Does not sync files."""
 
     def sync(self, descriptor: int) -> None:
-        """As if it were done."""
+        """Does nothing."""
 
 
 @pytest.mark.parametrize("kind", [NoSync, NoFileSync])
-def test_the_model_notices_what_is_not_synced(kind: type[PowerDisk], tmp_path: Path) -> None:
+def test_the_model_detects_missing_syncs(kind: type[PowerDisk], tmp_path: Path) -> None:
     lost = 0
     for seed in range(40):
         directory = tmp_path / str(seed) / "orders-0"
@@ -158,7 +158,7 @@ def test_the_model_notices_what_is_not_synced(kind: type[PowerDisk], tmp_path: P
         apply(plan, "test", disk=disk)
         disk.cut(random.Random(seed))
         try:
-            settle(str(directory), QUICK)
+            complete_interrupted(str(directory), QUICK)
         except Exception:  # noqa: BLE001
             lost += 1
             continue

@@ -1,4 +1,4 @@
-"""Files that are remade out of what is there: what is kept of them, and the way back."""
+"""Files rewritten from deltas: the kept ranges, and the undo."""
 
 import errno
 import json
@@ -10,12 +10,12 @@ import pytest
 
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.course import ChangedSinceError
-from kseg.changes.offcuts import Offcuts
+from kseg.changes.offcuts import RemovedRanges
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.recipes import remaking_of
-from kseg.changes.room import Room, room_of
-from kseg.changes.settle import settle
+from kseg.changes.recipes import deltas_of
+from kseg.changes.room import Space, space_of
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 
@@ -37,7 +37,7 @@ def partition(tmp_path: Path) -> Path:
 
 
 def plan_for(partition: Path) -> Plan:
-    """A range of the first file goes, of which a part moves into the second; six bytes of it are mended."""
+    """Removes a range of the first file, moves a part of it into the second, and replaces six bytes there."""
     plan = Plan(str(partition))
     pieces = [Range("a.log", 0, 30_000), Range("a.log", 40_000, 50_000), b"mended", Range("a.log", 90_006, 12_394)]
     plan.write("a.log", pieces, "is damaged")
@@ -50,7 +50,7 @@ def kept_in(place: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(place.iterdir())]
 
 
-def test_only_what_goes_is_kept(partition: Path) -> None:
+def test_only_removed_bytes_are_kept(partition: Path) -> None:
     before = tree(partition)
     apply(plan_for(partition), "test")
     assert contents(partition) == WANTED
@@ -66,11 +66,11 @@ def test_only_what_goes_is_kept(partition: Path) -> None:
     assert not quarantine(partition).exists()
 
 
-def test_the_room_that_it_takes(partition: Path) -> None:
+def test_the_space_that_it_needs(partition: Path) -> None:
     plan = plan_for(partition)
-    assert room_of(plan) == Room(10_006 - 10_000 + 107_400, 10_006 - 10_000 + 5000)
-    assert room_of(plan, keeps=False) == Room(102_400, -5000)
-    assert room_of(plan, links=False).left == -5000
+    assert space_of(plan) == Space(10_006 - 10_000 + 107_400, 10_006 - 10_000 + 5000)
+    assert space_of(plan, keeps=False) == Space(102_400, -5000)
+    assert space_of(plan, links=False).left == -5000
 
 
 @pytest.mark.parametrize("place", ["beside", "/dev/shm"])
@@ -98,7 +98,7 @@ def test_nothing_is_kept(partition: Path) -> None:
     assert not quarantine(partition).exists()
 
 
-def test_what_else_a_file_has_comes_back_too(partition: Path) -> None:
+def test_modes_times_and_attributes_are_restored(partition: Path) -> None:
     path = partition / "a.log"
     try:
         os.setxattr(path, "user.kseg", b"mark")
@@ -115,7 +115,7 @@ def test_what_else_a_file_has_comes_back_too(partition: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_whose_a_file_was_it_is_again(partition: Path) -> None:
+def test_the_owner_is_restored(partition: Path) -> None:
     for path in (partition, *partition.iterdir()):
         os.chown(path, 1234, 2345)
     apply(plan_for(partition), "test")
@@ -145,7 +145,7 @@ def test_changes_on_top_of_each_other(partition: Path) -> None:
         assert tree(partition) == states.pop()
 
 
-def test_undo_refuses_where_the_new_file_has_changed(partition: Path) -> None:
+def test_undo_refuses_if_the_new_file_has_changed(partition: Path) -> None:
     apply(plan_for(partition), "test")
     with (partition / "a.log").open("ab") as file:
         file.write(b"new records")
@@ -154,7 +154,7 @@ def test_undo_refuses_where_the_new_file_has_changed(partition: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 10_006, b"x" * 10_007])
-def test_undo_refuses_where_what_was_kept_has_changed(partition: Path, damage: bytes) -> None:
+def test_undo_refuses_if_the_kept_bytes_have_changed(partition: Path, damage: bytes) -> None:
     apply(plan_for(partition), "test")
     (quarantine(partition) / "1" / "old" / "0").write_bytes(damage)
     with pytest.raises(KsegError, match="is missing or not what was kept; nothing was undone"):
@@ -166,7 +166,7 @@ def test_undo_refuses_where_what_was_kept_has_changed(partition: Path, damage: b
     "recipe",
     [b"", b"own 0 0 92400\n", b"own 0 0\n", b"own 0 -1 92400\n", b"own 0 0 102401\n", b"\xff 0 0 1\n", b"own a b c"],
 )
-def test_a_recipe_that_was_tampered_with(partition: Path, recipe: bytes) -> None:
+def test_a_tampered_delta(partition: Path, recipe: bytes) -> None:
     apply(plan_for(partition), "test")
     (quarantine(partition) / "1" / "recipe-0").write_bytes(recipe)
     with pytest.raises(KsegError, match=r"is no recipe.*; nothing was undone"):
@@ -175,7 +175,7 @@ def test_a_recipe_that_was_tampered_with(partition: Path, recipe: bytes) -> None
 
 
 @pytest.mark.parametrize("recipe", [b"", b"own 0 0 1\n", b"theirs 0 0 107400\n", b"kept 7 0 107400\n"])
-def test_a_recipe_that_was_tampered_with_in_the_middle(partition: Path, recipe: bytes) -> None:
+def test_a_delta_tampered_with_during_the_change(partition: Path, recipe: bytes) -> None:
     disk = FailingDisk(None, errno.ENOSPC)
     apply(plan_for(partition), "test", disk=disk)
     undo(last_change(str(partition)), QUICK)
@@ -185,13 +185,13 @@ def test_a_recipe_that_was_tampered_with_in_the_middle(partition: Path, recipe: 
         apply(plan_for(partition), "test", disk=FailingDisk(at, errno.ENOSPC))
     (quarantine(partition) / "1" / "recipe-1").write_bytes(recipe)
     with pytest.raises(StoppedHalfwayError, match="stopped half-way"):
-        settle(str(partition), QUICK)
+        complete_interrupted(str(partition), QUICK)
     undo(last_change(str(partition)), QUICK)
     assert tree(partition) == before
 
 
 def test_no_more_than_one_new_file_at_a_time(partition: Path) -> None:
-    """Stopped at any call, at most one of them is there beside its old one; nor does a failed one take room."""
+    """An interruption at any call leaves at most one new file beside its old one; a failed one uses no space."""
     for at in range(200):
         disk = KillingDisk(at)
         try:
@@ -199,7 +199,7 @@ def test_no_more_than_one_new_file_at_a_time(partition: Path) -> None:
         except Killed:
             new = quarantine(partition).glob("1*/new/?")
             assert sum(path.stat().st_size > 0 for path in new) <= 1
-            settle(str(partition), QUICK)
+            complete_interrupted(str(partition), QUICK)
             if changes(str(partition)):
                 undo(last_change(str(partition)), QUICK)
             assert contents(partition) == {"a.log": FIRST, "b.log": SECOND}
@@ -209,7 +209,7 @@ def test_no_more_than_one_new_file_at_a_time(partition: Path) -> None:
     raise AssertionError("it never ends")
 
 
-def test_a_disk_that_is_full_in_the_middle_leaves_room_for_the_way_back(partition: Path) -> None:
+def test_a_full_disk_leaves_space_for_the_undo(partition: Path) -> None:
     class Full(FailingDisk):
         def strike(self, name: str, number: int) -> None:
             if name == "copy_range" and quarantine(partition).joinpath("1").exists():
@@ -220,7 +220,7 @@ def test_a_disk_that_is_full_in_the_middle_leaves_room_for_the_way_back(partitio
     assert [path.stat().st_size for path in sorted(quarantine(partition).glob("1/new/?"))] == [0, 0]
 
 
-def test_a_file_that_was_changed_in_the_middle_is_let_be(partition: Path) -> None:
+def test_a_file_changed_by_another_program_is_left_alone(partition: Path) -> None:
     class Meddling(FailingDisk):
         def rename(self, path: str, target: str) -> None:
             super().rename(path, target)
@@ -230,32 +230,32 @@ def test_a_file_that_was_changed_in_the_middle_is_let_be(partition: Path) -> Non
     with pytest.raises(StoppedHalfwayError, match=r"b\.log: was changed by someone else"):
         apply(plan_for(partition), "test", disk=Meddling(None, 0))
     assert (partition / "b.log").read_bytes() == b"a broker's"
-    (told,) = settle(str(partition), QUICK)
+    (told,) = complete_interrupted(str(partition), QUICK)
     assert "is given up" in told
 
 
-def test_most_bytes_have_to_stay(partition: Path) -> None:
+def test_a_delta_reuses_most_bytes(partition: Path) -> None:
     plan = Plan(str(partition))
     plan.write("a.log", [Range("a.log", 0, 51_199)], "the smaller part stays")
     plan.write("b.log", [Range("b.log", 0, 51_200), Range("a.log", 0, 51_200)], "half of it stays")
-    assert set(remaking_of(plan).offcuts) == {1}
+    assert set(deltas_of(plan).removed_ranges) == {1}
 
 
-def test_the_offcuts_of_ranges_in_any_order() -> None:
-    found = Offcuts(100, [(50, 10), (0, 20), (15, 10), (50, 5)])
+def test_removed_ranges_of_reused_ranges_in_any_order() -> None:
+    found = RemovedRanges(100, [(50, 10), (0, 20), (15, 10), (50, 5)])
     assert (list(found), found.size, found.shared_bytes, found.is_whole) == ([(25, 25), (60, 40)], 65, 35, True)
     assert list(found.split(10, 60)) == [(10, 15, -1), (25, 25, 0), (50, 10, -1), (60, 10, 25)]
     assert list(found.split(26, 3)) == [(26, 3, 1)]
     assert list(found.split(0, 5)) == [(0, 5, -1)]
     assert list(found.split(90, 10)) == [(90, 10, 55)]
-    assert not Offcuts(10, [(5, 6)]).is_whole
+    assert not RemovedRanges(10, [(5, 6)]).is_whole
 
 
 OLD_MANIFEST = Path(__file__).parent / "manifest-version-1.json"
 
 
 def test_a_change_of_the_version_before_can_be_undone(tmp_path: Path) -> None:
-    """It kept replaced files whole."""
+    """Manifest version 1 kept replaced files completely."""
     directory = tmp_path / "orders-0"
     row = json.loads(OLD_MANIFEST.read_text())
     make(directory, {})

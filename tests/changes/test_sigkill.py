@@ -1,4 +1,4 @@
-"""kill -9 for real: a process that dies at a system call, and another that comes after it."""
+"""Real SIGKILL: a process dies at a system call, and another one completes the change."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import settle
+from kseg.changes.settle import complete_interrupted
 from kseg.changes.undo import last_change, undo
 
 from .trees import contents, make, quarantine, tree
@@ -73,7 +73,7 @@ def test_a_process_that_is_killed_at_a_system_call(tmp_path: Path) -> None:
         directory = tmp_path / str(at)
         make(directory, FILES)
         assert run(directory, at).returncode == -signal.SIGKILL
-        settle(str(directory))
+        complete_interrupted(str(directory))
         found = contents(directory)
         assert found in (FILES, WANTED)
         outcomes.append(found == WANTED)
@@ -85,7 +85,7 @@ def test_a_process_that_is_killed_at_a_system_call(tmp_path: Path) -> None:
 
 
 def test_signals_wait_until_the_files_are_in_one_state(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of the steps ends the command behind them."""
+    """Ctrl-C during the steps ends the command after them."""
 
     class Interrupted(Disk):
         def unlink(self, path: str) -> None:
@@ -97,7 +97,7 @@ def test_signals_wait_until_the_files_are_in_one_state(tmp_path: Path) -> None:
     plan.delete("b.log", "behind a cut")
     plan.truncate("a.log", 70, "is damaged")
     done = Event()
-    Thread(target=done.wait, daemon=True).start()  # the system may show a signal to any thread
+    Thread(target=done.wait, daemon=True).start()  # the system may deliver a signal to any thread
     with pytest.raises(KeyboardInterrupt):
         apply(plan, "test", disk=Interrupted())
     done.set()

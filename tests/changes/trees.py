@@ -1,4 +1,4 @@
-"""Directories as data, random plans on them, and what a plan should make of a directory, told by a model of its own."""
+"""Directories as data, random plans for them, and a model that computes the result of a plan."""
 
 import os
 import random
@@ -9,14 +9,14 @@ from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import FOLDER
 
 Tree = dict[str, tuple[bytes, int, int]]
-"""Content, time in ns and mode of each file by name."""
+"""Content, modification time in ns and mode of each file, by name."""
 
 NAMES = ("a.log", "a.index", "b.log", "b.index", "c.log.swap", "epochs")
 OLD_NS = 1_600_000_000_123_456_789
 
 
 def make(directory: Path, files: dict[str, bytes]) -> None:
-    """A directory with these files, each with a time and a mode of its own."""
+    """Creates a directory with these files, each with its own modification time and mode."""
     directory.mkdir(parents=True, exist_ok=True)
     for i, (name, content) in enumerate(sorted(files.items())):
         path = directory / name
@@ -26,7 +26,7 @@ def make(directory: Path, files: dict[str, bytes]) -> None:
 
 
 def tree(directory: Path) -> Tree:
-    """The files of a directory, subdirectories left out."""
+    """Returns the files of a directory without subdirectories."""
     found = {}
     for path in directory.iterdir():
         if path.is_file():
@@ -40,7 +40,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def kept_bytes(*places: Path) -> list[bytes]:
-    """The bytes of all files in quarantines, and elsewhere."""
+    """Returns the bytes of all files in quarantines and other folders."""
     return [path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()]
 
 
@@ -53,14 +53,14 @@ def random_files(rng: random.Random) -> dict[str, bytes]:
 
 
 def random_plan(rng: random.Random, directory: Path, steps: int) -> tuple[Plan, dict[str, bytes]]:
-    """A plan of random steps, and the contents that it should leave."""
+    """Returns a plan of random steps, and the expected contents."""
     plan, files = Plan(str(directory)), contents(directory)
     start = dict(files)
     for _ in range(steps):
         name, other = rng.choice(NAMES), rng.choice(NAMES)
         try:
             _add_step(rng, plan, files, start, name, other)
-        except ValueError as error:  # no plan may do that
+        except ValueError as error:  # not allowed in a plan
             if "twice" not in str(error):
                 raise
     return plan, files
@@ -97,7 +97,7 @@ def _add_step(
 
 
 def cut_pieces(rng: random.Random, name: str, size: int, others: list[bytes | Range]) -> list[bytes | Range]:
-    """A file without some ranges, with other pieces in between, and at times in another order or with one twice."""
+    """Returns a file without some ranges, with other pieces in between, sometimes reordered or with a duplicate."""
     ends = sorted(rng.randrange(size + 1) for _ in range(rng.choice((0, 2, 4))))
     bounds = [0, *ends, size]
     found: list[bytes | Range] = [
@@ -129,5 +129,5 @@ def removed_of(content: bytes) -> list[Removed]:
 
 
 def is_within(data: bytes, places: list[bytes]) -> bool:
-    """Whether bytes can still be found: whole in one of the places."""
+    """Whether bytes occur completely in one of the places."""
     return not data or any(data in place for place in places)

@@ -309,11 +309,11 @@ def test_a_file_that_is_swapped_for_another_name_of_a_foreign_file_gives_nothing
     from kseg.changes.disk import Disk
 
     class Swapping(Disk):
-        def take_after(self, path: str, *arguments: Any, **named: Any) -> None:
+        def copy_owner(self, path: str, *arguments: Any, **named: Any) -> None:
             if path.endswith("/new/0"):
                 os.replace(path, path + ".moved")
                 os.link(outside / "precious", path)
-            super().take_after(path, *arguments, **named)
+            super().copy_owner(path, *arguments, **named)
 
     plan = Plan(str(logs / "dplain-0"))
     plan.write("leader-epoch-checkpoint", [b"0\n0\n"], "new")

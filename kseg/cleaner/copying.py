@@ -91,8 +91,7 @@ class GroupCopier:
             self._numbers[i] += number
 
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
-        """Returns what transactions decide about each batch; ``keeps_markers``: the segment is newer than the
-        horizon."""
+        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
         rows, count = window.rows, window.count
         numbers = self._transactions.discardable(rows, count)
         found = as_verdicts(numbers, count)

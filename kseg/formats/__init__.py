@@ -1,1 +1,1 @@
-"""What the bytes mean, one file an era; all of them yield the same rows of records (`kseg.formats.rows`)."""
+"""The record formats, one module per format version; all decoders yield rows of records (`kseg.formats.rows`)."""

@@ -1,7 +1,7 @@
-"""Makes batches: a v2 batch of a record area, messages v0 and v1 and compressed ones around a set of them.
+"""Builds batches: v2 batches from record areas, v0 and v1 messages, and compressed messages around message sets.
 
-The bytes are those of Kafka's MemoryRecordsBuilder: a batch counts offsets from its base offset and timestamps from
-that of its first record. `kseg.formats.record_batch` and `message_set` tell the layouts.
+The bytes are those of Kafka's MemoryRecordsBuilder: a batch stores offsets relative to its base offset and timestamps
+relative to its first record's. `kseg.formats.record_batch` and `message_set` document the layouts.
 """
 
 import struct
@@ -16,7 +16,7 @@ from kseg.kernel import building as kernel
 from kseg.kernel.checksum import crc32c
 
 NONE = Target(0, None)
-"""Stands for no compression."""
+"""No compression."""
 MOST_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
 LOG_APPEND_TIME = 8
 
@@ -29,9 +29,9 @@ _FIRST_ROOM = 64 << 10
 
 
 def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
-    """A v2 batch with the fields of ``header`` but length, checksum, magic and codec; ``area``: its records as bytes.
+    """Returns a v2 batch; length, checksum, magic and codec of ``header`` are replaced. ``area``: the record bytes.
 
-    Raises ValueError where it would be larger than a batch can be.
+    Raises ValueError if the batch would exceed the maximum batch size.
     """
     packed = area if target.codec == 0 else compress(target, area)
     if len(packed) > MOST_AREA_BYTES:
@@ -44,7 +44,7 @@ def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
 
 
 def build_wrapper(magic: int, offset: int, timestamp: int, attributes: int, messages: Any, target: Target) -> bytes:
-    """A compressed message of magic 0 or 1 around a set of them; ``attributes`` without the codec."""
+    """Returns a compressed message of magic 0 or 1 around a message set; ``attributes`` exclude the codec."""
     value = compress(target, messages)
     if magic == 0 and target.codec == _LZ4 and value.startswith(LZ4_HEADER):
         value = KAFKA_3160_LZ4_HEADER + value[len(LZ4_HEADER) :]
@@ -58,10 +58,10 @@ def build_wrapper(magic: int, offset: int, timestamp: int, attributes: int, mess
 
 
 class Area:
-    """Records gathered for one batch: ``add`` takes as many as belong in, ``view`` is what they come to.
+    """Collects the records of one batch: ``add`` appends as many as fit, ``view`` gives the bytes.
 
-    ``magic`` 2: a record area; 0 or 1: messages, which count their offsets from the first where they are to be
-    compressed (``is_relative``). ``limit``: bytes beyond which only a first record goes.
+    ``magic`` 2: a record area. 0 or 1: messages; if they will be compressed (``is_relative``), their offsets are
+    relative to the first. ``limit``: beyond this size only a first record is accepted.
     """
 
     def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0) -> None:
@@ -72,7 +72,7 @@ class Area:
         self._state = int64s(kernel.STATE_WIDTH)
 
     def begin(self, base_offset: int, limit: int = MOST_AREA_BYTES, base_timestamp: int | None = None) -> None:
-        """Empties it for a batch with that base offset; base timestamp: in ms, None for that of the first record."""
+        """Starts a batch with that base offset. ``base_timestamp`` is in ms; None for the first record's timestamp."""
         self._state[:] = int64s(kernel.STATE_WIDTH)
         self._state[kernel.BASE_OFFSET], self._state[kernel.LIMIT] = base_offset, limit
         self._state[kernel.BASE_TIMESTAMP] = self._state[kernel.LARGEST_TIMESTAMP] = -1
@@ -80,7 +80,7 @@ class Area:
             self._state[kernel.BASE_TIMESTAMP], self._state[kernel.IS_BASE_GIVEN] = base_timestamp, 1
 
     def add(self, rows: Rows, first: int, stop: int) -> int:
-        """Takes rows from ``first`` on; the row before which it stopped."""
+        """Appends rows from ``first`` on; returns the row at which it stopped."""
         state = self._state
         while True:
             if self.magic == 2:
@@ -121,5 +121,5 @@ class Area:
         return int(self._state[kernel.LARGEST_TIMESTAMP])
 
     def take(self) -> bytes:
-        """The bytes so far."""
+        """Returns a copy of the bytes."""
         return bytes(memoryview(self._out)[: self.size])

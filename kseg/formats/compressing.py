@@ -1,12 +1,12 @@
-"""Compresses the record area of a batch in the form that Kafka's producers and brokers give it.
+"""Compresses the record area of a batch in the form that Kafka's producers and brokers use.
 
     gzip    one member
-    snappy  a xerial stream, a block for each 32 KiB
-    lz4     one frame of independent 64 KiB blocks; level 9, Kafka's default, stands for the fast compressor
+    snappy  a xerial stream, one block per 32 KiB
+    lz4     one frame of independent 64 KiB blocks; level 9, Kafka's default, selects the fast compressor
     zstd    one frame
 
-Sizes are those of this machine's libraries: a broker's own differ a little, by their versions and by how it feeds them.
-Levels and their defaults: Kafka's CompressionType (KIP-390).
+Sizes depend on this machine's libraries. A broker's sizes differ slightly, by library version and by the pieces in
+which it passes the data. Levels and defaults: Kafka's CompressionType (KIP-390).
 """
 
 import struct
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kseg.kernel.packing import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
-"""Least, largest and default level of the codecs that have any."""
+"""Codec to its lowest, highest and default level; codecs without levels are missing."""
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK = 32 << 10
@@ -34,7 +34,7 @@ _of_thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A codec (1 to 4, as in a batch's attributes) and its level, None where the codec has none."""
+    """A codec (1 to 4, as in batch attributes) and its level, None if the codec has no levels."""
 
     codec: int
     level: int | None
@@ -48,15 +48,15 @@ class Target:
 
 
 def target_of(codec: int) -> Target:
-    """A codec (1 to 4) at Kafka's default level."""
+    """Returns a codec (1 to 4) at Kafka's default level."""
     levels = LEVELS.get(CODEC_NAMES[codec])
     return Target(codec, levels[2] if levels else None)
 
 
 def parse_target(text: str) -> Target:
-    """A `Target` from ``zstd``, ``zstd:19``, ``gzip``, ...; without a level Kafka's default one.
+    """Parses ``zstd``, ``zstd:19``, ``gzip``, ...; the level defaults to Kafka's.
 
-    Raises ValueError, with a sentence for people.
+    Raises ValueError with a sentence for users.
     """
     name, colon, level = text.partition(":")
     if name not in CODEC_NAMES[1:]:
@@ -76,12 +76,12 @@ def parse_target(text: str) -> Target:
 
 
 def compress(target: Target, data: Any) -> bytes:
-    """``data`` (bytes-like) compressed as a record area. May be called from several threads at a time."""
+    """Compresses ``data`` (bytes-like) as a record area. Thread-safe."""
     return compressor(target)(data)
 
 
 def compressor(target: Target) -> Callable[[Any], bytes]:
-    """What `compress` does with one target, for this thread alone: nothing is looked up for each of many batches."""
+    """Returns `compress` bound to one target, without lookups per batch. For one thread only."""
     kept: tuple[Target, Callable[[Any], bytes]] | None = getattr(_of_thread, "kept", None)
     if kept is None or kept[0] != target:
         kept = _of_thread.kept = (target, _MAKERS[target.name](target.level))
@@ -89,7 +89,7 @@ def compressor(target: Target) -> Callable[[Any], bytes]:
 
 
 def packer(target: Target) -> "Packer | None":
-    """What the kernel compresses with to the same bytes as `compress`; None where it cannot, or not with this codec.
+    """Returns the kernel's compressor for a target, which gives the same bytes as `compress`; None if it has none.
 
     For one thread at a time.
     """
@@ -135,7 +135,7 @@ def _lz4(level: int | None) -> Callable[[Any], bytes]:
 
 
 def _lz4_level(level: int | None) -> int:
-    """What liblz4 calls it."""
+    """Returns the level as liblz4 numbers it."""
     return 0 if level in (None, _LZ4_FAST) else level
 
 

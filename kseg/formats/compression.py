@@ -1,26 +1,26 @@
-"""The record area of a batch, or the value of a wrapper message, out of its compression.
+"""Decompresses the record area of a batch, or the value of a wrapper message.
 
-    codec   stream                                              who may carry it
+    codec   stream                                              allowed in
     0 none  the bytes themselves                                all
-    1 gzip  RFC 1952 members, one after another                 all
+    1 gzip  RFC 1952 members, concatenated                      all
     2 snappy  xerial stream (below), or one bare snappy block   all
     3 lz4   one LZ4 frame                                       magic 0, 1, 2
-    4 zstd  RFC 8878 frames, skippable ones too                 magic 2
+    4 zstd  RFC 8878 frames, including skippable ones           magic 2
 
     xerial stream   82 "SNAPPY" 00 | int32 version | int32 least version | chunk...
     chunk           int32 length (big endian) | snappy block; or another 16-byte header
     LZ4 frame       04 22 4d 18 | FLG | BD | [int64 content size] | HC | block... | int32 0 | [xxh32]
     block           uint32 length (little endian, bit 31: stored) | data | [xxh32 of data]
 
-What is accepted is what Kafka 4.3.1's own reader accepts (`org.apache.kafka.common.compress`, and below it
-`java.util.zip.GZIPInputStream`, `SnappyInputStream` of snappy-java, `Lz4BlockInputStream`, zstd-jni), so that a batch
-called undecodable here is one that no Java consumer can read, and the other way round. Known exceptions, of bytes that
-no producer writes: zstd-jni reads frames older than zstd 0.8; versions of libzstd decode a broken Huffman stream
-differently where the frame has no checksum; `Lz4BlockInputStream` takes a stored block of no bytes for the end mark;
-`GZIPInputStream` may look for another member in less than 19 bytes where a member ends near the end of its buffer.
+Streams are accepted exactly if Kafka 4.3.1's own reader accepts them (`org.apache.kafka.common.compress`, and below it
+`java.util.zip.GZIPInputStream`, `SnappyInputStream` of snappy-java, `Lz4BlockInputStream`, zstd-jni). A batch reported
+as undecodable is therefore unreadable for every Java consumer, and vice versa. Known exceptions, none of them written
+by producers: zstd-jni reads frames older than zstd 0.8; libzstd versions decode a broken Huffman stream differently if
+the frame has no checksum; `Lz4BlockInputStream` takes an empty stored block for the end mark; `GZIPInputStream` may
+look for another member in fewer than 19 bytes if a member ends near the end of its buffer.
 
-A size that a stream claims is held against what that many bytes can expand to and against the ceiling before a byte is
-allocated for it. No codec's library is imported before its first use.
+A claimed size is checked against the largest possible expansion of the input and against the ceiling before memory is
+allocated for it. Codec libraries are imported on first use.
 """
 
 import struct
@@ -34,7 +34,7 @@ from kseg.formats.zstd_stream import unzstd
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 KAFKA_0_7 = -7
-"""Stands for the message format of Kafka 0.7 where a magic is asked for; its own magic 0 and 1 mean something else."""
+"""Used as the magic of Kafka 0.7 messages; their own magic 0 and 1 have another meaning."""
 
 _HIGHEST_CODEC = {KAFKA_0_7: 2, 0: 3, 1: 3}
 
@@ -44,14 +44,15 @@ _TWO_UINT32_LE = struct.Struct("<II").unpack_from
 
 
 def decompress(codec: int, payload: Any, magic: int, ceiling: int, remarks: Remarks | None = None) -> Any:
-    """All bytes that `payload` (bytes-like, one contiguous run) holds when decompressed.
+    """Decompresses `payload` (bytes-like, contiguous).
 
     `codec` is the id in the attributes (attributes & 7; & 3 in Kafka 0.7). `magic` is that of the batch or of the
-    wrapper message, `KAFKA_0_7` in a file of Kafka 0.7. Codec 0 gives `payload` itself, the others `bytes` or
-    `bytearray` of at most `ceiling` bytes; memory stays below the ceiling and one block, whatever the stream claims.
+    wrapper message, `KAFKA_0_7` in a file of Kafka 0.7. Codec 0 returns `payload` itself, the others `bytes` or
+    `bytearray` of at most `ceiling` bytes. Memory is limited to the ceiling and one block, whatever size is claimed.
 
-    With `remarks`, bytes behind the stream are noted there: ``"bytes-behind-records"`` where Kafka's readers pass over
-    them, ``"undecodable-records"`` where these fail once they have read all before. Without, the latter is an error.
+    With `remarks`, trailing bytes after the stream are reported there: ``"bytes-behind-records"`` if Kafka's readers
+    ignore them, ``"undecodable-records"`` if these fail after reading all records. Without `remarks`, the latter is an
+    error.
 
     Raises DecompressionError.
     """
@@ -69,7 +70,7 @@ def decompress(codec: int, payload: Any, magic: int, ceiling: int, remarks: Rema
 
 
 def check_beginning(codec: int, payload: Any, ceiling: int) -> None:
-    """What Kafka asks of the compressed area of a v2 batch without records, of which it reads no record.
+    """Checks the compressed area of a v2 batch without records as far as Kafka does; it reads no record of it.
 
     Raises DecompressionError.
     """
@@ -100,26 +101,26 @@ def _refusal(codec: int, magic: int) -> str:
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 _GZIP_TRAILER = 8
 _LEAST_MEMBER_AFTER_FIRST = 19
-"""GZIPInputStream looks for another member only where header and trailer (18 bytes) and more are left."""
+"""GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
 
 def _gunzip(view: memoryview, out: Output) -> bytes | bytearray:
     position = _gzip_body(view, 0)
-    # A window, since the inflater copies what it was given beyond the end of a member: many tiny members in one large
-    # payload would be copied over and over.
+    # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
+    # members in one large payload the same bytes would be copied many times.
     position = _inflate_member(view, position, out, window=1 << 20)
     while len(view) - position >= _LEAST_MEMBER_AFTER_FIRST:
         try:
             body = _gzip_body(view, position)
         except DecompressionError:
-            break  # GZIPInputStream ignores what is no member header
+            break  # GZIPInputStream ignores trailing bytes that are not a member header
         position = _inflate_member(view, body, out, window=1 << 10)
     out.leave(len(view) - position)
     return out.whole()
 
 
 def _gzip_body(view: memoryview, start: int) -> int:
-    """Position of the deflate stream of the member at `start`. The reserved flags are let pass, as Java does."""
+    """Returns the position of the deflate stream of the member at `start`. Ignores reserved flags, as Java does."""
     if len(view) - start < 10:
         raise undecodable("gzip: stream ends in a member header")
     if bytes(view[start : start + 3]) != b"\x1f\x8b\x08":
@@ -152,7 +153,7 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
 
 
 def _inflate_member(view: memoryview, position: int, out: Output, window: int) -> int:
-    """Add the member whose deflate stream starts at `position` to `out`; give the position after its trailer."""
+    """Appends the member whose deflate stream starts at `position` to `out`; returns the position after its trailer."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
     while not inflater.eof:
@@ -182,7 +183,7 @@ _XERIAL_HEADER = 16
 _XERIAL_AGAIN = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
 _LARGEST_CHUNK = 512 << 20
 _SNAPPY_EXPANSION = 22
-"""The densest element of a snappy block is a copy of 64 bytes in 3."""
+"""Largest expansion of a snappy block: a copy element of 3 bytes yields 64."""
 
 
 def _is_xerial(view: memoryview) -> bool:
@@ -193,8 +194,8 @@ def _unsnappy(view: memoryview, out: Output) -> Any:
     if not _is_xerial(view):
         return _unsnappy_block(view, out)
     position = _XERIAL_HEADER
-    # SnappyInputStream asks only later headers for their version, not the first; one with another magic is passed over,
-    # or ends the stream where nothing came before it; fewer bytes than a length takes end it too. None is an error.
+    # SnappyInputStream checks the version of later headers, not of the first. A header with another magic is skipped,
+    # or ends the stream if nothing precedes it. Fewer bytes than a length field also end the stream. None is an error.
     while len(view) - position >= 4:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
@@ -253,10 +254,10 @@ _CONTENT_CHECKSUM, _CONTENT_SIZE = 0x04, 0x08
 
 
 def _unlz4(view: memoryview, out: Output, verify_header: bool) -> bytes | bytearray:
-    """The frame, given to the library behind a header made for it.
+    """Decompresses the frame after replacing its header with a generated one.
 
-    The header that is there may be wrong on purpose (KAFKA-3160), and two of its promises bind the library but not
-    Kafka: the content size, and the checksum of the content, which Kafka reads and doesn't verify.
+    The stored header may be deliberately wrong (KAFKA-3160). Two of its fields bind the library but not Kafka: the
+    content size, and the content checksum, which Kafka reads but does not verify.
     """
     from lz4 import frame
 
@@ -284,7 +285,7 @@ def _unlz4(view: memoryview, out: Output, verify_header: bool) -> bytes | bytear
 
 
 def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int]:
-    """FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
+    """Returns FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
         raise undecodable("lz4: stream ends in its header")
     if bytes(view[:4]) != _LZ4_MAGIC:
@@ -299,7 +300,7 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     checksum_position = 14 if flags & _CONTENT_SIZE else 6
     if len(view) <= checksum_position:
         raise undecodable("lz4: stream ends in its header")
-    # KAFKA-3160: the header checksum in magic 0 covers the frame's magic too, and no reader since 0.10 looks at it.
+    # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
     if verify_header and view[checksum_position] != _header_checksum(bytes(view[4:checksum_position])):
         raise undecodable("lz4: header checksum mismatch")
     return flags, block_descriptor, checksum_position + 1
@@ -313,7 +314,7 @@ def _lz4_header(flags: int, block_descriptor: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _header_checksum(descriptor: bytes) -> int:
-    """The HC byte of an LZ4 frame: second byte of xxh32, seed 0, over FLG up to HC."""
+    """The HC byte of an LZ4 frame: the second byte of xxh32, seed 0, of FLG up to HC."""
     return (_short_xxh32(descriptor) >> 8) & 0xFF
 
 
@@ -321,7 +322,7 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B
 
 
 def _short_xxh32(data: bytes) -> int:
-    """xxh32 with seed 0 of fewer than 16 bytes, which never enter its main loop (the xxHash specification)."""
+    """xxh32 with seed 0 of fewer than 16 bytes, which skip its main loop (the xxHash specification)."""
     value = _PRIME_5 + len(data)
     whole = len(data) & ~3
     for index in range(0, whole, 4):
@@ -340,6 +341,6 @@ def _rotated(value: int, bits: int) -> int:
 
 
 LZ4_HEADER = _lz4_header(0x60, 0x40)
-"""Of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
+"""Header of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
 KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + bytes((_header_checksum(LZ4_HEADER[:6]),))
-"""The same where the magic is 0: its checksum covers the frame's magic too, and readers up to 0.9 take no other."""
+"""The same for magic 0: its checksum includes the frame's magic, and readers up to 0.9 accept no other."""

@@ -1,4 +1,4 @@
-"""Control records: what the records of a control batch say.
+"""Parses the records of control batches.
 
     key    i16 version (0), i16 type; a higher version is read as 0, a negative one is refused
     type   name             value
@@ -68,9 +68,9 @@ _LABELS = {
 
 
 class ControlRecord(NamedTuple):
-    """One control record; `error` says why the bytes are none, and then `fields` is empty.
+    """One control record; if it is malformed, `error` is the reason and `fields` is empty.
 
-    type_id   None where not even the key could be read
+    type_id   None if the key is unreadable
     name      of ControlRecordType
     fields    of the message, named as in Kafka's JSON
     """
@@ -82,7 +82,7 @@ class ControlRecord(NamedTuple):
 
 
 def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """What a record of a control batch says. Never raises; like Kafka it ignores bytes behind the message."""
+    """Parses a record of a control batch. Never raises; ignores trailing bytes after the message, as Kafka does."""
     if key is None or len(key) < _KEY.size:
         size = "no key" if key is None else f"a key of {len(key)} bytes"
         return ControlRecord(None, UNKNOWN, {}, f"{size}, where a control record has at least {_KEY.size}")
@@ -119,13 +119,14 @@ def _end_txn_marker(value: bytes) -> dict[str, Any]:
 
 
 def _show_missing_directories(fields: dict[str, Any]) -> None:
-    # Kafka reads the message as version 0 but prints it as the version it names: a field that was never read shows.
+    # Kafka reads the message as version 0 but prints it in its stored version, including fields that were never read.
     for voter in fields["voters"] + fields["grantingVoters"]:
         voter["voterDirectoryId"] = _NO_DIRECTORY
 
 
 def control_text(record: ControlRecord) -> str:
-    """What kafka-dump-log.sh 4.3.1 appends to the record's line, leading space included, or why it would stop."""
+    """Returns the text that kafka-dump-log.sh 4.3.1 appends to the record's line, with a leading space, or the error
+    at which it would stop."""
     if record.error is not None:
         return f" controlType: undecodable ({record.error})"
     if record.name == UNKNOWN:
@@ -136,7 +137,7 @@ def control_text(record: ControlRecord) -> str:
 
 
 def control_object(record: ControlRecord) -> dict[str, Any]:
-    """The record as kseg's own JSON shows it: its type, then the fields of its message, or an `error`."""
+    """Returns the record for kseg's JSON: its type, then the fields of its message, or an `error`."""
     shown: dict[str, Any] = {"type": record.name}
     if record.name == UNKNOWN and record.type_id is not None:
         shown["typeId"] = record.type_id

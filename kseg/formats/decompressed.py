@@ -1,14 +1,14 @@
-"""What a decompressor has made so far, held against a ceiling, and why it may give nothing."""
+"""The output of a decompressor, limited by a ceiling, and its errors."""
 
 Remarks = list[tuple[str, str]]
-"""What was read past, as (problem code, sentence)."""
+"""Ignored bytes, as (problem code, sentence)."""
 
 
 class DecompressionError(Exception):
-    """A compressed area that gives no records; `str()` is one line.
+    """A compressed area that yields no records; `str()` is one line.
 
-    `problem` is ``"undecodable-records"`` where the stream is bad, ``"decompression-limit"`` where it holds more bytes
-    than the ceiling allows.
+    `problem` is ``"undecodable-records"`` for a malformed stream, ``"decompression-limit"`` for one that expands beyond
+    the ceiling.
     """
 
     def __init__(self, problem: str, message: str):
@@ -25,14 +25,14 @@ def over(ceiling: int) -> DecompressionError:
 
 
 def reason(error: BaseException) -> str:
-    """The words of a library on one line."""
+    """Returns a library's error message on one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 class Output:
-    """The bytes of a stream so far. `size` counts them; adding more than `ceiling` raises DecompressionError.
+    """The decompressed bytes. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
-    With `remarks` bytes that belong to no record are noted there.
+    Ignored trailing bytes are reported in `remarks`, if given.
     """
 
     def __init__(self, ceiling: int, remarks: Remarks | None = None):
@@ -52,17 +52,18 @@ class Output:
             raise over(self.ceiling)
         self._pieces.append(piece)
         if len(self._pieces) == 256:
-            # A hostile stream may hold a piece of one byte for every few of its own; as objects they'd be huge.
+            # A malicious stream may have a piece of one byte per few input bytes; as separate objects they use too much
+            # memory.
             self._before += b"".join(self._pieces)
             self._pieces.clear()
 
     def leave(self, count: int) -> None:
-        """Notes that the last `count` bytes of the stream are none of it, and that Kafka's readers pass over them."""
+        """Reports that the last `count` bytes are not part of the stream and that Kafka's readers ignore them."""
         if count and self._remarks is not None:
             self._remarks.append(("bytes-behind-records", f"{count} bytes behind the compressed records"))
 
     def refuse_rest(self, message: str) -> None:
-        """Notes that what follows is no part of the stream. Raises DecompressionError where nobody takes notes."""
+        """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""
         if self._remarks is None:
             raise undecodable(message)
         self._remarks.append(("undecodable-records", message))

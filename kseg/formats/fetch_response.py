@@ -1,15 +1,15 @@
-"""What a broker of 0.6 and 0.7 answers to a fetch, as captures hold it: message sets, each behind an error code.
+"""Parses captured fetch responses of 0.6 and 0.7 brokers: message sets, each preceded by an error code.
 
     MessageSetSend            MultiMessageSetSend
     int32  bytes that follow  int32  bytes that follow
     int16  error code         int16  error code
     messages                  MessageSetSend ...
 
-Source: kafka.server.MessageSetSend and MultiMessageSetSend @0.7. Nothing says which of the two it is, and messages of
-0.7 begin with their length as the sets do: an intact message, read one way or the other, decides. A file may hold
-several answers, one behind the other, and the messages may be of any format.
+Source: kafka.server.MessageSetSend and MultiMessageSetSend @0.7. The bytes do not state which of the two they are, and
+0.7 messages begin with their length as the sets do: the interpretation that gives an intact message is chosen. A file
+may hold several concatenated responses, and the messages may be of any format.
 
-A broker cuts the last message of a set where the fetch size ends: that is no damage.
+A broker truncates the last message of a set at the fetch size; this is not damage.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ ERROR_NAMES = {
     3: "WrongPartition",
     4: "InvalidFetchSize",
 }
-"""kafka.common.ErrorMapping @0.7; later releases number more of them."""
+"""kafka.common.ErrorMapping @0.7; later releases have more codes."""
 
 _HEADER = Struct(">ih")
 _ERROR_CODE_BYTES = 2
@@ -37,9 +37,9 @@ _PREFIX_BYTES = 256
 
 
 class MessageSet(NamedTuple):
-    """Messages in bytes ``[start, end)`` of the file, which may be none; ``era_07``: they are of 0.6 or 0.7.
+    """Messages in bytes ``[start, end)`` of the file, perhaps none; ``era_07``: they are of 0.6 or 0.7.
 
-    ``missing`` bytes that the length claims are not in the file.
+    ``missing`` is the number of claimed bytes beyond the end of the file.
     """
 
     start: int
@@ -50,7 +50,7 @@ class MessageSet(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Bytes ``[start, end)`` that are no answer."""
+    """Bytes ``[start, end)`` that are not a response."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ class Unreadable(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """A length and an error code at ``start``; ``end`` is where the length leads."""
+    """A length and an error code at ``start``; ``end`` is the position after that length."""
 
     start: int
     end: int
@@ -70,7 +70,7 @@ class _Header(NamedTuple):
 
 
 def parse(buffer: Any, size: int) -> Iterator[MessageSet | Unreadable]:
-    """The message sets of a file of ``size`` bytes in order, and what is none. Never raises."""
+    """Yields the message sets and unreadable ranges of a file of ``size`` bytes, in order. Never raises."""
     position = 0
     while position < size:
         answer = _header_at(buffer, position, size)
@@ -93,7 +93,7 @@ def parse(buffer: Any, size: int) -> Iterator[MessageSet | Unreadable]:
 
 
 def _headers(buffer: Any, position: int, end: int) -> Iterator[_Header]:
-    """The headers that lead from one to the next up to ``end``, the last one perhaps beyond."""
+    """Yields consecutive headers up to ``end``; the last may extend beyond it."""
     while position < end:
         header = _header_at(buffer, position, end)
         if header is None:
@@ -118,7 +118,7 @@ def _message_set(buffer: Any, header: _Header, end: int) -> MessageSet:
 
 
 def _is_multi(buffer: Any, position: int, end: int) -> bool:
-    """Whether sets begin at ``position``, and not messages."""
+    """Whether message sets, and not messages, begin at ``position``."""
     reached = position
     are_codes_known = True
     for header in _headers(buffer, position, end):
@@ -132,7 +132,7 @@ def _is_multi(buffer: Any, position: int, end: int) -> bool:
 
 
 def _era_of(buffer: Any, start: int, end: int) -> bool | None:
-    """Whether the messages at ``start`` are of 0.7 (True) or later (False); None where no intact one begins there."""
+    """Whether the messages at ``start`` are of 0.7 (True) or later (False); None if the first is not intact."""
     for era_07 in (False, True):
         if start < end and _is_intact(buffer, start, end, era_07):
             return era_07
@@ -147,7 +147,7 @@ def _is_intact(buffer: Any, start: int, end: int, era_07: bool) -> bool:
 
 
 def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
-    """Where the first intact message of an era begins behind a damaged one; ``end`` if none does."""
+    """Returns the position of the first intact message of an era after a damaged one; ``end`` if there is none."""
     entries = (end - start) // _PREFIX_BYTES + 2
     state = int64s(kernel.STATE_SIZE)
     state[2] = start
@@ -156,5 +156,5 @@ def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
 
 
 def _table(entries: int) -> memoryview:
-    """Room for the prefix CRCs that keep a search linear (`kseg.kernel.frames`)."""
+    """Allocates the prefix CRCs that keep a search linear (`kseg.kernel.frames`)."""
     return memoryview(bytearray(4 * entries)).cast("I")

@@ -1,4 +1,4 @@
-"""Decompression by several threads at once, of which one at a time may make a large result."""
+"""Decompression in several threads that limits large results to one at a time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +16,9 @@ def decompress_in_turn(
     before_large: Callable[[], None] | None,
     remarks: Remarks | None = None,
 ) -> Any:
-    """As `decompress`. ``before_large`` is called before more than LARGEST_ROOM_BYTES are made.
+    """Like `decompress`. ``before_large`` is called before more than LARGEST_ROOM_BYTES are produced.
 
-    What was made until then is dropped: how much a stream holds is known only once it is decompressed.
+    Decompression is then restarted, because the size of a stream is known only after decompression.
     """
     if before_large is not None and ceiling > LARGEST_ROOM_BYTES:
         try:

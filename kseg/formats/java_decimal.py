@@ -1,8 +1,8 @@
-"""Floating point numbers as Java prints them since JDK 19: Float.toString and Double.toString.
+"""Formats floating point numbers as Java does since JDK 19: Float.toString and Double.toString.
 
-The decimal is the shortest one that reads back as the number, and of those the nearest to it; but where a single digit
-would do, the nearest one of two digits is taken (4.9E-324, not 5E-324). From 10^-3 up to 10^7 it is written plainly,
-else in scientific notation.
+The result is the shortest decimal that reads back as the number, and the nearest of these. If one digit is enough, the
+nearest decimal of two digits is used (4.9E-324, not 5E-324). From 10^-3 up to 10^7 the notation is plain, otherwise
+scientific.
 """
 
 import struct
@@ -11,7 +11,7 @@ from fractions import Fraction
 _FLOAT = struct.Struct(">f")
 _FLOAT_BITS = struct.Struct(">I")
 _MAX_DIGITS = 9
-"""So many always tell one float from every other."""
+"""This many digits distinguish all floats."""
 
 
 def double_text(number: float) -> str:
@@ -35,7 +35,7 @@ def _special(number: float) -> str:
 
 
 def _digits_of(text: str, number: float) -> tuple[str, int]:
-    """Significant digits and the exponent of the first of them; ``text`` is a Python notation of ``number``."""
+    """Returns the significant digits, and the exponent of the first; ``text`` is a Python notation of ``number``."""
     mantissa, _, exponent = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
@@ -54,7 +54,7 @@ def _digits_of_two(number: float) -> tuple[str, int]:
 def _shortest_float(number: float) -> tuple[str, int]:
     (bits,) = _FLOAT_BITS.unpack(_FLOAT.pack(number))
     if bits & 0x7FFFFF:
-        # The gaps to both sides are alike: if any decimal of so many digits reads back, the nearest one does.
+        # The gaps on both sides are equal: if any decimal of ``count`` digits reads back, the nearest one does.
         for count in range(2, _MAX_DIGITS):
             text = f"{number:.{count - 1}e}"
             if _reads_back(text, bits):
@@ -65,7 +65,7 @@ def _shortest_float(number: float) -> tuple[str, int]:
 def _reads_back(text: str, bits: int) -> bool:
     try:
         return _FLOAT_BITS.unpack(_FLOAT.pack(float(text)))[0] == bits
-    except OverflowError:  # it lies above the largest float by more than half a gap
+    except OverflowError:  # more than half a gap above the largest float
         return False
 
 
@@ -77,7 +77,7 @@ def _shortest_float_by_bounds(number: float, bits: int) -> tuple[str, int]:
         mantissa, exponent = f"{number:.{count - 1}e}".split("e")
         unit = Fraction(10) ** (int(exponent) - count + 1)
         nearest = int(mantissa.replace(".", ""))
-        # Where the gap below is half as wide as that above, the nearest may be outside and its neighbour inside.
+        # If the gap below is half the gap above, the nearest decimal may be outside and its neighbour inside.
         fitting = [
             digits
             for digits in (nearest - 1, nearest, nearest + 1)
@@ -90,7 +90,7 @@ def _shortest_float_by_bounds(number: float, bits: int) -> tuple[str, int]:
 
 
 def _float_of(bits: int) -> Fraction:
-    """The float with these bits; what comes behind the largest is what it would be."""
+    """Returns the float with these bits; bits after the largest float continue its sequence."""
     if bits == 0x7F800000:
         return Fraction(2) ** 128
     return Fraction(_FLOAT.unpack(_FLOAT_BITS.pack(bits))[0])
@@ -101,7 +101,7 @@ def _trimmed(digits: str, exponent: int) -> tuple[str, int]:
 
 
 def _layout(digits: str, exponent: int, number: float) -> str:
-    """``digits`` with a point behind the first stand for a number times 10^exponent."""
+    """Formats ``digits``, read with a point after the first, times 10^exponent."""
     sign = "-" if number < 0 else ""
     if -3 <= exponent < 0:
         return f"{sign}0.{'0' * (-exponent - 1)}{digits}"

@@ -1,6 +1,7 @@
-"""Where the functions of liblz4 are in memory, for the kernel, which calls them with no Python between.
+"""Addresses of liblz4 functions, which the kernel calls directly to compress.
 
-They are those that the package lz4 calls, so that the bytes are its own. To decompress, the kernel has code of its own.
+They are the functions that the lz4 package calls, so the output is identical. The kernel decompresses with its own
+code.
 """
 
 from functools import cache
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
     from kseg.kernel.packing import Packer
 
 _FRAME_VERSION = 100
-"""Of liblz4's interface for frames, ever since 1.0."""
+"""Version of liblz4's frame interface, unchanged since 1.0."""
 
 
 def packer(level: int) -> "Packer | None":
-    """What the kernel compresses with, at a level of liblz4; None where it cannot."""
+    """Returns the kernel's compressor for a liblz4 level; None if the functions are not available."""
     from kseg.kernel.packing import LZ4, Packer
 
     found = _addresses()

@@ -1,16 +1,16 @@
-"""Where functions of a C library are in memory, for the kernel, which calls them with no Python between."""
+"""Finds the addresses of C library functions, which the kernel calls directly."""
 
 from collections.abc import Callable
 from typing import Any
 
 _kept: list[Any] = []
-"""Libraries whose functions are asked for stay, as their addresses do."""
+"""Keeps libraries loaded so that their addresses stay valid."""
 
 
 def addresses_in(path: str, names: tuple[str, ...], is_right: Callable[[Any], bool]) -> tuple[int, ...] | None:
-    """Addresses good as long as the process lives; ``is_right``: judges the library, as ctypes has it.
+    """Returns addresses, valid for the life of the process; ``is_right`` checks the ctypes library.
 
-    None where there is no such library, or one that hides its functions.
+    None if the library does not exist or does not export the functions.
     """
     import ctypes
 

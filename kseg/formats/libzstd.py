@@ -1,10 +1,10 @@
-"""Where the functions of libzstd are in memory, for the kernel, which calls them with no Python between.
+"""Addresses of libzstd functions, which the kernel calls directly.
 
-To decompress, the system's library is asked first, since distributions build it with the assembly that the wheels of
-zstandard leave out (a tenth faster); then the one inside zstandard, which kseg depends on anyway. To compress it is the
-other way round: what comes out differs by version. The functions are those that libzstd has promised to keep as they
-are. What versions make of a bad stream differs where it has no checksum; so bytes go this way only where the CRC around
-them is right, and a stream that is refused is judged by zstandard.
+To decompress, the system's library is tried first: distributions build it with assembly that the zstandard wheels lack
+(10 % faster). Then the library inside zstandard is tried, on which kseg depends anyway. To compress, the order is
+reversed, because the output differs by version. All functions are part of libzstd's stable interface. Versions treat a
+malformed stream without checksum differently. Only data with a valid CRC is therefore decompressed this way, and a
+rejected stream is decompressed again by zstandard.
 """
 
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kseg.kernel.packing import Packer
 
 LEAST_VERSION = 10400
-"""zstd 1.4.0: ZSTD_findFrameCompressedSize and ZSTD_compress2 became stable."""
+"""zstd 1.4.0, in which ZSTD_findFrameCompressedSize and ZSTD_compress2 became stable."""
 
 _READING = (
     "ZSTD_createDCtx",
@@ -34,13 +34,15 @@ _WRITING = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_CCtx_setParameter", "ZSTD_
 
 
 def room(max_bytes: int) -> Room:
-    """Room for the records of one batch after the other, of at most ``max_bytes`` each."""
+    """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
     return Room(min(max_bytes, LARGEST_ROOM_BYTES), addresses)
 
 
 def packer(level: int) -> "Packer | None":
-    """What the kernel compresses with; None where it cannot. The bytes are those of zstandard, where that brings a
-    libzstd of its own."""
+    """Returns the kernel's compressor, None if libzstd is not available.
+
+    The output is that of zstandard, if zstandard brings its own libzstd.
+    """
     from kseg.kernel.packing import ZSTD, Packer
 
     found = _addresses(_WRITING, of_zstandard_first=True)
@@ -49,8 +51,7 @@ def packer(level: int) -> "Packer | None":
 
 
 def addresses() -> tuple[int, ...] | None:
-    """Addresses of the functions to decompress with, good as long as the process lives; None where no library is to be
-    had."""
+    """Returns the addresses for decompression, valid for the life of the process; None if there is no library."""
     return _addresses(_READING)
 
 

@@ -1,7 +1,7 @@
-"""Messages v0 (0.8, 0.9) and v1 (0.10), and the sets inside compressed ones: Kafka's LegacyRecord, KIP-31, KIP-32.
+"""Messages v0 (0.8, 0.9) and v1 (0.10), and their nested sets: Kafka's LegacyRecord, KIP-31, KIP-32.
 
     at  field       v0     v1
-     0  offset      int64  int64    of a compressed message: that of the last one inside
+     0  offset      int64  int64    of a compressed message: the offset of its last inner message
      8  size        int32  int32    bytes after this field
     12  crc         uint32 uint32   CRC-32 of byte 16 to the end
     16  magic       int8   int8
@@ -10,8 +10,8 @@
     18  key         .      26       int32 size, -1 null, then the bytes
         value                       the same; of a compressed message: a set of such messages
 
-Inside v0 the offsets are absolute; inside v1 relative: the last one stands for the offset of the compressed message,
-and the others count from there, gaps kept.
+Inner offsets of v0 are absolute. Those of v1 are relative: the last one corresponds to the offset of the compressed
+message, and the others keep their distance to it.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ _FIXED = Struct(">qiIbb")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 LEAST_BYTES = 26
-"""Of a v0 entry; a v1 entry has 34 at least."""
+"""Least size of a v0 entry; a v1 entry has at least 34."""
 
 
 class MessageHeader(NamedTuple):
-    """What stands before key and value. ``timestamp`` is -1 for v0; ``magic`` is signed and may name no format."""
+    """The fields before key and value. ``timestamp`` is -1 for v0; ``magic`` is signed and may be invalid."""
 
     offset: int
     size: int
@@ -51,14 +51,14 @@ class MessageHeader(NamedTuple):
 
 
 def parse_header(data: Any, position: int = 0) -> MessageHeader:
-    """Reads the header of the entry at ``position``; 26 bytes must be there (34 unless the magic is 0)."""
+    """Reads the header of the entry at ``position``; 26 bytes must exist (34 unless the magic is 0)."""
     fixed = _FIXED.unpack(data[position : position + 18])
     timestamp = -1 if fixed[3] == 0 else _INT64.unpack(data[position + 18 : position + 26])[0]
     return MessageHeader._make((*fixed, timestamp))
 
 
 class _Reading:
-    """How the sets of one entry are read, and what they may still decompress to, all together."""
+    """Options for reading the nested sets of one entry, and the bytes to which they may still decompress in total."""
 
     __slots__ = ("budget", "check_crc", "manner", "remarks", "scratch")
 
@@ -75,11 +75,12 @@ def read_rows(
     manner: int = kernel.STRICT,
     remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
-    """Rows of an entry (``data``: its bytes from the offset on): one for a plain message, else those of the set inside.
+    """Yields the rows of an entry: one row for an uncompressed message, else those of its inner set.
 
-    With ``check_crc`` each message's own CRC is told in the rows. Raises UndecodableError where messages stop making
-    sense; rows before that have been yielded. A message cut off by the end of the set is left out, as in Kafka, and
-    noted in ``remarks`` as ``"cut-message-set"``.
+    ``data`` are the entry's bytes, beginning with its offset. With ``check_crc`` the rows tell whether each message's
+    own CRC is valid. Raises UndecodableError at the first unreadable message, after yielding the rows before it. A
+    message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
+    ``"cut-message-set"``.
 
     ``manner`` is one of `kseg.kernel.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what kafka-dump-log prints.
     """
@@ -96,12 +97,12 @@ def read_rows(
 
 
 def _kind(header: MessageHeader) -> int:
-    """How the kernel names the timestamp type of what is inside: 0 none, 1 CreateTime, 2 LogAppendTime."""
+    """Returns the kernel's number for the timestamp type of inner messages: 0 none, 1 CreateTime, 2 LogAppendTime."""
     return 0 if header.magic == 0 else 2 if header.is_log_append_time else 1
 
 
 def value_of(data: Any, position: int, end: int) -> Any | None:
-    """The value of the entry at ``position`` that ends at ``end``; None for null. Raises UndecodableError."""
+    """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError."""
     at = position + (18 if data[position + 16] == 0 else 26)
     for part in ("key", "value"):
         if at + 4 > end:
@@ -119,7 +120,7 @@ def value_of(data: Any, position: int, end: int) -> Any | None:
 def _open_set(
     data: Any, position: int, end: int, header: MessageHeader, offset: int, reading: _Reading, depth: int
 ) -> Iterator[Rows]:
-    """Rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
+    """Yields the rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
     if depth > MAX_NESTING:
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
     value = value_of(data, position, end)
@@ -159,7 +160,7 @@ def _open_set(
 
 
 def cut_set_text(payload: Any, position: int, overhead: int) -> str:
-    """What is wrong with the entry at ``position``, the end of a set, which begins with ``overhead`` bytes."""
+    """Returns the message for a truncated entry at ``position``, which would begin with ``overhead`` bytes."""
     left = len(payload) - position
     if left < overhead:
         return f"the compressed set ends in {left} bytes that are no message"
@@ -168,7 +169,7 @@ def cut_set_text(payload: Any, position: int, overhead: int) -> str:
 
 
 def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:
-    """What is added to the relative offsets inside a v1 entry (AbstractLegacyRecordBatch's rules)."""
+    """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch)."""
     cursor = int64s(8)
     status = kernel.survey(payload, len(payload), cursor, manner)
     if cursor[2] == 0:
@@ -187,7 +188,7 @@ def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:
 
 
 def _wrapped(value: int) -> int:
-    """Modulo 2^64, as Java adds longs."""
+    """Returns the value modulo 2^64, as Java adds longs."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

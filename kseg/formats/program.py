@@ -1,13 +1,13 @@
-"""Tables of `kseg.formats.schema` turned into programs for `kseg.kernel.schema`, which tells what code holds.
+"""Compiles tables of `kseg.formats.schema` into programs for `kseg.kernel.schema`, which documents the code.
 
-A program begins with what its records are framed in and where each message is found:
+A program begins with the framing of the records and an index of the messages:
 
-    FRAMING, TYPES, VERSIONS              COORDINATOR or FRAMED; how many record types and versions there is room for
-    TYPES columns                         of COORDINATOR: where the key of a type begins, 0: nowhere
-    TYPES * VERSIONS columns              where the value of a type begins, in a version
+    FRAMING, TYPES, VERSIONS              COORDINATOR or FRAMED; number of record types and of versions in the index
+    TYPES columns                         COORDINATOR only: start of the key message of a type, 0: none
+    TYPES * VERSIONS columns              start of the value message of a type in a version
 
-There a message begins: the text that leads to its object (position and size in ``names``), the index of its struct,
-and whether it is flexible.
+A message begins with the text before its object (position and size in ``names``), the index of its struct, and whether
+it is flexible.
 """
 
 from array import array
@@ -23,14 +23,14 @@ _LAYOUT = layout()
 
 
 class Program(NamedTuple):
-    """What `kseg.kernel.decoded` decodes records with: int64 code, and the texts in it."""
+    """A program for `kseg.kernel.decoded`: int64 code, and the texts that it refers to."""
 
     code: memoryview
     names: bytes
 
 
 class Switch(NamedTuple):
-    """Bytes in values of `record_type` hold messages of their own, by field, where another `field` is `text`."""
+    """In values of `record_type`, bytes fields hold nested messages if another `field` equals `text`."""
 
     record_type: int
     field: str
@@ -39,13 +39,13 @@ class Switch(NamedTuple):
 
 
 class UnfitError(Exception):
-    """Raised for a message that the kernel has no means to show: floats, and tags of large numbers."""
+    """Raised for a message that the kernel cannot render: floats, and tags with large numbers."""
 
 
 def coordinator_program(
     keys: Mapping[int, Message], values: Mapping[int, Message], switch: Switch | None = None
 ) -> Program:
-    """For the records of a coordinator; see `kseg.decoders.coordinator`."""
+    """Compiles the messages of a coordinator's records; see `kseg.decoders.coordinator`."""
     maker = _Maker(COORDINATOR, keys, values.values())
     for record_type, message in keys.items():
         lead = f'{{"type":"{record_type}","data":'
@@ -59,7 +59,7 @@ def coordinator_program(
 
 
 def framed_program(records: Mapping[int, Message], names: Mapping[int, str]) -> Program:
-    """For records framed as `kseg.decoders.framed` says, called by ``names``."""
+    """Compiles records in the framing of `kseg.decoders.framed`; ``names`` are their type names."""
     maker = _Maker(FRAMED, records, records.values())
     for record_type, message in records.items():
         for version in range(message.lowest, message.highest + 1):
@@ -87,7 +87,7 @@ class _Maker:
         return 3 + self._types + record_type * self._versions + version
 
     def message(self, message: Message, version: int, lead: str, switch: Switch | None = None) -> int:
-        """The index of a message; 0 for one that the kernel cannot show."""
+        """Returns the index of a message; 0 if the kernel cannot render it."""
         is_flexible = message.flexible is not None and version >= message.flexible
         try:
             struct = self._struct(message.fields, version, is_flexible, switch)
@@ -140,6 +140,6 @@ class _Maker:
         return [_LAYOUT[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
 
     def _versions_of(self, message: Message) -> int:
-        """Where the structs of a message that is not flexible are listed, one a version from 0 on."""
+        """Returns the index of the table of a non-flexible message's structs, one per version from 0 on."""
         structs = [self._struct(message.fields, version, False, None) for version in range(message.highest + 1)]
         return self._append([len(structs), *structs])

@@ -1,4 +1,4 @@
-"""The record batch, v2 (0.11 and later): Kafka's DefaultRecordBatch and DefaultRecord, KIP-98, KIP-534.
+"""The record batch format v2 (0.11 and later): Kafka's DefaultRecordBatch and DefaultRecord, KIP-98, KIP-534.
 
     at  field                 type     at  field          type
      0  baseOffset            int64    35  maxTimestamp   int64
@@ -34,7 +34,7 @@ _SMALLEST = -(1 << 63)
 
 
 class RecordBatchHeader(NamedTuple):
-    """The 61 bytes before the records, field by field; unset fields are -1 as they stand in the file."""
+    """The 61 bytes before the records, field by field; unset fields are -1, as in the file."""
 
     base_offset: int
     batch_length: int
@@ -80,7 +80,7 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Wall clock in ms from which tombstones of the batch may go (KIP-534); None if unset."""
+        """Wall clock in ms from which the cleaner may remove the batch's tombstones (KIP-534); None if unset."""
         return self.base_timestamp if self.attributes & 64 else None
 
 
@@ -89,7 +89,7 @@ def codec_name(codec: int) -> str:
 
 
 def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
-    """Reads the header at ``position``; 61 bytes must be there."""
+    """Reads the header at ``position``; 61 bytes must exist."""
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
@@ -101,11 +101,11 @@ def open_records(
     remarks: Remarks | None = None,
     before_large: Callable[[], None] | None = None,
 ) -> tuple[Any, int]:
-    """The buffer that the records lie in and where they begin in it; ``data``: the whole batch from its base offset on.
+    """Returns a buffer with the decompressed records, and their position in it; ``data`` is the whole batch.
 
-    With ``room`` they may lie there, and are gone when it is used again. ``remarks`` are those of `decompress`,
-    ``before_large`` as in `decompress_in_turn`. As in Kafka, a batch that counts no records is not looked into. Raises
-    UndecodableError where the codec cannot make sense of them.
+    With ``room`` the records may be in that buffer, and are valid until it is used again. ``remarks`` are those of
+    `decompress`, ``before_large`` is that of `decompress_in_turn`. As in Kafka, the area of a batch with a record count
+    of 0 is not read. Raises UndecodableError if the area cannot be decompressed.
     """
     if header.record_count == 0:
         _pass_area(data[HEADER_BYTES:], header, max_bytes, remarks)
@@ -124,7 +124,7 @@ def open_records(
 
 
 def _pass_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
-    """The area behind a header that counts no records: there should be none."""
+    """Checks the area after a header with a record count of 0, which should be empty."""
     try:
         check_beginning(header.codec, area, max_bytes)
     except DecompressionError as error:
@@ -134,9 +134,9 @@ def _pass_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Re
 
 
 def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
-    """Rows of the records that `open_records` laid open, a few thousand at a time.
+    """Yields rows of the records that `open_records` returned, a few thousand at a time.
 
-    Raises UndecodableError where the records stop making sense; rows before that have been yielded.
+    Raises UndecodableError at the first unreadable record, after yielding the rows before it.
     """
     cursor = _fresh_cursor(start)
     batch = kernel_batch(header)
@@ -154,12 +154,12 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
 
 
 def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
-    """What is wrong with the records of a batch, as (problem code, sentence); walks all of them and keeps none."""
+    """Returns the problems of a batch's records as (problem code, sentence); reads all records and keeps none."""
     return survey_records(payload, start, header)[0]
 
 
 def survey_records(payload: Any, start: int, header: RecordBatchHeader) -> tuple[list[tuple[str, str]], memoryview]:
-    """As `check_records`, with the cursor that the walk left (`kseg.kernel.records`)."""
+    """Like `check_records`; also returns the final cursor (`kseg.kernel.records`)."""
     problems: list[tuple[str, str]] = []
     if header.record_count == 0:
         return problems, _fresh_cursor(start)
@@ -187,7 +187,7 @@ def _where(cursor: memoryview, status: int) -> str:
 
 
 def kernel_batch(header: RecordBatchHeader) -> memoryview:
-    """The header's fields that the kernel's walk needs (`kseg.kernel.records`, ``batch``)."""
+    """Returns the header fields that the kernel's record parser needs (`kseg.kernel.records`, ``batch``)."""
     batch = int64s(8)
     batch[0], batch[1], batch[2] = header.record_count, header.base_offset, header.base_timestamp
     batch[3], batch[4] = header.max_timestamp, header.is_log_append_time

@@ -1,4 +1,4 @@
-"""What every era's decoder yields: rows of records over one payload (`kseg.kernel.native` tells the columns)."""
+"""Rows of records, the common result of all format decoders (`kseg.kernel.native` documents the columns)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
 
 
 class UndecodableError(Exception):
-    """Raised where the records of a batch cannot be read any further; ``problem`` is a problem code."""
+    """Raised at the first unreadable record of a batch; ``problem`` is a problem code."""
 
     def __init__(self, problem: str, message: str) -> None:
         super().__init__(message)
@@ -16,20 +16,20 @@ class UndecodableError(Exception):
 
 
 def int64s(count: int) -> memoryview:
-    """Zeroed int64 columns for the kernel."""
+    """Allocates zeroed int64 columns for the kernel."""
     return memoryview(bytearray(8 * count)).cast("q")
 
 
 ALL = int64s(4)
-"""What `kseg.kernel.columns` calls wanted, for one who wants every record."""
+"""The ``wanted`` argument of `kseg.kernel.columns` that selects every record."""
 ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
 
 
 class Scratch:
-    """Room for rows that decoders fill again and again, and the bounds they keep.
+    """Reused buffers for rows, and the limits of decoders.
 
-    ``max_batch_bytes`` bounds what one batch may decompress to, all its nested sets together. ``before_large`` is
-    called before one becomes large (`decompress_in_turn`), None: nobody waits.
+    ``max_batch_bytes`` limits the decompressed size of one batch, including all nested sets. ``before_large`` is called
+    before a batch becomes large (`decompress_in_turn`); None: no callback.
     """
 
     __slots__ = ("before_large", "headers", "max_batch_bytes", "rows")
@@ -42,9 +42,9 @@ class Scratch:
 
 
 class Rows:
-    """``count`` records: ``rows`` and ``headers`` point into ``payload``. Valid until the decoder is asked for more.
+    """``count`` records: ``rows`` and ``headers`` refer to ``payload``. Valid until the decoder's next result.
 
-    ``misfits`` of them, only where a decoder is told to read sizes alone, have a key or value that is not all there.
+    ``misfits`` is the number of records with a truncated key or value; only a decoder that reads sizes alone has any.
     """
 
     __slots__ = ("count", "headers", "misfits", "payload", "rows")

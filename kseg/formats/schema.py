@@ -1,6 +1,6 @@
-"""Kafka's generated messages (KIP-482) read from a table: the records of internal topics and KRaft's control records.
+"""Reads Kafka's generated messages (KIP-482) by tables: records of internal topics and KRaft's control records.
 
-A table is one line of our own notation, fields in the order of the wire::
+A table is one line in kseg's own notation, with the fields in wire order::
 
     offset:i64, leaderEpoch:i32(v3+), members:[]{id:str, rack:str?}, topicId:uuid(v4+ tag0)
 
@@ -8,9 +8,9 @@ A table is one line of our own notation, fields in the order of the wire::
     bool                 1 byte, 0 is false            uuid   16 bytes, shown as base64url without padding
     str bytes            UTF-8 text; bytes, shown as base64
     {..}                 a struct                      []X    an array of X
-    ?                    may be null                   vN+    present since version N (vN: in version N only)
+    ?                    nullable                      vN+    present since version N (vN: in version N only)
     tagN                 not in line, but under tag N of the section that ends its struct
-    =x                   what a tagged field is when absent, if not 0, "", [], a struct of such, or (`?`) null
+    =x                   default of a tagged field, if not 0, "", [], a struct of such, or (`?`) null
 
     length or count of   before the flexible version      from it on
     str                  i16, -1 null                     uvarint(n + 1), 0 null
@@ -18,9 +18,9 @@ A table is one line of our own notation, fields in the order of the wire::
     nullable struct      i8: negative is null             the same; under a tag: uvarint, 0 is null
     end of a struct      nothing                          uvarint count, then per tag: uvarint tag, uvarint size, data
 
-A message is read into plain dict, list, int, str, float, bool and None, with the names, the order and the omissions of
-Kafka's generated ``*JsonConverter`` classes: a field that the version lacks and a tagged field at its default are left
-out. What is wrong with bytes is told in the words of the generated ``read`` methods: kafka-dump-log.sh prints them.
+A message is read into plain dict, list, int, str, float, bool and None. Names, order and omissions follow Kafka's
+generated ``*JsonConverter`` classes: fields that the version lacks and tagged fields at their default are omitted.
+Errors have the texts of the generated ``read`` methods, because kafka-dump-log.sh prints them.
 """
 
 import base64
@@ -37,21 +37,21 @@ from kseg.formats import utf8
 
 INT16_MAX = 0x7FFF
 MAX_ITEMS = 1 << 20
-"""Array elements of one message, a struct counted once for itself and once a field: some 100 MB as Python objects.
+"""Limit of array elements in one message; a struct counts one for itself and one per field. Some 100 MB in Python.
 
-Kafka has no such bound: a batch that decompresses well can hold millions of 4-byte structs, 400 bytes each in Python.
+Kafka has no such limit: a highly compressed batch can hold millions of 4-byte structs, 400 bytes each in Python.
 """
 
 
 class MessageError(ValueError):
-    """Bytes that are no message of this schema; the text is what Kafka's own exception says."""
+    """Bytes that are not a message of this schema; the text is that of Kafka's own exception."""
 
 
 UNDERFLOW = "null"  # java.nio.BufferUnderflowException has no message
 
 
 def _reaches(version: int, since: int) -> bool:
-    # What is there since version 0 is read whatever the version says: it may be a negative number of a damaged frame.
+    # Fields since version 0 are read for any version: a damaged frame may have a negative one.
     return since == 0 or version >= since
 
 
@@ -88,7 +88,7 @@ class Message:
         return parse_table(self.table)
 
     def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
-        """The message of `version` at `position`, and the position behind it. Raises MessageError."""
+        """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
         reader = _MessageReader(data, position, self, version)
         value = reader.struct(self.fields)
         return value, reader.position
@@ -101,7 +101,7 @@ _ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": "", "uu
 
 
 def parse_table(table: str) -> tuple[Field, ...]:
-    """The fields of one table. Raises ValueError where the notation is broken (a mistake of ours, not of a file)."""
+    """Parses the fields of one table. Raises ValueError for malformed notation, which is a programming error."""
     tokens = _tokens(table)
     fields, end = _fields(tokens, next(tokens))
     if end != "":
@@ -156,7 +156,7 @@ def _field(tokens: Iterator[str], name: str) -> tuple[Field, str]:
 
 def _default(plain: Field) -> Any:
     if plain.kind == "struct" and not plain.is_array:
-        # Kafka's generated classes take null for a struct's default only where the definition says so; none here does.
+        # Kafka's generated classes default a struct to null only if the definition says so; none here does.
         return {each.name: each.default for each in plain.fields if each.tag is None}
     return None if plain.is_nullable else [] if plain.is_array else _ZEROS.get(plain.kind, 0)
 
@@ -183,7 +183,7 @@ def _with_attributes(plain: Field, attributes: list[str]) -> Field:
 
 
 class Wire:
-    """A position that moves over bytes. Every read raises MessageError rather than pass their end."""
+    """A read position in bytes. Reads beyond their end raise MessageError."""
 
     def __init__(self, data: bytes, position: int = 0):
         self.data = data
@@ -201,7 +201,7 @@ class Wire:
         return value
 
     def uvarint(self) -> int:
-        """An unsigned LEB128 number of at most 5 bytes, as Java's int holds it: from 2**31 on it is negative."""
+        """Reads an unsigned LEB128 number of at most 5 bytes; from 2**31 on it is negative, as in Java's int."""
         if self.position < len(self.data) and (first := self.data[self.position]) < 0x80:
             self.position += 1
             return first
@@ -288,7 +288,7 @@ class _MessageReader(Wire):
                 values.pop(each.name, None)
                 unknown_before = self.unknown_tags
                 value = self.value(each)
-                # In Kafka's eyes a struct with a tag that it does not know equals no other.
+                # To Kafka a struct with an unknown tag equals no other struct.
                 if value != each.default or self.unknown_tags > unknown_before:
                     values[each.name] = value
         return values
@@ -373,21 +373,21 @@ _READERS: dict[str, Any] = {
 
 
 def uuid_text(data: bytes) -> str:
-    """16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
+    """Formats 16 bytes like org.apache.kafka.common.Uuid: base64url, 22 characters."""
     return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
 
 
 # ------------------------------------------------------------------ JSON
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
-# What Jackson writes in another way than Python: U+001B as \\u001B, not \\u001b, and floats.
+# Jackson differs from Python in escapes (U+001B is \\u001B, not \\u001b) and in floats.
 _DIFFERS = re.compile(r"\\u00|[:,\[]-?\d+[.e]")
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def json_text(value: Any) -> str:
-    """`value` (what `Message.read` returns) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
+    """Formats `value` (from `Message.read`) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
     text = _ENCODER.encode(value)
     return _json_text(value) if _DIFFERS.search(text) else text
 
@@ -411,7 +411,7 @@ def _quoted(text: str) -> str:
 
 
 def double_text(number: float) -> str:
-    """A finite `number` as Double.toString prints it (JDK 19 and later: always the shortest digits that read back)."""
+    """Formats a finite `number` like Double.toString (JDK 19 and later: the shortest digits that read back)."""
     sign, digits, point = "-" if math.copysign(1, number) < 0 else "", "0", 1
     if number:
         mantissa, _, exponent = f"{abs(number)!r}".partition("e")

@@ -1,7 +1,7 @@
-"""Text as a Java program reads it: broken UTF-8 becomes U+FFFD, as many of them as `new String(bytes, UTF_8)` makes.
+"""Decodes text as Java does: malformed UTF-8 becomes as many U+FFFD as `new String(bytes, UTF_8)` makes.
 
-Python's ``replace`` differs in one thing: Java takes the two or three bytes of an encoded surrogate (ED A0..BF ..) as
-one broken character, Python takes each byte as one.
+Python's ``replace`` differs in one case: Java replaces the two or three bytes of an encoded surrogate (ED A0..BF ..) by
+one character, Python replaces each byte.
 """
 
 import codecs
@@ -10,7 +10,7 @@ REPLACEMENT = "\ufffd"
 
 
 def decode(data: bytes) -> str:
-    """The text of `data`; never raises."""
+    """Returns the text of `data`; never raises."""
     return data.decode("utf-8", "kseg-java")
 
 

@@ -7,9 +7,9 @@
      .  crc         uint32   uint32     CRC-32 of the payload alone
      .  payload                         compressed: a set of such entries, to any depth
 
-There are no keys, offsets or timestamps: what a consumer calls the offset is the byte position in the whole log. 0.7's
-iterator reports, with each message, the offset to go on from: behind it; inside a compressed entry that is the entry's
-own start for all messages but the last.
+There are no keys, offsets or timestamps: the offset in consumers is the byte position in the whole log. The 0.7
+iterator returns with each message the next offset to fetch: the position after the message. Inside a compressed entry
+it is the entry's own start for all messages but the last.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ from kseg.kernel import messages as kernel
 from kseg.limits import MAX_NESTING
 
 FORMAT = -7
-"""What stands for this era where later ones have their magic."""
+"""Used in place of the magic of later formats."""
 LEAST_BYTES = 9
 _SIZE = Struct(">i")
 _CRC = Struct(">I")
 
 
 class MessageHeader(NamedTuple):
-    """What stands before the payload; ``attributes`` is 0 for magic 0, which has none."""
+    """The fields before the payload; ``attributes`` is 0 for magic 0, which has none."""
 
     size: int
     magic: int
@@ -44,7 +44,7 @@ class MessageHeader(NamedTuple):
 
 
 def parse_header(data: Any, position: int = 0) -> MessageHeader:
-    """Reads the entry at ``position``; 9 bytes must be there (10 if its magic is not 0)."""
+    """Reads the entry at ``position``; 9 bytes must exist (10 if its magic is not 0)."""
     (size,) = _SIZE.unpack(data[position : position + 4])
     magic = data[position + 4]
     attributes = data[position + 5] if magic else 0
@@ -60,10 +60,10 @@ def read_rows(
     check_crc: bool = True,
     remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
-    """Rows of an entry that starts at ``offset`` (name of the file + position), all with that offset.
+    """Yields rows of an entry that starts at ``offset`` (file name + position); all rows have that offset.
 
-    Raises UndecodableError and fills ``remarks`` as `kseg.formats.message_set.read_rows` does. A row's next offset is
-    for the caller to say.
+    Raises UndecodableError and fills ``remarks`` as `kseg.formats.message_set.read_rows` does. The caller computes each
+    row's next offset.
     """
     yield from _open_set(data, len(data), offset, scratch, check_crc, [scratch.max_batch_bytes], 0, remarks)
 

@@ -1,10 +1,10 @@
-"""zstd frames, skippable ones too (RFC 8878), as Kafka's reader takes them: ZstdInputStream of zstd-jni.
+"""Decompresses zstd frames, including skippable ones (RFC 8878), as Kafka's reader does: ZstdInputStream of zstd-jni.
 
     frame        28 b5 2f fd | descriptor | [window] | [dictionary] | [content size] | block... | [xxh64, 4 bytes]
     block        3 bytes, little endian: bit 0 last, bits 1-2 type, size | bytes
     skippable    5? 2a 4d 18 | uint32 size, little endian | bytes
 
-Behind a whole frame zstd-jni is silent about one that is cut short, as long as both were read at once.
+zstd-jni ignores a truncated frame after a complete one if both were read in one call.
 """
 
 import threading
@@ -19,18 +19,18 @@ _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE, _ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
 _ZSTD_BLOCK = 128 << 10
 _ZSTD_LARGEST_WINDOW = (1 << 27) + 1
-"""What a streaming decoder, such as Kafka's, takes unless told otherwise (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
+"""Largest window that streaming decoders such as Kafka's accept by default (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
 _RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
 _STREAM_STEP = 256 << 10
 _JNI_READ_BYTES = (128 << 10) + 3
-"""What ZstdInputStream takes from its source at a time (ZSTD_DStreamInSize); a frame that is cut short is an error to
-it once it has read again."""
+"""Size of ZstdInputStream's reads (ZSTD_DStreamInSize); a truncated frame is an error to it only after another
+read."""
 
 _of_thread = threading.local()
 
 
 def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
-    """What the frames of a stream hold, one after another, added to ``out``. Raises DecompressionError."""
+    """Decompresses all frames of a stream into ``out``. Raises DecompressionError."""
     position = 0
     while position < len(view):
         try:
@@ -47,7 +47,7 @@ def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
 
 
 def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | None]:
-    """As `_zstd_frame`; of a skippable frame its end alone."""
+    """Like `_zstd_frame`; for a skippable frame only its end is returned."""
     if len(view) - position < 8:
         raise undecodable("zstd: stream ends in a frame header")
     (magic,) = _UINT32_LE(view, position)
@@ -62,8 +62,7 @@ def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | N
 
 
 def _pass_rest(view: memoryview, position: int, out: Output, refusal: str) -> None:
-    """What Kafka's reader makes of bytes behind a whole frame that are none: nothing of a frame that is cut short, and
-    it fails at all others."""
+    """Handles trailing bytes as Kafka's reader does: it ignores a truncated frame, and fails at anything else."""
     import zstandard
 
     if (position - 1) // _JNI_READ_BYTES != (len(view) - 1) // _JNI_READ_BYTES:
@@ -79,10 +78,10 @@ def _pass_rest(view: memoryview, position: int, out: Output, refusal: str) -> No
 
 
 def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
-    """End of the frame at `start`, the size it claims if it does, and the most bytes that its blocks can hold.
+    """Returns the end of the frame at `start`, its claimed size or None, and the largest size that its blocks allow.
 
-    Walking the block headers (one in 128 KiB of content) finds truncation, which the library's readers take for the
-    end of the stream, and gives it an output size to allocate that fits: a generous one halves its speed.
+    Walking the block headers (one per 128 KiB of content) finds truncation, which the library's readers treat as the
+    end of the stream. It also gives the library a tight output size; a generous one halves its speed.
     """
     has_checksum, claimed, position = _zstd_frame_header(view, start)
     bound = 0
@@ -105,7 +104,8 @@ def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
 
 
 def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, int]:
-    """Whether a checksum ends the frame, the content size it claims or None, and the position of its first block."""
+    """Returns whether a checksum ends the frame, its claimed content size or None, and the position of its first
+    block."""
     descriptor = view[start + 4]
     single_segment = bool(descriptor & 0x20)
     size_code = descriptor >> 6
@@ -140,7 +140,7 @@ def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int,
             raise over(ceiling)
     size = bound if claimed is None else claimed
     try:
-        # The library doesn't look into a frame that claims to be empty, and has no error of its own for "too small".
+        # The library ignores the blocks of a frame that claims to be empty, and has no error code for "too small".
         if not 0 < size <= max(room, _ZSTD_BLOCK):
             return _stream_zstd_frame(frame, room, ceiling)
         decompressor = getattr(_of_thread, "decompressor", None)
@@ -152,7 +152,7 @@ def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int,
 
 
 def _stream_zstd_frame(frame: memoryview, room: int, ceiling: int) -> bytearray:
-    """A frame whose blocks might hold more than the room left: read in steps, given up when they do."""
+    """Decompresses a frame that may exceed the remaining ceiling in steps, and stops when it does."""
     import zstandard
 
     out = bytearray()

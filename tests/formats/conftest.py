@@ -1,4 +1,4 @@
-"""Batches made field by field are shared with the tests of verify."""
+"""Shares the builder of batches, field by field, with the tests of verify."""
 
 import sys
 from pathlib import Path

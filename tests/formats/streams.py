@@ -1,4 +1,4 @@
-"""Streams of each codec, as the libraries and hand-made frames give them."""
+"""Compressed streams of each codec, from the libraries and from hand-made frames."""
 
 import struct
 import zlib
@@ -47,7 +47,7 @@ def zstd_frame(data: bytes, **options: bool) -> bytes:
 
 
 def problem_of(codec: int, stream: bytes, magic: int = 2, ceiling: int = 64 * MIB) -> str:
-    """The problem that `decompress` raises; "" where it gives bytes."""
+    """Returns the problem that `decompress` raises; "" if it succeeds."""
     try:
         decompress(codec, stream, magic, ceiling)
     except DecompressionError as error:

@@ -1,4 +1,4 @@
-"""Batches made from records, against those that Kafka's producers and brokers made of the same records."""
+"""Batches built from records, compared with those that Kafka's producers and brokers built from the same records."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def rows_of(records: list[Record]) -> Rows:
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.integers(1, 60))
 def test_what_is_written_is_read_again(drawn: Drawn, room: int) -> None:
-    """Whatever room there is at first: it grows as records need it."""
+    """The buffer grows as records need it, whatever its initial size."""
     records, offset = [], 0
     for step, *rest in drawn:
         offset += step

@@ -1,6 +1,6 @@
-"""Bytes of a batch that are none of its records: each is told, and what Kafka's classes read is read.
+"""Trailing bytes in a batch: each is reported, and records that Kafka's classes read are read.
 
-What Kafka 4.3.1 makes of each (RecordBatch.streamingIterator) was seen there; the texts of the cases say it.
+The expected results were observed with Kafka 4.3.1 (RecordBatch.streamingIterator); the case texts state them.
 """
 
 import struct
@@ -21,14 +21,14 @@ PACKED = {
 
 
 def of_area(area: bytes, codec: int, count: int = 2) -> bytes:
-    """A v2 batch that counts two records, or none."""
+    """A v2 batch with a record count of 2, or of 0."""
     made = bytearray(of_records([area, b""][: max(count, 1)], max(count - 1, 0), attributes=codec))
     struct.pack_into(">i", made, 57, count)
     return sealed(bytes(made))
 
 
 def seen(tmp_path: Path, batch: bytes) -> tuple[list[str], int]:
-    """Codes of the problems and number of records of the only batch in a segment."""
+    """Returns the problem codes and the number of records of the only batch in a segment."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch)
     (item,) = kseg.open(path)
@@ -47,7 +47,7 @@ def test_bytes_that_readers_pass_over(tmp_path: Path, codec: int, tail: bytes) -
 
 @pytest.mark.parametrize("length", range(1, 13))
 def test_a_skippable_zstd_frame_that_is_cut_short(tmp_path: Path, length: int) -> None:
-    """zstd-jni waits for the rest of it, and takes the end of its source for the end of the frame before."""
+    """zstd-jni waits for the rest of the frame, and takes the end of its source as the end of the previous frame."""
     found = seen(tmp_path, of_area(PACKED[ZSTD] + SKIPPABLE[:length], ZSTD))
     assert found == (["bytes-behind-records"], 2)
     assert seen(tmp_path, of_area(PACKED[ZSTD] + SKIPPABLE, ZSTD)) == ([], 2)
@@ -59,7 +59,7 @@ def test_a_zstd_frame_that_is_cut_short_in_its_header(tmp_path: Path, length: in
 
 
 def test_a_zstd_frame_that_is_cut_short_in_a_block_that_tells_something(tmp_path: Path) -> None:
-    """The bytes of a raw block come as they are read: the reader finds them where the batch should end."""
+    """A raw block is returned as it is read: the reader finds its bytes where the batch should end."""
     raw = ZSTD_MAGIC + b"\x20\x10" + struct.pack("<I", 16 << 3 | 1)[:3] + b"raw"
     codes, records = seen(tmp_path, of_area(PACKED[ZSTD] + raw, ZSTD))
     assert codes == ["bytes-behind-records", "undecodable-records"]
@@ -68,12 +68,12 @@ def test_a_zstd_frame_that_is_cut_short_in_a_block_that_tells_something(tmp_path
 
 @pytest.mark.parametrize("tail", [b"\0", b"any", b"not a frame at all"])
 def test_bytes_behind_a_zstd_frame_that_are_none(tmp_path: Path, tail: bytes) -> None:
-    """Kafka fails at them, once it has read the records but the last."""
+    """Kafka fails at them after all records but the last."""
     assert seen(tmp_path, of_area(PACKED[ZSTD] + tail, ZSTD)) == (["undecodable-records"], 2)
 
 
 def test_a_zstd_frame_that_is_cut_short_and_read_later(tmp_path: Path) -> None:
-    """zstd-jni reads 131075 bytes at a time; where a cut frame needs another read, it fails."""
+    """zstd-jni reads 131075 bytes at a time; it fails if a truncated frame needs another read."""
     skipped = struct.pack("<II", 0x184D2A50, 131075) + bytes(131075)
     codes, records = seen(tmp_path, of_area(PACKED[ZSTD] + skipped + SKIPPABLE[:9], ZSTD))
     assert (codes, records) == (["bytes-behind-records"], 2)
@@ -86,7 +86,7 @@ def test_a_zstd_frame_that_is_cut_short_and_read_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", range(8))
 @pytest.mark.parametrize("area", [b"", b"\x99 no stream of any codec", RECORDS])
 def test_a_batch_that_counts_no_records(tmp_path: Path, codec: int, area: bytes) -> None:
-    """The streams of gzip, snappy and lz4 read their header when they are made, that of zstd nothing."""
+    """The gzip, snappy and lz4 streams read their header on construction, the zstd stream reads nothing."""
     reads = codec in (0, ZSTD)
     expected = ["undecodable-records"] if not reads else ["bytes-behind-records"] if area else []
     assert seen(tmp_path, of_area(area, codec, count=0)) == (expected, 0)
@@ -105,7 +105,7 @@ INNER = message(0, b"one") + message(1, b"two")
 
 @pytest.mark.parametrize("tail", [b"\0", b"eleven byte", struct.pack(">qi", 2, 0x7FFFFFFF), message(2, b"three")[:-1]])
 def test_a_set_that_ends_in_no_message(tmp_path: Path, tail: bytes) -> None:
-    """Kafka allocates what the size claims, which may be too much, or drops the bytes."""
+    """Kafka allocates the claimed size, which may be too much, or drops the bytes."""
     assert seen(tmp_path, message(1, stored_gzip(INNER + tail), GZIP)) == (["cut-message-set"], 2)
 
 

@@ -1,4 +1,4 @@
-"""What is compressed can be read again, by the reader that follows Kafka's own."""
+"""Compressed data can be decompressed by the reader that follows Kafka's own."""
 
 import random
 
@@ -41,7 +41,7 @@ def test_what_is_no_codec_is_refused_in_a_sentence(text: str) -> None:
 
 
 def test_lz4_is_found_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module is in sys.modules, and initialised, a moment before its package has it as an attribute."""
+    """A module is in sys.modules, and initialised, slightly before its package has it as an attribute."""
     expected = compress(parse_target("lz4:2"), b"records" * 100)
     monkeypatch.delattr(lz4, "frame")
     assert liblz4._addresses.__wrapped__()

@@ -1,4 +1,4 @@
-"""Decompression: what Kafka's own reader made of real streams, every option of the codecs, and hostile bytes."""
+"""Decompression: results of Kafka's own reader for real streams, all options of the codecs, and malformed bytes."""
 
 import csv
 import struct
@@ -68,8 +68,8 @@ def test_the_ceiling_is_exact(case):
 @pytest.mark.parametrize("case", real_streams())
 def test_a_real_stream_cut_anywhere_is_undecodable(case):
     codec, stream, magic = read_case(case)
-    # A xerial stream may end before any chunk, even inside the length of one: SnappyInputStream ends in silence there.
-    # A zstd stream of no bytes holds no frame, and that is no error to zstd-jni.
+    # A xerial stream may end before any chunk, even inside the length of one: SnappyInputStream stops silently there.
+    # An empty zstd stream has no frame, which is no error to zstd-jni.
     clean = range(16, 20) if stream.startswith(b"\x82SNAPPY\0") else range(int(codec == ZSTD))
     for length in range(len(stream)):
         expected = "" if length in clean else "undecodable-records"
@@ -249,7 +249,7 @@ def test_lz4_header_checksum_covers_the_content_size():
     stream = bytearray(lz4_frame(TEXT, store_size=True))
     stream[8] ^= 1
     assert problem_of(LZ4, stream) == "undecodable-records"
-    # With no checksum to tell, a wrong content size doesn't matter: Kafka skips it.
+    # Without a checksum a wrong content size has no effect: Kafka skips it.
     assert decompress(LZ4, stream, 0, MIB) == TEXT
 
 

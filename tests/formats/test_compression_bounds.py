@@ -1,4 +1,4 @@
-"""Memory and time of decompression stay in proportion to the input and the ceiling, whatever a stream claims."""
+"""Memory and time of decompression are proportional to the input and limited by the ceiling, whatever is claimed."""
 
 import struct
 import subprocess
@@ -74,7 +74,7 @@ print(problem, highest_rss_mib() - before)
 
 
 def decompress_in_child(codec: int, stream: bytes, ceiling: int) -> tuple[str, int]:
-    """The problem and by how many MiB the resident set grew. (ru_maxrss would begin with that of the parent.)"""
+    """Returns the problem, and the growth of the resident set in MiB. (ru_maxrss would start at the parent's value.)"""
     if not Path("/proc/self/status").exists():
         pytest.skip("needs /proc to measure memory")
     command = [sys.executable, "-c", DECOMPRESS_IN_CHILD, str(codec), str(ceiling)]
@@ -88,7 +88,7 @@ def test_a_bomb_is_given_up_at_the_ceiling(name):
     codec, stream = BOMBS[name]
     problem, grown_mib = decompress_in_child(codec, stream, MIB)
     assert problem == ("undecodable-records" if name.endswith("-claim") else "decompression-limit")
-    # Two blocks of 4 MiB, the largest of lz4, and what an allocator rounds up; the bombs hold 48 MiB and more.
+    # Two blocks of 4 MiB, lz4's largest, and the allocator's rounding; the bombs expand to 48 MiB and more.
     assert grown_mib <= 16
 
 

@@ -1,4 +1,4 @@
-"""Control records. Bytes and texts of the first table are from the logs and dumps of real brokers (Kafka 4.3.1)."""
+"""Control records. Bytes and texts of the first table are from logs and dumps of real brokers (Kafka 4.3.1)."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
-"""The kernel's own way through lz4 and zstd: the bytes that the libraries give, nothing that they refuse, nothing
-written beyond what they hold."""
+"""The kernel's lz4 and zstd decompression gives the libraries' output, accepts nothing that they refuse, and writes
+nothing beyond the output."""
 
 import random
 import struct
@@ -22,8 +22,8 @@ compiled = pytest.mark.skipif(not kernel.COMPILED, reason="the interpreted kerne
 WORDS = [b"offset", b"a", b"{'key': ", b"0" * 40, b"\0" * 7, bytes(range(200)), b"xy", b"value of a record, "]
 
 
-def told(codec, stream, magic=2, ceiling=64 * MIB):
-    """What the libraries make of a stream; None where they refuse it."""
+def library_output(codec, stream, magic=2, ceiling=64 * MIB):
+    """Returns the libraries' output for a stream; None if they refuse it."""
     try:
         return decompress(codec, stream, magic, ceiling)
     except DecompressionError:
@@ -37,7 +37,7 @@ def expanded(codec, stream, magic=2, limit=64 * MIB):
 
 @st.composite
 def texts(draw):
-    """Bytes with matches of every kind: short and long, near and far, overlapping themselves."""
+    """Bytes with matches of every kind: short and long, near and far, overlapping."""
     pieces = draw(st.lists(st.one_of(st.sampled_from(WORDS), st.binary(max_size=30)), max_size=60))
     out = bytearray()
     for piece in pieces:
@@ -82,17 +82,17 @@ def test_sizes_about_those_of_blocks(kind, size):
 
 @compiled
 def test_every_distance_and_length_of_a_match():
-    """Blocks made by hand: some of these no encoder writes."""
+    """Hand-made blocks; some are never written by an encoder."""
     lead = bytes(range(256)) * 2
     for distance in [*range(1, 70), 300]:
         for length in [*range(4, 90), 270, 271, 600]:
             sequence = _sequence(lead, distance, length) + _sequence(b"tail of it", 0, 0)
             stream = LZ4_HEADER + struct.pack("<I", len(sequence)) + sequence + bytes(4)
-            assert expanded(LZ4, stream) == told(LZ4, stream) != None, (distance, length)  # noqa: E711
+            assert expanded(LZ4, stream) == library_output(LZ4, stream) != None, (distance, length)  # noqa: E711
 
 
 def _sequence(literals, distance, length):
-    """One sequence of an LZ4 block; without a match where the distance is 0."""
+    """Returns one sequence of an LZ4 block, without a match if the distance is 0."""
     out = bytearray([min(len(literals), 15) << 4 | (min(length - 4, 15) if distance else 0)])
     out += _more(len(literals)) + literals
     if distance:
@@ -105,7 +105,7 @@ def _more(length):
 
 
 def _words(seed, size):
-    """Words in random order: matches of any length at any distance, with few literals."""
+    """Returns words in random order: matches of any length at any distance, with few literals."""
     chooser = random.Random(seed)
     words = [chooser.randbytes(chooser.choice([2, 3, 5, 9, 17, 40, 90, 400])) for _ in range(60)]
     out = b""
@@ -122,7 +122,7 @@ BLOCKS = st.lists(
 
 
 def _frame_of_blocks(blocks):
-    """(frame, what it holds): of each block its seed, its size and whether it is stored as it is."""
+    """Returns (frame, content); a block is its seed, its size and whether it is stored."""
     stream, data = LZ4_HEADER, b""
     for seed, size, stored in blocks:
         held = _words(seed, size)
@@ -170,13 +170,13 @@ def test_blocks_that_no_encoder_writes(sequences, last, stored):
 
 
 def assert_no_more_than_the_libraries(codec, stream, magic=2, data=None):
-    """``data``: what a zstd stream with a checksum held before it was changed. Versions of libzstd refuse different bad
-    streams, so that the system's need not agree with the one that zstandard has; a checksum holds both to the truth."""
+    """``data``: the content of a zstd stream with a checksum, before it was damaged. libzstd versions refuse different
+    malformed streams, so the system's need not agree with zstandard's; a checksum makes both right."""
     found = expanded(codec, stream, magic, limit=MIB)
     if found is None:
         return
     if codec == LZ4:
-        assert found == told(codec, stream, magic)
+        assert found == library_output(codec, stream, magic)
     else:
         assert magic == 2
         assert data is None or found == data
@@ -240,7 +240,7 @@ def test_random_bytes(codec, lead, rest, magic):
     ids="linked large claim header skippable old window segment claims-0 zero".split(),
 )
 def test_streams_that_are_refused(codec, stream):
-    assert told(codec, stream) is None
+    assert library_output(codec, stream) is None
     assert expanded(codec, stream) is None
 
 
@@ -251,7 +251,7 @@ def test_streams_that_are_refused(codec, stream):
     ids=["lz4", "zstd"],
 )
 def test_streams_with_bytes_behind_them_are_left_to_who_tells_of_them(codec, stream):
-    assert told(codec, stream) == TEXT
+    assert library_output(codec, stream) == TEXT
     assert expanded(codec, stream) is None
 
 
@@ -307,7 +307,7 @@ def test_a_claim_makes_no_room():
 
 @compiled
 def test_nothing_is_written_behind_what_there_is_room_for():
-    """The last bytes of a room belong to what was there before, up to what a stream holds."""
+    """A stream may fill the buffer to its last byte; one byte more is refused."""
     noise = bytes(range(256)) * 64
     data = noise + TEXT + noise
     room = libzstd.room(len(data))
@@ -353,7 +353,7 @@ def test_both_libraries_of_zstd_have_the_functions():
 
 @compiled
 def test_without_a_library_zstd_is_left_to_compression():
-    """A room of a kernel that has no libzstd; in a process of its own, since the library is looked for once."""
+    """A buffer of a kernel without libzstd; in a new process, because the library is looked up once."""
     import subprocess
     import sys
     from pathlib import Path

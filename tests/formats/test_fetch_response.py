@@ -1,4 +1,4 @@
-"""Captures of fetch responses: real message sets, laid out as MessageSetSend and MultiMessageSetSend do."""
+"""Captured fetch responses: real message sets in the layouts of MessageSetSend and MultiMessageSetSend."""
 
 import struct
 from pathlib import Path
@@ -40,7 +40,7 @@ def parts(data: bytes) -> list[tuple]:
 
 
 def read(tmp_path: Path, data: bytes) -> list[tuple[bytes, list[Damage]]]:
-    """The bytes of the batches of each set, and the damage in it."""
+    """Returns the batch bytes of each set, and its damage."""
     path = tmp_path / "capture"
     path.write_bytes(data)
     found = []
@@ -111,7 +111,7 @@ def test_a_capture_that_was_cut_is_damage(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["0.7", "v1"])
 def test_damage_inside_a_set_is_told_and_passed(name: str, tmp_path: Path) -> None:
-    """A damaged first message of 0.7 must not make its length that of a message set."""
+    """The length of a damaged first 0.7 message must not be taken for that of a message set."""
     data = bytearray(messages(name))
     data[12 if name == "0.7" else 30] ^= 1
     path = tmp_path / "capture"

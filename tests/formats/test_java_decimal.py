@@ -1,4 +1,4 @@
-"""Float.toString and Double.toString of JDK 19 and later: the examples of their documentation and of JDK-4511638."""
+"""Float.toString and Double.toString of JDK 19 and later: examples of their documentation and of JDK-4511638."""
 
 import math
 import struct

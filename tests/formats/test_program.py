@@ -1,4 +1,4 @@
-"""Programs made of the tables: which messages they hold, and that all of them end where they should."""
+"""Compiled schema programs: which messages they contain, and that each ends where it should."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def lead(program, entry):
 
 
 def fields(program, struct):
-    """(name, kind, tag, flags) of a struct's fields."""
+    """Returns (name, kind, tag, flags) of a struct's fields."""
     width = LAYOUT["FIELD_WIDTH"]
     for k in range(program.code[struct]):
         at = struct + LAYOUT["STRUCT_HEAD"] + k * width

@@ -1,4 +1,4 @@
-"""The table notation, the wire and the JSON of Kafka's messages."""
+"""The table notation, wire format and JSON of Kafka's messages."""
 
 import json
 import struct

@@ -374,7 +374,10 @@ def roll_forward(change: Change, disk: Disk) -> None:
 def check_intermediate(change: Change) -> None:
     """As `ExpectedStates.check_intermediate`. If the directory was copied meanwhile, the change gets the new inodes."""
     if not is_staged(change) and not recognize(change):
-        raise ChangedSinceError(f"{change.folder}: was changed by someone else in the middle of {change.command!r}")
+        raise ChangedSinceError(
+            f"{change.folder}: was changed by someone else in the middle of {change.command!r}, "
+            "or copied without its times"
+        )
     try:
         ExpectedStates(change).check_intermediate()
     except ChangedSinceError:

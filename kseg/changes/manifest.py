@@ -12,12 +12,14 @@ from kseg.changes.kept_files import Stored, kept_name
 from kseg.changes.plan import ACTIONS, REPLACE, FileState, Plan, Removed, Step, is_plain_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES
+from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
 from kseg.segment.no_follow import check_owner, read_file
 
 MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
 STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
+_NEVER_CHANGED = LOG_DIRECTORY_FILES | {".lock"}
 _VERSION = 2
 _WITHOUT_DELTAS = 1
 """An older version, without deltas: every replaced file was kept completely."""
@@ -271,7 +273,9 @@ def _step(item: dict[str, Any], k: int) -> Step:
 
 
 def _name(name: object) -> str:
-    if not is_plain_name(name):
+    """The name of a file of a partition. Raises ValueError for any that no change of a partition takes: the files of a
+    log directory, its lock, and what kseg itself keeps."""
+    if not is_plain_name(name) or name in _NEVER_CHANGED or str(name).startswith(OWN_PREFIX):
         raise ValueError(name)
     return str(name)
 

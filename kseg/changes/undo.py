@@ -90,7 +90,11 @@ def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
     for name, left in change.after.items():
         now = later[name] if name in later else file_state(change.path(name))
         if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
-            raise ChangedSinceError(f"{change.path(name)}: has changed since {change.command!r}; nothing was undone")
+            kept = f"; what was removed is in {change.kept}" if change.kept else ""
+            raise ChangedSinceError(
+                f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
+                f"(cp -a keeps it); nothing was undone{kept}"
+            )
 
 
 def _is_unchanged(change: Change, name: str) -> bool:

@@ -146,7 +146,8 @@ def names_in(directory: str) -> tuple[list[str], list[str]]:
 
 
 def is_regular_file(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a file, or a link to one; not what cannot be looked at, as a link to itself."""
+    """Whether it is a file, or a link to one, which is told when it is opened; not what cannot be looked at, as a link
+    to itself."""
     try:
         return entry.is_file()
     except OSError:

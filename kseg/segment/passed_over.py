@@ -46,7 +46,17 @@ def passed_over(directory: str, is_packed_only: bool = False) -> list[str]:
     files, others = names_in(directory)
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
     found = [name for name in odd if _seems_segment(os.path.join(directory, name), name, is_packed_only)]
-    return sorted(found + [name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)])
+    linked = [name for name in others + files if _is_linked_partition(directory, name)]
+    found += [name for name in others if named_like_segment(name) and not name.startswith(OWN_PREFIX)]
+    return sorted({*found, *linked})
+
+
+def _is_linked_partition(directory: str, name: str) -> bool:
+    """Whether it is a link to a directory called as a partition: links lead out of a log directory."""
+    if parse_partition_name(name) is None:
+        return False
+    path = os.path.join(directory, name)
+    return os.path.islink(path) and os.path.isdir(path)
 
 
 def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_packed_only: bool = False) -> None:
@@ -57,7 +67,7 @@ def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_
     """
     if not os.path.isdir(path) or not (names := passed_over(path, is_packed_only)):
         return
-    text = f"passed over: {some(names)} (kseg verify {quote(path)} judges them)"
+    text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more)"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     tell(f"{path}: {text}")

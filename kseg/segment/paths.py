@@ -7,27 +7,29 @@ from kseg.errors import PathError
 from kseg.segment.files import (
     SegmentFile,
     holds_segments,
-    list_partitions,
     list_segments,
+    own_partitions,
     parse_partition_name,
     segment_file,
 )
 from kseg.segment.passed_over import hint, is_log_directory
-from kseg.segment.regular_files import expect_pipe
+from kseg.segment.regular_files import expect_named
 
 
 def expand_path(path: str) -> list[str]:
     """What a PATH of the command line stands for: itself if it is a file or a partition directory, else the partition
-    directories of a log directory. Raises PathError where there is nothing at ``path``, or nothing of Kafka's in it.
+    directories of a log directory, links left out.
+
+    Raises PathError where there is nothing at ``path``, or nothing of Kafka's in it.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
-        expect_pipe(path)
+        expect_named(path)
         return [path]
     if holds_segments(path):
         return [path]
-    if (partitions := list_partitions(path)) and is_log_directory(path):
+    if (partitions := own_partitions(path)) and is_log_directory(path):
         return partitions
     # Only now: a log directory may well be called data-1.
     inside = hint(path)

@@ -7,6 +7,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel import frames, headers
 from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.segment.reader import BELIEVE_CHECKSUMS
+from kseg.segment.regular_files import open_descriptor
 
 LOOK_BYTES = 4 << 10
 """Read at a time: many small batches, or the beginning of a large one."""
@@ -28,7 +29,7 @@ class RecordCounter:
         Raises PathError where it cannot be read.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            descriptor = open_descriptor(path)
             try:
                 return self._count(descriptor, os.fstat(descriptor).st_size)
             finally:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
+from kseg.segment.regular_files import open_at_once
 
 LAST_TIMESTAMP = (1 << 63) - 1
 
@@ -213,8 +214,7 @@ def _open_entries(reader: SegmentReader, file: SegmentFile, suffix: str, entry: 
         return
     path = index_path(file, suffix)
     try:
-        # A FIFO of that name must not hold us up.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        descriptor = open_at_once(path)
     except OSError as error:
         yield f"{suffix}: {error.strerror}"
         return

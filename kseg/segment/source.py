@@ -231,7 +231,7 @@ def _unmap(mapping: mmap.mmap) -> None:
 
 
 def open_source(path: str) -> Source:
-    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_pipe`. Raises PathError where it cannot."""
+    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError where it cannot."""
     try:
         if path == STANDARD_INPUT:
             if sys.stdin is None:

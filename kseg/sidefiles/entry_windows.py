@@ -6,7 +6,7 @@ import stat
 from typing import Final
 
 from kseg.segment.holes import end_of_data
-from kseg.sidefiles.first_bytes import READ_FLAGS
+from kseg.segment.regular_files import open_at_once
 
 WINDOW_BYTES: Final = 1 << 20
 FIRST_BYTES: Final = 16 << 10
@@ -22,7 +22,7 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._descriptor = os.open(path, READ_FLAGS)
+        self._descriptor = open_at_once(path)
         try:
             self._first = os.pread(self._descriptor, FIRST_BYTES, 0)
             self.size = len(self._first)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.segment.buffers import Buffers
 from kseg.segment.file_types import named_like_segment
-from kseg.segment.files import OWN_PREFIX, holds_segments, list_partitions, names_in, parse_partition_name
+from kseg.segment.files import OWN_PREFIX, holds_segments, names_in, own_partitions, parse_partition_name
 from kseg.segment.passed_over import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify import directory_rules
@@ -94,7 +94,7 @@ def judge_if_log_directory(
     """Judges a directory of these names if it is a log directory; whether it is. Raises PathError."""
     if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
         return False
-    partitions, directory = list_partitions(path), read_log_directory(path)
+    partitions, directory = own_partitions(path), read_log_directory(path)
     if not partitions and (directory is None or holds_segments(path)):
         return False
     judge_log_directory(directory, partitions, settings, report, progress, together)
@@ -154,7 +154,9 @@ def _judge_beside_partitions(
         is_known = parse_partition_name(name) is not None or name == REMOTE_INDEX_CACHE
         if not is_known and is_directory_of_others(path, name):
             judge_inside(os.path.join(path, name), settings, report, progress, depth=DEPTH - 1)
-        elif named_like_segment(name) and not is_known and not name.startswith(OWN_PREFIX):
+        elif not name.startswith(OWN_PREFIX) and (
+            named_like_segment(name) if not is_known else os.path.islink(os.path.join(path, name))
+        ):
             inside = os.path.join(path, name)
             tell_unread(inside, why_no_file(inside), report)
 

@@ -181,7 +181,7 @@ def judge_segments(
                 raise
             segment.is_unread = segment.is_damaged = True
             tell_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
-            if not partition.others or file.name not in partition.others:
+            if not os.path.islink(file.path) and (not partition.others or file.name not in partition.others):
                 partition.report.failures.append(str(error))  # it may be readable to somebody else
         else:
             with source:

@@ -5,6 +5,7 @@ import shlex
 import stat
 
 from kseg.segment.file_types import is_packed_segment, packing_of, read_head
+from kseg.segment.regular_files import LINK
 from kseg.segment.source import Source
 from kseg.verify.report import Report
 
@@ -39,6 +40,8 @@ def why_no_file(path: str) -> str:
     """Why what lies there cannot be read as a file."""
     try:
         mode = os.stat(path).st_mode
+        if os.path.islink(path):
+            return LINK
     except FileNotFoundError:
         return "a link that leads nowhere"
     except OSError as error:

@@ -12,7 +12,7 @@ from kseg.errors import PathError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
 from kseg.segment.files import SegmentFile, names_in, parse_partition_name, segment_file, segments_among
-from kseg.segment.regular_files import expect_pipe
+from kseg.segment.regular_files import expect_named
 from kseg.verify.broker_state import BrokerState, state_by_name
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Report
@@ -76,7 +76,7 @@ def _own_name(directory: str) -> str:
 def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
     """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
     be read."""
-    expect_pipe(path)
+    expect_named(path)
     file = segment_file(path)
     if settings.era_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)

@@ -183,7 +183,20 @@ def test_what_is_kept_elsewhere_is_kept_for_this_partition(
 
 
 @pytest.mark.parametrize("field", ["file", "target", "origin"])
-@pytest.mark.parametrize("name", ["../pwn", "/pwn", "x/../../pwn", "..", "a\0b"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../pwn",
+        "/pwn",
+        "x/../../pwn",
+        "..",
+        "a\0b",
+        "meta.properties",
+        ".lock",
+        ".kafka_cleanshutdown",
+        ".kseg-change-1.jsonl",
+    ],
+)
 def test_a_manifest_names_files_of_its_partition(name: str, field: str, logs: Path, kseg: Kseg) -> None:
     manifest = change(logs / "dplain-0")
     row = json.loads(manifest.read_text())

@@ -38,8 +38,8 @@ def test_other_names_and_packed_segments_are_told(command: list[str], logs: Path
     shutil.copy(partition / SEGMENT, logs / "evidence")
     done = kseg(*command, logs)
     names = f"{SEGMENT}.gz, 00000000000000000200.log, segment-old.log.bak"
-    assert f"{partition}: passed over: {names} (kseg verify {partition} judges them)" in done.err
-    assert f"{logs}: passed over: evidence (kseg verify {logs} judges them)" in done.err
+    assert f"{partition}: passed over: {names} (kseg verify {partition} tells more)" in done.err
+    assert f"{logs}: passed over: evidence (kseg verify {logs} tells more)" in done.err
 
 
 def test_salvage_passes_over_what_it_cannot_read(logs: Path, kseg: Kseg) -> None:

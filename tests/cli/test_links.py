@@ -1,0 +1,67 @@
+"""Links in the directories that commands read: told, and not followed; what the user names is."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .command import TESTDATA, Kseg
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    return folder
+
+
+SEGMENT = "00000000000000000046.log"
+
+
+@pytest.mark.parametrize("name", [SEGMENT, SEGMENT.replace(".log", ".index"), "leader-epoch-checkpoint"])
+def test_a_link_to_a_file_is_not_read(name: str, logs: Path, outside: Path, kseg: Kseg) -> None:
+    path = logs / "dplain-0" / name
+    path.rename(outside / name)
+    path.symlink_to(outside / name)
+    for place in (logs, logs / "dplain-0"):
+        done = kseg("verify", "--format", "json", place)
+        told = [row for row in done.objects if row["type"] == "finding" and "symbolic link" in row["message"]]
+        assert [Path(row["file"]).name for row in told] == [name]
+        assert done.status == (0 if told[0]["severity"] == "warning" else 1)
+        assert done.objects[-1]["notJudged"] == (name == SEGMENT)
+        dumped = kseg("dump", "--all", place)
+        assert (dumped.status, f"{name}: a symbolic link" in dumped.err) == (3, True)
+
+
+def test_a_link_that_is_named_is_read(logs: Path, outside: Path, kseg: Kseg) -> None:
+    link = outside / SEGMENT
+    link.symlink_to(logs / "dplain-0" / SEGMENT)
+    whole = outside / "dplain-0"
+    whole.symlink_to(logs / "dplain-0")
+    for path in (link, whole):
+        assert kseg("verify", path).status == 0
+        assert kseg("dump", path).status == 0
+
+
+def test_a_linked_partition_is_told_and_not_read(logs: Path, outside: Path, kseg: Kseg) -> None:
+    (logs / "dplain-0").rename(outside / "dplain-7")
+    shutil.copytree(outside / "dplain-7", logs / "dplain-0")
+    (logs / "dplain-7").symlink_to(outside / "dplain-7")
+    done = kseg("verify", logs)
+    assert (done.status, "dplain-7: error: unreadable-file: a symbolic link" in done.out.decode()) == (1, True)
+    dumped = kseg("dump", logs)
+    assert (dumped.status, "passed over: dplain-7" in dumped.err) == (0, True)
+    assert "dplain-7" not in dumped.out.decode()
+
+
+def test_a_linked_file_of_the_log_directory_is_told(logs: Path, outside: Path, kseg: Kseg) -> None:
+    (logs / "meta.properties").rename(outside / "meta.properties")
+    (logs / "meta.properties").symlink_to(outside / "meta.properties")
+    done = kseg("verify", logs)
+    assert done.status == 1
+    assert "meta.properties:0: error: bad-meta-properties: it cannot be read: a symbolic link" in done.out.decode()

@@ -11,6 +11,7 @@ from kseg.errors import KsegError
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
 """Smaller pieces are collected up to this size and written with one call, which is cheaper than a copy for each."""
+_WINDOW_BYTES = 1 << 16
 _OPEN_FILES = 8
 
 
@@ -47,11 +48,15 @@ def write_pieces(pieces: Iterable[Piece], directory: str, target: int, disk: Dis
 
 
 class _Sources:
-    """The files that ranges are read from. The most recently used ones stay open."""
+    """The files that ranges are read from. The most recently used ones stay open.
+
+    Small ranges near each other are read together.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._descriptors: dict[str, int] = {}
+        self._file, self._start, self._window = "", 0, b""
 
     def open(self, file: str) -> int:
         found = self._descriptors.pop(file, None)
@@ -63,10 +68,27 @@ class _Sources:
         return found
 
     def read(self, piece: Range) -> bytes:
-        data = os.pread(self.open(piece.file), piece.length, piece.position)
-        if len(data) < piece.length:
+        file, position, length = piece
+        at = position - self._start
+        if file != self._file or at < 0 or at + length > len(self._window):
+            leads_on = file == self._file and 0 <= at <= _WINDOW_BYTES // 4
+            self._fill(file, position, length, max(length, _WINDOW_BYTES) if leads_on else length)
+            at = 0
+        data = self._window[at : at + length]
+        if len(data) < length:
             raise OSError(errno.EIO, "a file is shorter than it was")
         return data
+
+    def _fill(self, file: str, position: int, length: int, wanted: int) -> None:
+        """Reads a window from a position on; the range alone where the disk cannot give what is behind it."""
+        descriptor = self.open(file)
+        try:
+            window = os.pread(descriptor, wanted, position)
+        except OSError:
+            if wanted == length:
+                raise
+            window = os.pread(descriptor, length, position)
+        self._file, self._start, self._window = file, position, window
 
     def close(self) -> None:
         for descriptor in self._descriptors.values():

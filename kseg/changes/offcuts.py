@@ -15,26 +15,29 @@ class RemovedRanges:
 
     def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
         self.old_size = old_size
-        self.size = 0
         self._starts, self._ends, self._places = array("q"), array("q"), array("q")
-        starts, ends, is_rising = array("q"), array("q"), True
+        starts, ends, before, is_rising, largest = array("q"), array("q"), -1, True, 0
         for position, length in staying:
-            is_rising = is_rising and (not starts or starts[-1] <= position)
+            end = position + length
+            is_rising = is_rising and before <= position
+            before, largest = position, end if end > largest else largest
             starts.append(position)
-            ends.append(position + length)
-        self.is_whole = max(ends, default=0) <= old_size
-        at = 0
-        for i in range(len(starts)) if is_rising else sorted(range(len(starts)), key=starts.__getitem__):
-            self._add(at, starts[i])
-            at = max(at, ends[i])
-        self._add(at, old_size)
-
-    def _add(self, start: int, end: int) -> None:
-        if start < end:
-            self._starts.append(start)
-            self._ends.append(end)
-            self._places.append(self.size)
-            self.size += end - start
+            ends.append(end)
+        self.is_whole = largest <= old_size
+        if not is_rising:
+            order = sorted(range(len(starts)), key=starts.__getitem__)
+            starts, ends = array("q", map(starts.__getitem__, order)), array("q", map(ends.__getitem__, order))
+        at = size = 0
+        starts.append(old_size)
+        ends.append(old_size)
+        for start, end in zip(starts, ends, strict=True):
+            if at < start:
+                self._starts.append(at)
+                self._ends.append(start)
+                self._places.append(size)
+                size += start - at
+            at = end if end > at else at
+        self.size = size
 
     @property
     def shared_bytes(self) -> int:

@@ -51,8 +51,9 @@ class PlanDeltas:
                     self.removed_ranges[k] = removed_ranges
 
     def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
+        origin = step.origin
         for piece in step.pieces:
-            if isinstance(piece, Range) and self._name(piece) == step.origin:
+            if isinstance(piece, Range) and (piece.file == origin or self._name(piece) == origin):
                 yield piece.position, piece.length
 
     def _name(self, piece: Range) -> str:

@@ -22,9 +22,10 @@ from kseg.kernel.native import (
 )
 from kseg.recovery.accepted import AcceptedBatches
 from kseg.recovery.duels import Duels, Verdict, is_one_batch
+from kseg.recovery.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragments, records_in
 from kseg.recovery.mending import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.old_sets import OldSets
-from kseg.recovery.parts import Part, Parts
+from kseg.recovery.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.rejected_batches import BatchFilter, Rejection
 from kseg.recovery.segment_contents import NOWHERE, ROOM, Cuts, Kept, Stray
 from kseg.recovery.spine import spine
@@ -50,7 +51,6 @@ _PLAIN_GAPS = 8
 
 _MENDED = 100
 _NO_EPOCH = -1
-BATCH_WEIGHT = 2
 _MENDED_WEIGHT = 1
 """Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
 _UNBROKEN = (_MENDED, 0, 0)
@@ -95,18 +95,6 @@ def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, li
         held, problems = item, []
     if held is not None:
         yield held, problems
-
-
-def _records_in(rows: memoryview, first: int, stop: int) -> int:
-    """How many records the headers of rows count; of one that counts more than it has offsets, or none, its offsets."""
-    at, end = first * BATCH_WIDTH, stop * BATCH_WIDTH
-    counts = rows[at + BATCH_COUNT : end : BATCH_WIDTH].tolist()
-    total, span = sum(counts), rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET] - rows[at + BATCH_FIRST_OFFSET] + 1
-    if 0 < total <= span and min(counts) >= 0:
-        return int(total)
-    firsts, lasts = (rows[at + column : end : BATCH_WIDTH].tolist() for column in _OFFSETS)
-    spans = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
-    return sum(max(count if 0 <= count <= span else span, 0) for count, span in zip(counts, spans, strict=True))
 
 
 def _ends_below(rows: memoryview, row: int) -> bool:
@@ -255,8 +243,16 @@ class _Finder:
         return breaks
 
     def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
-        first, is_clean = 0, True
+        first, is_clean, kept = 0, True, self.kept
+        fragments = Fragments(rows, count, breaks, kept.base, kept.limit) if len(breaks) >= MANY_BREAKS else None
         for row in sorted(breaks):
+            if row < first:
+                continue
+            if fragments and len(run := fragments.run_from(row)) > 1:
+                self._stretch(rows, first, row, is_clean)
+                self._known += fragments.take(run, kept.parts, kept.cuts, self._remembered)
+                self._is_joined, first, is_clean = False, run[-1] + 1, True
+                continue
             kind, a, c = breaks[row]
             if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
                 self._stretch(rows, first, row - 1, is_clean)
@@ -290,7 +286,7 @@ class _Finder:
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = Part(start, start + rows[at + BATCH_SIZE], first, last)
         doubt = "are more than the batch has records, and the next batch begins where these end"
-        self._stray(part, 1, _records_in(rows, row, row + 1), doubt=doubt)
+        self._stray(part, 1, records_in(rows, row, row + 1), doubt=doubt)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
@@ -346,10 +342,10 @@ class _Finder:
                 self._stretch(rows, first, first + fit, is_clean)
                 self._stretch(rows, first + fit, stop, is_clean)
             else:
-                self._stray(part, stop - first, _records_in(rows, first, stop))
+                self._stray(part, stop - first, records_in(rows, first, stop))
             self._is_joined = False
             return
-        parts, records = self.kept.parts, _records_in(rows, first, stop)
+        parts, records = self.kept.parts, records_in(rows, first, stop)
         if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
             parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
@@ -372,8 +368,7 @@ class _Finder:
             head = with_right_magic(self._source, position, size)
             if head is None:
                 length = size if self._goes_on(rows, row, expected) else self._look_inside(position, size, expected)
-                text = "the checksum is not that of the bytes"
-                self.kept.cuts.add(Damage("crc-mismatch", position, length, text))
+                self.kept.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
             else:
                 self._take_mended(position, size, head, "bad-magic: its magic was mended")
             return
@@ -386,7 +381,7 @@ class _Finder:
             return
         part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == 2 or part.first == part.last)
-        self._stray(part, 1, _records_in(rows, row, row + 1), expected if is_exact else -1)
+        self._stray(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
 
     def _goes_on(self, rows: memoryview, row: int, before: int) -> bool:
         """Whether a broken batch leads from the offset before it to the batch behind it."""

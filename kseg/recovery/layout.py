@@ -1,5 +1,7 @@
 """The bytes of a repaired segment, and in which order: what a salvaged .log is made of."""
 
+import struct
+from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -16,14 +18,14 @@ from kseg.kernel.native import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
-    be32,
 )
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.accepted import AcceptedBatches
-from kseg.recovery.parts import Part, Parts
+from kseg.recovery.parts import Part, Parts, Row
 from kseg.segment.source import Source, open_source
 from kseg.segment.survey import Headers
 
+_LENGTH = struct.Struct(">i")
 _SMALL_BYTES = 1 << 18
 """Parts up to this size are gathered in memory and read together: a pass of its own costs more for each."""
 
@@ -47,6 +49,12 @@ class Layout:
             return iter(self.parts)
         return merge(self.parts, self.extra, key=lambda part: part.first)
 
+    def rows(self) -> Iterator[Row]:
+        """Of each part; quicker than the parts themselves."""
+        if not self.extra:
+            return self.parts.rows()
+        return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
+
     def __len__(self) -> int:
         return len(self.parts) + len(self.extra)
 
@@ -65,15 +73,14 @@ class Layout:
 
     def _pieces(self, name: str) -> Iterator[Piece]:
         file, start, end = name, -1, -1
-        for part in self:
-            path, first = part.path or name, part.start + len(part.head)
-            if part.head or path != file or part.start != end:
+        for first, last, _, _, head, path in self.rows():
+            if head or (path or name) != file or first != end:
                 if end > start:
                     yield Range(file, start, end - start)
-                file, start = path, first
-            if part.head:
-                yield part.head
-            end = part.end
+                file, start = path or name, first + len(head)
+            if head:
+                yield head
+            end = last
         if end > start:
             yield Range(file, start, end - start)
 
@@ -93,61 +100,52 @@ class Layout:
         """Header rows of the batches from a position on."""
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
-            gathered, at = _Gathered(), 0
-            for part in self:
-                skip = max(position - at, 0)
-                if skip < part.size:
-                    path = part.path or self.path
+            gathered, origin, at = bytearray(), 0, 0
+            for start, end, _, _, head, path in self.rows():
+                size = end - start
+                skip = position - at if position > at else 0
+                if skip < size:
                     if path not in sources:
-                        sources[path] = stack.enter_context(open_source(path))
-                    if part.size <= _SMALL_BYTES or part.head:
-                        gathered.add(sources[path], part, at, skip)
-                        if gathered.is_full:
-                            yield from gathered.take()
+                        sources[path] = stack.enter_context(open_source(path or self.path))
+                    if size > _SMALL_BYTES and not head:
+                        yield from _headers_in(gathered, origin)
+                        gathered = bytearray()
+                        yield from _shifted(sources[path], start, end, at, skip)
                     else:
-                        yield from gathered.take()
-                        yield from _shifted(sources[path], part, at, skip)
-                at += part.size
-            yield from gathered.take()
-
-
-class _Gathered:
-    """Bytes of a layout from ``origin`` on."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._origin = 0
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._data) >= _SMALL_BYTES
-
-    def add(self, source: Source, part: Part, at: int, skip: int) -> None:
-        if not self._data:
-            self._origin = at + skip
-        self._data += part.head[skip:]
-        self._data += bytes(source.buffer[part.start + max(skip, len(part.head)) : part.end])
-
-    def take(self) -> Iterator[Headers]:
-        """The headers of what is there."""
-        data, at, origin = self._data, 0, self._origin
-        self._data = bytearray()
-        while at < len(data):
-            frames, count = int64s(FRAMES_PER_CALL * FRAME_WIDTH), 0
-            while at < len(data) and count < FRAMES_PER_CALL:
-                size, row = be32(data, at + 8) + 12, count * FRAME_WIDTH
-                frames[row + FRAME_POSITION], frames[row + FRAME_SIZE] = at, size
-                frames[row + FRAME_MAGIC], frames[row + FRAME_STATE] = data[at + 16], 1
+                        if not gathered:
+                            origin = at + skip
+                        gathered += head[skip:]
+                        gathered += bytes(sources[path].buffer[start + max(skip, len(head)) : end])
+                        if len(gathered) >= _SMALL_BYTES:
+                            yield from _headers_in(gathered, origin)
+                            gathered = bytearray()
                 at += size
-                count += 1
-            rows = int64s(count * BATCH_WIDTH)
-            headers.read(data, frames, count, False, origin, rows)
-            yield Headers(rows, count)
+            yield from _headers_in(gathered, origin)
 
 
-def _shifted(source: Source, part: Part, at: int, skip: int) -> Iterator[Headers]:
-    for found in AcceptedBatches(source, part.end, part.start + skip):
-        if at != part.start:
+def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
+    """The headers of batches that lie end to end; ``origin`` is the position of the first in the layout."""
+    at, end = 0, len(data)
+    while at < end:
+        positions, sizes = list[int](), list[int]()
+        while at < end and len(positions) < FRAMES_PER_CALL:
+            size = _LENGTH.unpack_from(data, at + 8)[0] + 12
+            positions.append(at)
+            sizes.append(size)
+            at += size
+        count = len(positions)
+        frames, rows = int64s(count * FRAME_WIDTH), int64s(count * BATCH_WIDTH)
+        magics = [data[position + 16] for position in positions]
+        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [1] * count}
+        for column, values in columns.items():
+            frames[column::FRAME_WIDTH] = memoryview(array("q", values))
+        headers.read(data, frames, count, False, origin, rows)
+        yield Headers(rows, count)
+
+
+def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[Headers]:
+    for found in AcceptedBatches(source, end, start + skip):
+        if at != start:
             for i in range(found.count):
-                found.rows[i * BATCH_WIDTH + BATCH_POSITION] += at - part.start
+                found.rows[i * BATCH_WIDTH + BATCH_POSITION] += at - start
         yield found

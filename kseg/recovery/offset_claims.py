@@ -7,8 +7,7 @@ from itertools import accumulate
 from kseg.kernel.native import be32
 from kseg.recovery.epochs import LeaderEpochs
 from kseg.recovery.interval_scheduling import Piece, cut_at_conflicts, schedule
-from kseg.recovery.keeping import BATCH_WEIGHT
-from kseg.recovery.parts import Part, batches_of
+from kseg.recovery.parts import BATCH_WEIGHT, Part, batches_of
 from kseg.recovery.segment_contents import ROOM, Kept, Stray
 from kseg.recovery.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET

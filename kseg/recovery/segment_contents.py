@@ -1,6 +1,6 @@
 """What salvage finds in one file: parts that are in their places, strays, and ranges that are cut out."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from kseg.recovery.parts import Part, Parts, without_batches
@@ -26,6 +26,12 @@ class Cuts:
             self.listed.append(damage)
         else:
             self.more += 1
+
+    def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
+        """As `add`, for ranges (position, length) of one kind."""
+        listed = ranges[: max(MOST_CUTS - len(self.listed), 0)]
+        self.listed += [Damage(code, position, length, message) for position, length in listed]
+        self.more += len(ranges) - len(listed)
 
     def __bool__(self) -> bool:
         return bool(self.listed)

@@ -79,17 +79,16 @@ class Shelf:
     def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         reached, count, before = self.kept.base, 0, ("", 0)
-        for part in self.layout():
-            is_beside, before = not part.head and before == (part.path, part.start), (part.path, part.end)
-            if part.head:
-                before = ("", -1)  # what hit its header may have hit what lay beside it
-            if part.first > reached and not (is_cleaned and is_beside):
+        for start, end, first, last, head, path in self.layout().rows():
+            if first > reached and not (is_cleaned and not head and before == (path, start)):
                 count += 1
                 if count <= MOST_GAPS:
-                    found.append((reached, part.first - 1))
+                    found.append((reached, first - 1))
                 else:
-                    found[-1] = (found[-1][0], part.first - 1)
-            reached = part.last + 1
+                    found[-1] = (found[-1][0], first - 1)
+            reached = last + 1
+            if is_cleaned:  # what hit a header may have hit what lay beside it
+                before = ("", -1) if head else (path, end)
         return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
 
     @property

@@ -27,7 +27,7 @@ from kseg.recovery.mending import offsets_of, with_first_offset, with_right_head
 from kseg.recovery.old_sets import OldSets
 from kseg.recovery.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.rejected_batches import BatchFilter, Rejection
-from kseg.recovery.segment_contents import NOWHERE, ROOM, Cuts, Kept, Stray
+from kseg.recovery.segment_contents import NOWHERE, ROOM, WIDE, Cuts, Kept, Stray
 from kseg.recovery.spine import spine
 from kseg.recovery.testimony import Testimony
 from kseg.segment.damage import crc_holds
@@ -285,8 +285,7 @@ class _Finder:
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = Part(start, start + rows[at + BATCH_SIZE], first, last)
-        doubt = "are more than the batch has records, and the next batch begins where these end"
-        self._stray(part, 1, records_in(rows, row, row + 1), doubt=doubt)
+        self._stray(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly

@@ -8,7 +8,7 @@ from kseg.kernel.native import be32
 from kseg.recovery.epochs import LeaderEpochs
 from kseg.recovery.interval_scheduling import Piece, cut_at_conflicts, schedule
 from kseg.recovery.parts import BATCH_WEIGHT, Part, batches_of
-from kseg.recovery.segment_contents import ROOM, Kept, Stray
+from kseg.recovery.segment_contents import ROOM, WIDE, Kept, Stray
 from kseg.recovery.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.source import open_source
@@ -17,7 +17,7 @@ _IS_NAMED, _EPOCH_AGREES = 2, 1
 """Preferences between batches that claim the same offsets and have as many records: the name of the file is the offset
 of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
 
-_EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES = 12, 57, 16, 61
+_EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
 
 def is_plain(kept: Kept, stray: Stray) -> bool:
@@ -80,6 +80,33 @@ def _expect_at_base(kept: Sequence[Kept]) -> None:
             stray.expected = one.base
 
 
+def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
+    """Doubts each single batch that claims more offsets than it has records, where a file begins with a batch at the
+    offset behind these records, and bears that offset as its name."""
+    begins = {
+        source.base
+        for one, source in zip(kept, sources, strict=True)
+        if source.is_named and any((p.start, p.first) == (0, source.base) for p in _first_parts(one))
+    }
+    for one in kept:
+        for stray in one.strays:
+            part, behind = stray.part, stray.part.first + stray.records
+            is_wide = stray.batches == 1 and 0 < stray.records and behind <= part.last
+            if is_wide and behind in begins and is_plain(one, stray) and _is_v2(one.path, part):
+                stray.doubt = WIDE
+
+
+def _first_parts(kept: Kept) -> list[Part]:
+    """What lies at the start of a file is among them."""
+    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(stray.part for stray in kept.strays[:1])]
+
+
+def _is_v2(path: str, part: Part) -> bool:
+    with open_source(path) as source:
+        head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _MAGIC_AT + 1])
+        return head[_MAGIC_AT] >= _NEWEST_MAGIC
+
+
 class OffsetClaims:
     """``kept``: what was read of each of the ``sources``; ``epochs``: those that leader-epoch-checkpoint tells.
 
@@ -90,6 +117,7 @@ class OffsetClaims:
         self._kept, self._epochs = kept, epochs
         self._mended: dict[tuple[int, int], Part] = {}
         _expect_at_base(kept)
+        _doubt_ends(kept, sources)
         self._far = _far_offset(kept)
         pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
         self._all = cut_at_conflicts(pieces, self._batches)

@@ -13,6 +13,9 @@ ROOM = 0x7FFFFFFF
 NOWHERE = -1
 """The base and the limit of a file that makes no segment."""
 
+WIDE = "are more than the batch has records, and the next batch begins where these end"
+"""Why the offsets of a batch are in doubt."""
+
 
 @dataclass(slots=True)
 class Cuts:

@@ -244,6 +244,23 @@ def test_a_batch_that_claims_one_offset_of_the_next(partition: Path) -> None:
         assert len(found.cuts) == 1
 
 
+def test_the_last_batch_of_a_segment_claims_an_offset_of_the_next(partition: Path) -> None:
+    """Whichever has more records: the name of the next segment is the offset of its first batch."""
+    whole, paths = log_of(partition), sorted(partition.glob("*.log"))
+    for path, behind in pairwise(paths):
+        data, batches = path.read_bytes(), list(batches_in(path.read_bytes()))
+        batch = batches[-1]
+        wide = batch[:23] + (int(behind.stem) - first_offset(batch)).to_bytes(4, "big") + batch[27:]
+        wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
+        path.write_bytes(b"".join([*batches[:-1], wide]))
+        found = salvage(partition)
+        assert log_of(partition) == [one for one in whole if one != batch]
+        assert len(found.cuts) == 1
+        path.write_bytes(data)
+        salvage(partition)
+        assert log_of(partition) == whole
+
+
 @pytest.mark.parametrize("keeps_side_files", [True, False])
 def test_no_log_at_all(partition: Path, keeps_side_files: bool) -> None:
     for path in partition.glob("*.log" if keeps_side_files else "0*"):

@@ -6,8 +6,9 @@ from kseg.cleaner.reading import Window
 from kseg.formats import record_batch
 from kseg.formats.libzstd import room
 from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.kernel import opening, records
+from kseg.kernel import opening
 from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
+from kseg.kernel.record_fields import REASONS
 from kseg.limits import MAX_BATCH_BYTES, ROWS_PER_CALL
 from kseg.segment.batches import Message
 from kseg.segment.problems import HARMLESS_CODES
@@ -62,4 +63,4 @@ def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
 
 def refuse(window: Window, i: int, reason: int) -> NoReturn:
     """Raises DamagedError for malformed records (a REASON of the kernel)."""
-    raise window.damage(i, opening.REASONS.get(reason) or records.REASONS.get(reason, "its records make no sense"))
+    raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))

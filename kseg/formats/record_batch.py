@@ -22,15 +22,16 @@ from kseg.formats.compression import CODEC_NAMES, check_beginning
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel import records as kernel
 from kseg.kernel.expand import Room
 from kseg.kernel.native import HEADER_WIDTH
 from kseg.kernel.plain import sequence_after
+from kseg.kernel.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
+from kseg.kernel.record_walk import RecordWalk
+from kseg.kernel.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE
 from kseg.limits import MAX_HEADERS
 
 HEADER_BYTES = 61
 _HEADER = Struct(">qiibIhiqqqhii")
-_SMALLEST = -(1 << 63)
 
 
 class RecordBatchHeader(NamedTuple):
@@ -138,19 +139,18 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
 
     Raises UndecodableError at the first unreadable record, after yielding the rows before it.
     """
-    cursor = _fresh_cursor(start)
-    batch = kernel_batch(header)
+    walk = record_walk(header, start)
     headers = scratch.headers
     while header.record_count:
-        status = kernel.read(payload, len(payload), cursor, batch, scratch.rows, headers)
-        if cursor[2]:
-            yield Rows(payload, scratch.rows, headers, cursor[2])
-        if status == kernel.COMPLETE:
+        status = walk.read(payload, scratch.rows, headers)
+        if walk.row_count:
+            yield Rows(payload, scratch.rows, headers, walk.row_count)
+        if status == COMPLETE:
             return
-        if status == kernel.TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
+        if status == TOO_MANY_HEADERS and len(headers) < MAX_HEADERS * HEADER_WIDTH:
             headers = int64s(MAX_HEADERS * HEADER_WIDTH)
-        elif status != kernel.MORE:
-            raise UndecodableError("undecodable-records", _where(cursor, status))
+        elif status != MORE:
+            raise UndecodableError("undecodable-records", _where(walk, status))
 
 
 def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
@@ -158,38 +158,31 @@ def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[t
     return survey_records(payload, start, header)[0]
 
 
-def survey_records(payload: Any, start: int, header: RecordBatchHeader) -> tuple[list[tuple[str, str]], memoryview]:
-    """Like `check_records`; also returns the final cursor (`kseg.kernel.records`)."""
+def survey_records(payload: Any, start: int, header: RecordBatchHeader) -> tuple[list[tuple[str, str]], RecordWalk]:
+    """Like `check_records`; also returns the walk at its end."""
     problems: list[tuple[str, str]] = []
+    walk = record_walk(header, start)
     if header.record_count == 0:
-        return problems, _fresh_cursor(start)
+        return problems, walk
     if header.record_count > header.last_offset_delta + 1:
         problems.append(("count-mismatch", f"{header.record_count} records in {header.last_offset_delta + 1} offsets"))
-    cursor = _fresh_cursor(start)
-    status = kernel.check(payload, len(payload), cursor, kernel_batch(header))
+    status = walk.check(payload)
     if status:
-        problems.append(("undecodable-records", _where(cursor, status)))
-    if cursor[4] & kernel.FLAG_NOT_RISING:
+        problems.append(("undecodable-records", _where(walk, status)))
+    if walk.flags & FLAG_NOT_RISING:
         problems.append(("offsets-not-rising", "offset deltas do not rise"))
-    if cursor[4] & kernel.FLAG_OUT_OF_RANGE:
+    if walk.flags & FLAG_OUT_OF_RANGE:
         problems.append(("offset-out-of-range", f"an offset delta is not in 0..{header.last_offset_delta}"))
-    return problems, cursor
+    return problems, walk
 
 
-def _fresh_cursor(start: int) -> memoryview:
-    cursor = int64s(8)
-    cursor[1], cursor[5], cursor[6] = start, -1, _SMALLEST
-    return cursor
+def _where(walk: RecordWalk, status: int) -> str:
+    return f"record {walk.index + 1}: {REASONS[status]}"
 
 
-def _where(cursor: memoryview, status: int) -> str:
-    return f"record {cursor[0] + 1}: {kernel.REASONS[status]}"
-
-
-def kernel_batch(header: RecordBatchHeader) -> memoryview:
-    """Returns the header fields that the kernel's record parser needs (`kseg.kernel.records`, ``batch``)."""
-    batch = int64s(8)
-    batch[0], batch[1], batch[2] = header.record_count, header.base_offset, header.base_timestamp
-    batch[3], batch[4] = header.max_timestamp, header.is_log_append_time
-    batch[5], batch[6] = header.base_sequence, header.last_offset_delta
-    return batch
+def record_walk(header: RecordBatchHeader, start: int) -> RecordWalk:
+    """Returns a walk over the records that begin at ``start`` of their payload."""
+    return RecordWalk(
+        header.record_count, header.base_offset, header.base_timestamp, header.max_timestamp,
+        header.is_log_append_time, header.base_sequence, header.last_offset_delta, start,
+    )  # fmt: skip

@@ -17,6 +17,21 @@ def constants(module):
     return {name: builtins.int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
 
 
+def structs(module):
+    """Classes that stand for the structs that a module's .pxd defines; every field is 0 at first."""
+    text = Path(__file__).with_name(f"{module}.pxd").read_text("ascii")
+    found = findall(r"^c(?:type)?def struct (\w+):\n((?:    .+\n)+)", text, MULTILINE)
+    return {name: _struct(name, findall(r"(\w+)$", fields, MULTILINE)) for name, fields in found}
+
+
+def _struct(name, fields):
+    def clear(self):
+        for field in fields:
+            setattr(self, field, 0)
+
+    return type(name, (), {"__slots__": fields, "__init__": clear})
+
+
 class _Type:
     def __getitem__(self, _key):
         return self

@@ -1,4 +1,50 @@
 # Shared with the renderers: a call across modules costs nothing beside a batch.
+cpdef enum:
+    # What is odd in records that can be read.
+    FLAG_NOT_RISING = 1
+    FLAG_OUT_OF_RANGE = 2
+    FLAG_ATTRIBUTES = 4
+    FLAG_NULL_KEY = 8
+
+# What the header of a v2 batch says of its records. Times in ms.
+cdef struct RecordsHeader:
+    long long count
+    long long base_offset
+    long long base_timestamp
+    long long max_timestamp
+    long long base_sequence
+    long long last_offset_delta
+    bint is_append_time
+
+# Where a walk stands: at record ``index``, whose first byte is ``position``. What it has seen of those before: FLAG_*,
+# the last offset delta and the largest timestamp.
+cdef struct RecordCursor:
+    long long index
+    Py_ssize_t position
+    long long flags
+    long long last_delta
+    long long largest_timestamp
+
+# Rows of records and of headers, to which a walk appends: ``row_count`` and ``header_count`` are there already. A
+# negative ``header_capacity``: rows of headers are not wanted.
+cdef struct RecordTable:
+    long long* rows
+    Py_ssize_t row_capacity
+    Py_ssize_t row_count
+    long long* headers
+    Py_ssize_t header_capacity
+    Py_ssize_t header_count
+
+cdef void read_records_header(const unsigned char* p, Py_ssize_t at, RecordsHeader* header) noexcept nogil
+cdef void begin_records(RecordCursor* cursor, Py_ssize_t position, long long largest_timestamp) noexcept nogil
+cdef int append_records(
+    const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header, RecordTable* table
+) noexcept nogil
+cdef int walk_records(
+    const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
+) noexcept nogil
+
+# For callers that keep a batch and a cursor as int64 columns.
 cdef int read_records(
     const unsigned char* p, Py_ssize_t end, long long* cursor, const long long* batch,
     long long* rows, Py_ssize_t row_capacity, long long* headers, Py_ssize_t header_capacity,

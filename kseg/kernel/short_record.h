@@ -63,37 +63,4 @@ static inline ptrdiff_t kseg_read_short_record(
     return at + 1 == after && *at == 0 ? after - p : 0;
 }
 
-/* Goes over records of that shape, from the one at the cursor to the first of another shape or the last of the batch,
- * and keeps nothing of them but what the cursor tells; `batch` and `cursor` are those of read_records. */
-static void kseg_pass_short_records(
-    const unsigned char *p, ptrdiff_t end, long long *cursor, const long long *batch
-) {
-    const int64_t count = batch[0], largest_delta = batch[6], counts_delta = batch[4] ? 0 : -1;
-    const uint64_t base = (uint64_t)(batch[4] ? batch[3] : batch[2]);
-    int64_t k = cursor[0], last = cursor[5], largest = cursor[6];
-    int64_t falling = 0, outside = 0, attributes = 0, null = 0; /* the sign tells, but of attributes */
-    ptrdiff_t i = cursor[1];
-    while (k < count) {
-        long long fields[FIELD_WIDTH];
-        const ptrdiff_t after = kseg_read_short_record(p, i, end, fields);
-        int64_t delta, timestamp;
-        if (after == 0) break;
-        delta = fields[FIELD_OFFSET_DELTA];
-        timestamp = (int64_t)(base + (uint64_t)(fields[FIELD_TIMESTAMP_DELTA] & counts_delta));
-        falling |= delta - last - 1;
-        outside |= delta | (largest_delta - delta);
-        attributes |= fields[FIELD_ATTRIBUTES];
-        null |= fields[FIELD_KEY_SIZE];
-        if (timestamp > largest) largest = timestamp;
-        last = delta;
-        i = after;
-        k++;
-    }
-    cursor[0] = k;
-    cursor[1] = i;
-    cursor[4] |= (falling < 0) | (outside < 0) << 1 | (attributes != 0) << 2 | (null < 0) << 3;
-    cursor[5] = last;
-    cursor[6] = largest;
-}
-
 #endif

@@ -3,6 +3,3 @@ cdef extern from "short_record.h" nogil:
     Py_ssize_t read_short_record "kseg_read_short_record"(
         const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* fields
     )
-    void pass_short_records "kseg_pass_short_records"(
-        const unsigned char* p, Py_ssize_t end, long long* cursor, const long long* batch
-    )

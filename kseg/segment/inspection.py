@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from kseg.formats import record_batch
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel import records as kernel
 from kseg.kernel.native import ROW_KEY_SIZE, ROW_WIDTH
+from kseg.kernel.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.segment.batches import Batch, Message, RecordBatch, Survey
 from kseg.segment.items import Problem
 
@@ -56,12 +56,14 @@ def _inspect_v2(batch: RecordBatch) -> Inspection:
         payload, start = record_batch.open_records(batch.data, header, most, remarks=batch.remarks)
     except UndecodableError as error:
         return Inspection([Problem(error.problem, str(error))], None, 0, False)
-    found, cursor = record_batch.survey_records(payload, start, header)
+    found, walk = record_batch.survey_records(payload, start, header)
     problems = [Problem(*problem) for problem in found]
-    if cursor[4] & kernel.FLAG_ATTRIBUTES:
+    if walk.flags & FLAG_ATTRIBUTES:
         problems.append(Problem("record-attributes", "a record has attributes, which no release sets"))
-    if not problems and header.record_count and cursor[6] != header.max_timestamp:
-        text = f"the largest timestamp of the records is {cursor[6]}, the header says {header.max_timestamp}"
+    if not problems and header.record_count and walk.largest_timestamp != header.max_timestamp:
+        text = (
+            f"the largest timestamp of the records is {walk.largest_timestamp}, the header says {header.max_timestamp}"
+        )
         problems.append(Problem("max-timestamp-mismatch", text))
     problems += batch.passed()
-    return Inspection(problems, header.base_offset, cursor[0], bool(cursor[4] & kernel.FLAG_NULL_KEY))
+    return Inspection(problems, header.base_offset, walk.index, bool(walk.flags & FLAG_NULL_KEY))

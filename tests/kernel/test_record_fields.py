@@ -1,7 +1,9 @@
 """Records of a v2 batch: those of the usual shape, which C reads at once, tell what reading field by field tells."""
 
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 from rendering import int64s, sized, varint
 
 from kseg import kernel
-from kseg.kernel import native, records
+from kseg.kernel import native
 from kseg.kernel.native import ROW_WIDTH
+from kseg.kernel.record_fields import COMPLETE
+from kseg.kernel.record_walk import RecordWalk
 
 ROWS, HEADERS = 12, 12
 LEAST = -(1 << 63)
@@ -22,12 +26,15 @@ texts = st.none() | st.binary(max_size=12) | st.sampled_from([63, 64, 70, 8191, 
 
 
 def field_by_field():
-    """The same module as interpreted: it reads each record field by field."""
-    spec = spec_from_file_location("records_as_interpreted", Path(native.__file__).with_name("records.py"))
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
+    """The walk as interpreted: it reads each record field by field."""
+    names = ("record_fields", "records", "record_walk")
+    with patch.dict(sys.modules):
+        for name in names:
+            spec = spec_from_file_location(f"kseg.kernel.{name}", Path(native.__file__).with_name(f"{name}.py"))
+            sys.modules[spec.name] = module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            assert not module.COMPILED
+        return module.RecordWalk
 
 
 def overlong(encoded: bytes) -> bytes:
@@ -63,34 +70,34 @@ def areas(draw):
     return bytes(data), len(found) + draw(st.sampled_from([0, 0, 0, 1, -1]))
 
 
-def cursor_at_start():
-    return int64s([0, 0, 0, 0, 0, -1, LEAST, 0])
+def seen(walk):
+    return walk.index, walk.position, walk.flags, walk.largest_timestamp
 
 
-def checked(module, data, batch):
-    cursor = cursor_at_start()
-    return module.check(data, len(data), cursor, batch), cursor.tolist()
+def checked(make, data, header):
+    walk = make(*header)
+    return walk.check(data), seen(walk)
 
 
-def read(module, data, batch):
-    cursor, rows, headers = cursor_at_start(), int64s(ROW_WIDTH * ROWS), int64s(4 * HEADERS)
-    status = module.read(data, len(data), cursor, batch, rows, headers)
-    return status, cursor.tolist(), rows.tolist()[: ROW_WIDTH * cursor[2]], headers.tolist()[: 4 * cursor[3]]
+def read(make, data, header):
+    walk, rows, headers = make(*header), int64s(ROW_WIDTH * ROWS), int64s(4 * HEADERS)
+    status = walk.read(data, rows, headers)
+    return status, seen(walk), rows.tolist()[: ROW_WIDTH * walk.row_count], headers.tolist()[: 4 * walk.header_count]
 
 
 @pytest.mark.skipif(not kernel.COMPILED, reason="interpreted, every record is read field by field")
 @given(areas(), st.sampled_from([5, LEAST, -LEAST - 1]), st.booleans(), numbers, st.sampled_from([-1, 0, 2**31 - 2]))
 def test_records_of_the_usual_shape_tell_what_their_fields_tell(area, timestamp, log_append, last_delta, sequence):
     (data, count), slow = area, field_by_field()
-    batch = int64s([count, 1000, timestamp, 7, log_append, sequence, last_delta, 0])
-    assert checked(records, data, batch) == checked(slow, data, batch)
-    assert read(records, data, batch) == read(slow, data, batch)
+    header = count, 1000, timestamp, 7, log_append, sequence, last_delta
+    assert checked(RecordWalk, data, header) == checked(slow, data, header)
+    assert read(RecordWalk, data, header) == read(slow, data, header)
 
 
 def test_a_tombstone_may_end_where_the_file_does():
     """Behind its key there are two bytes only, and no third one to look at."""
     body = b"\0" + varint(0) + varint(0) + sized(b"key of some length") + sized(None) + varint(0)
     data = varint(len(body)) + body
-    status, cursor, rows, _ = read(records, data, int64s([1, 0, 0, 0, 0, -1, 0, 0]))
-    assert (status, cursor[:2]) == (records.COMPLETE, [1, len(data)])
+    status, (index, position, *_), rows, _ = read(RecordWalk, data, (1, 0, 0, 0, False, -1, 0))
+    assert (status, index, position) == (COMPLETE, 1, len(data))
     assert rows[native.ROW_VALUE_SIZE] == -1

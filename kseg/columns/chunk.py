@@ -97,7 +97,7 @@ class Chunks:
         self._scale = timestamp_scale
         self._rows = rows
         self._room_bytes = room
-        self._left = int64s(1)
+        self._left = 0
         self._parts = (
             kernel.KEYS * (KEY in names) | kernel.VALUES * (VALUE in names) | kernel.HEADERS * (HEADERS in names)
         )
@@ -113,7 +113,7 @@ class Chunks:
         """An empty chunk, with room for as many bytes as the one before had."""
         names, rows, expected = self._names, self._rows, self._expected
         chunk = self._chunk = Chunk()
-        self._left[0] = self._room_bytes
+        self._left = self._room_bytes
         for name in (OFFSET, TIMESTAMP):
             if name in names:
                 chunk.numbers[name] = fresh(8 * rows).cast("q")
@@ -135,13 +135,13 @@ class Chunks:
         while first < rows.count:
             free = self._rows - self._chunk.count
             end = min(rows.count, first + free)
-            stop = kernel.fitting(rows.rows, rows.headers, first, end, self._parts, self._left)
+            stop, self._left = kernel.fitting(rows.rows, rows.headers, first, end, self._parts, self._left)
             if stop == first:
                 if self._chunk.count:
                     yield self._end()
                     continue
                 stop = first + 1
-                self._left[0] = 0
+                self._left = 0
             self._take(rows, first, stop)
             first = stop
 

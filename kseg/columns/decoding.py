@@ -13,6 +13,7 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import columns as kernel
 from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
 from kseg.segment.problems import HARMLESS_CODES
@@ -65,22 +66,21 @@ class Decoder:
 
     def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
         """Those that are plain, and what ``left`` makes of the others."""
-        state, scratch = int64s(kernel.STATE_SIZE), self._scratch
-        state[0] = first
+        collector, scratch = kernel.Collector(first), self._scratch
         while True:
-            status = kernel.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers, state)
-            if state[3]:
-                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, state[3]))
-                state[3] = state[4] = 0
-            elif status == kernel.MORE_HEADERS and len(scratch.headers) < state[6] * HEADER_WIDTH <= _MOST_HEADERS:
+            status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
+            if collector.row_count:
+                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
+                collector.row_count = collector.header_count = 0
+            elif status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MOST_HEADERS:
                 scratch.headers = int64s(_MOST_HEADERS)
-            elif status == kernel.DONE:
+            elif status == DONE:
                 return
             else:
                 taken = 1
-                if state[2] == 0:  # else it was plain when it was begun: the file has changed since
-                    taken = yield from left(state[0])
-                state[0], state[1], state[2] = state[0] + taken, 0, 0
+                if collector.position == 0:  # else it was plain when it was begun: the file has changed since
+                    taken = yield from left(collector.frame)
+                collector.go_to(collector.frame + taken)
 
     def _left(
         self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int

@@ -64,9 +64,10 @@ class RecordColumns:
         last = wanted.last_offset if stable is None else min(wanted.last_offset, stable - 1)
         self._first_offset = wanted.first_offset
         self._is_all = wanted.is_all
-        self._wanted = int64s(4)
-        self._wanted[kernel.FIRST], self._wanted[kernel.LAST] = wanted.first_offset, last
-        self._wanted[kernel.EARLIEST], self._wanted[kernel.LATEST] = wanted.earliest_ms, wanted.latest_ms
+        self._wanted = int64s(kernel.WANTED_WIDTH)
+        self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted.first_offset, last
+        self._wanted[kernel.WANTED_EARLIEST] = wanted.earliest_ms
+        self._wanted[kernel.WANTED_LATEST] = wanted.latest_ms
 
     def __iter__(self) -> Iterator[Chunk]:
         if self._jobs > 1:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from kseg.convert.request import DamagedError
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
-from kseg.kernel import columns
 from kseg.kernel.alike import APPEND_TIME, KIND, NEXT_OFFSET, STATE_WIDTH, TIME, TIMED, alike
+from kseg.kernel.columns import Collector
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.plain import DONE, MORE_HEADERS
 from kseg.limits import MAX_HEADERS
 
 
@@ -34,16 +35,15 @@ class PlainRun(NamedTuple):
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
         """All their records. Raises DamagedError where the bytes are not what they were a moment ago."""
-        state, most_headers = int64s(columns.STATE_SIZE), MAX_HEADERS * HEADER_WIDTH
-        state[0] = self.first
+        collector, most_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
         while True:
-            status = columns.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers, state)
-            if state[3]:
-                yield Rows(self.buffer, scratch.rows, scratch.headers, state[3])
-                state[3] = state[4] = 0
-            elif status == columns.DONE:
+            status = collector.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers)
+            if collector.row_count:
+                yield Rows(self.buffer, scratch.rows, scratch.headers, collector.row_count)
+                collector.row_count = collector.header_count = 0
+            elif status == DONE:
                 return
-            elif status == columns.MORE_HEADERS and len(scratch.headers) < most_headers:
+            elif status == MORE_HEADERS and len(scratch.headers) < most_headers:
                 scratch.headers = int64s(most_headers)
             else:
                 raise DamagedError("a batch changed while it was read; nothing was written")

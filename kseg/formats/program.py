@@ -15,15 +15,18 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kseg.formats.schema import Field, Message, json_text
-from kseg.kernel.schema import layout
+from kseg.kernel import schema as kernel
+from kseg.kernel.framings import COORDINATOR, FRAMED, TABLES
 
-COORDINATOR, FRAMED = 1, 2
-
-_LAYOUT = layout()
+_KINDS = {
+    "i8": kernel.I8, "i16": kernel.I16, "u16": kernel.U16, "i32": kernel.I32, "i64": kernel.I64, "bool": kernel.BOOL,
+    "uuid": kernel.UUID, "str": kernel.STR, "bytes": kernel.BYTES, "struct": kernel.NESTED, "switch": kernel.SWITCH,
+    "protocol": kernel.PROTOCOL,
+}  # fmt: skip
 
 
 class Program(NamedTuple):
-    """A program for `kseg.kernel.decoded`: int64 code, and the texts that it refers to."""
+    """A program for `kseg.kernel.rendering`: int64 code, and the texts that it refers to."""
 
     code: memoryview
     names: bytes
@@ -78,13 +81,13 @@ class _Maker:
         self._structs: dict[tuple[object, ...], int] = {}
 
     def program(self) -> Program:
-        return Program(memoryview(array("q", self.code)), bytes(self._names) + bytes(_LAYOUT["PADDING"]))
+        return Program(memoryview(array("q", self.code)), bytes(self._names) + bytes(kernel.PADDING))
 
     def key_place(self, record_type: int) -> int:
-        return 3 + record_type
+        return TABLES + record_type
 
     def value_place(self, record_type: int, version: int) -> int:
-        return 3 + self._types + record_type * self._versions + version
+        return TABLES + self._types + record_type * self._versions + version
 
     def message(self, message: Message, version: int, lead: str, switch: Switch | None = None) -> int:
         """Returns the index of a message; 0 if the kernel cannot render it."""
@@ -125,19 +128,19 @@ class _Maker:
             kind, struct, default = "switch", self._text(switch.text), len(switch.text.encode())
         elif switch and each.name in switch.messages:
             kind, struct = "protocol", self._versions_of(switch.messages[each.name])
-        if kind not in _LAYOUT or (each.tag or 0) >= _LAYOUT["TAGS"]:
+        if kind not in _KINDS or (each.tag or 0) >= kernel.TAGS:
             raise UnfitError(each.name)
         flags = (
-            _LAYOUT["IS_ARRAY"] * each.is_array
-            + _LAYOUT["IS_NULLABLE"] * each.is_nullable
-            + _LAYOUT["IS_DEFAULT_NULL"] * (each.default is None)
+            kernel.IS_ARRAY * each.is_array
+            + kernel.IS_NULLABLE * each.is_nullable
+            + kernel.IS_DEFAULT_NULL * (each.default is None)
         )
         name = f',"{each.name}":'
         tag = -1 if each.tag is None else each.tag
         weight = 1 + len(each.fields)
         if kind == "struct" and tag >= 0 and not each.is_array:
             default, weight = self._text(json_text(each.default)), len(json_text(each.default))
-        return [_LAYOUT[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
+        return [_KINDS[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
 
     def _versions_of(self, message: Message) -> int:
         """Returns the index of the table of a non-flexible message's structs, one per version from 0 on."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kseg.kernel.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
 from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
 
@@ -20,9 +21,10 @@ def int64s(count: int) -> memoryview:
     return memoryview(bytearray(8 * count)).cast("q")
 
 
-ALL = int64s(4)
+ALL = int64s(WANTED_WIDTH)
 """The ``wanted`` argument of `kseg.kernel.columns` that selects every record."""
-ALL[0], ALL[1], ALL[2], ALL[3] = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
+ALL[WANTED_FIRST] = ALL[WANTED_EARLIEST] = -(1 << 63)
+ALL[WANTED_LAST] = ALL[WANTED_LATEST] = (1 << 63) - 1
 
 
 class Scratch:

@@ -1,8 +1,10 @@
-# For the renderers: the line of a batch.
-from kseg.kernel.escape cimport Context
+# For the renderers: the line of a batch, and what lines of records have in common with it.
+from kseg.kernel.lines cimport Line
 
-cdef Py_ssize_t put_text_batch(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at,
-                               const long long* frame, long long base) noexcept nogil
-cdef Py_ssize_t put_json_batch(unsigned char* out, Py_ssize_t o, const unsigned char* p, const long long* frame,
-                               long long base, const Context* context) noexcept nogil
-cdef take_context(Context* pieces, tuple context)
+cdef Py_ssize_t put_bool(unsigned char* out, Py_ssize_t o, bint value) noexcept nogil
+cdef Py_ssize_t put_text_kind(unsigned char* out, Py_ssize_t o, int kind) noexcept nogil
+cdef Py_ssize_t put_json_kind(unsigned char* out, Py_ssize_t o, int kind) noexcept nogil
+cdef Py_ssize_t put_text_batch(Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at,
+                               const long long* frames, Py_ssize_t frame, long long origin) noexcept nogil
+cdef Py_ssize_t put_json_batch(Line* line, Py_ssize_t o, const unsigned char* p,
+                               const long long* frames, Py_ssize_t frame, long long origin) noexcept nogil

@@ -10,7 +10,37 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.escape import Context, put, put_int
+    from cython.cimports.kseg.kernel.escape import put, put_int
+    from cython.cimports.kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        DELETE_HORIZON,
+        ENTRY_OFFSET,
+        GZIP,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        LZ4,
+        NO_TIME,
+        SNAPPY,
+        TRANSACTIONAL,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+        ZSTD,
+    )
+    from cython.cimports.kseg.kernel.lines import Line
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -19,18 +49,56 @@ if cython.compiled:
         be16,
         be32,
         be64,
+        sum_of,
     )
-    from cython.cimports.kseg.kernel.plain import offset_after, sequence_after
+    from cython.cimports.kseg.kernel.plain import sequence_after
 else:
     from kseg.kernel.escape import put, put_int
-    from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, be16, be32, be64
-    from kseg.kernel.plain import offset_after, sequence_after
-
-    Context = None
+    from kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        DELETE_HORIZON,
+        ENTRY_OFFSET,
+        GZIP,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        LZ4,
+        NO_TIME,
+        SNAPPY,
+        TRANSACTIONAL,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+        ZSTD,
+    )
+    from kseg.kernel.lines import Line
+    from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, be16, be32, be64, sum_of
+    from kseg.kernel.plain import sequence_after
 
 COMPILED = cython.compiled
 
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def kind_of(attributes: cython.int) -> cython.int:
+    return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
 
 
 @cython.cfunc
@@ -46,13 +114,13 @@ def put_bool(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cyt
 def put_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
     if codec == 0:
         return put(out, o, b"none", 4)
-    if codec == 1:
+    if codec == GZIP:
         return put(out, o, b"gzip", 4)
-    if codec == 2:
+    if codec == SNAPPY:
         return put(out, o, b"snappy", 6)
-    if codec == 3:
+    if codec == LZ4:
         return put(out, o, b"lz4", 3)
-    if codec == 4:
+    if codec == ZSTD:
         return put(out, o, b"zstd", 4)
     o = put(out, o, b"unknown(", 8)
     return put(out, put_int(out, o, codec), b")", 1)
@@ -62,9 +130,9 @@ def put_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cy
 @cython.nogil
 @cython.exceptval(check=False)
 def put_text_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
-    if kind == 1:
+    if kind == CREATE_TIME:
         return put(out, o, b" CreateTime: ", 13)
-    if kind == 2:
+    if kind == APPEND_TIME:
         return put(out, o, b" LogAppendTime: ", 16)
     return put(out, o, b" NoTimestampType: ", 18)
 
@@ -79,33 +147,33 @@ def put_text_v2(
     at: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """What the line of a v2 batch has before its position."""
-    attributes: cython.int = p[at + 22]
-    base: cython.longlong = be64(p, at)
-    sequence: cython.longlong = be32(p, at + 53)
-    delta: cython.longlong = be32(p, at + 23)
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
     o = put(out, o, b"baseOffset: ", 12)
     o = put_int(out, o, base)
     o = put(out, o, b" lastOffset: ", 13)
-    o = put_int(out, o, offset_after(base, delta))
+    o = put_int(out, o, sum_of(base, delta))
     o = put(out, o, b" count: ", 8)
-    o = put_int(out, o, be32(p, at + 57))
+    o = put_int(out, o, be32(p, at + V2_COUNT))
     o = put(out, o, b" baseSequence: ", 15)
     o = put_int(out, o, sequence)
     o = put(out, o, b" lastSequence: ", 15)
     o = put_int(out, o, sequence_after(sequence, delta))
     o = put(out, o, b" producerId: ", 13)
-    o = put_int(out, o, be64(p, at + 43))
+    o = put_int(out, o, be64(p, at + V2_PRODUCER_ID))
     o = put(out, o, b" producerEpoch: ", 16)
-    o = put_int(out, o, be16(p, at + 51))
+    o = put_int(out, o, be16(p, at + V2_PRODUCER_EPOCH))
     o = put(out, o, b" partitionLeaderEpoch: ", 23)
-    o = put_int(out, o, be32(p, at + 12))
+    o = put_int(out, o, be32(p, at + V2_LEADER_EPOCH))
     o = put(out, o, b" isTransactional: ", 18)
-    o = put_bool(out, o, attributes & 0x10)
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
     o = put(out, o, b" isControl: ", 12)
-    o = put_bool(out, o, attributes & 0x20)
-    if attributes & 0x40:
+    o = put_bool(out, o, attributes & CONTROL)
+    if attributes & DELETE_HORIZON:
         o = put(out, o, b" deleteHorizonMs: OptionalLong[", 31)
-        o = put_int(out, o, be64(p, at + 27))
+        o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
         return put(out, o, b"]", 1)
     return put(out, o, b" deleteHorizonMs: OptionalLong.empty", 36)
 
@@ -114,40 +182,44 @@ def put_text_v2(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_text_batch(
-    out: cython.pointer[cython.uchar],
+    line: cython.pointer[Line],
     o: cython.Py_ssize_t,
     p: cython.pointer[cython.const[cython.uchar]],
     at: cython.Py_ssize_t,
-    frame: cython.pointer[cython.const[cython.longlong]],
-    base: cython.longlong,
+    frames: cython.pointer[cython.const[cython.longlong]],
+    frame: cython.Py_ssize_t,
+    origin: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """The line of a batch whose header, 61 bytes, lies at p[at]; fewer than MARGIN bytes."""
-    magic: cython.longlong = frame[FRAME_MAGIC]
-    valid: cython.bint = frame[FRAME_STATE] & 1 and 0 <= magic <= 2
-    attributes: cython.int = p[at + 22] if magic >= 2 else p[at + 17]
-    kind: cython.int = 0 if magic == 0 else 1 + ((attributes >> 3) & 1)
-    timestamp: cython.longlong = -1 if magic == 0 else be64(p, at + (35 if magic >= 2 else 18))
-    crc: cython.longlong = be32(p, at + (17 if magic >= 2 else 12))
+    """The line of the frame whose columns begin at ``frame`` and whose header lies at p[at], all 61 bytes of it.
+
+    Fewer bytes than the line's margin. ``origin`` is added to the frame's position.
+    """
+    out: cython.pointer[cython.uchar] = line.out
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    is_valid: cython.bint = frames[frame + FRAME_STATE] & INTACT and 0 <= magic <= 2
+    attributes: cython.int = p[at + V2_FLAGS] if magic >= 2 else p[at + LEGACY_FLAGS]
+    timestamp: cython.longlong = -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= 2 else V1_TIMESTAMP))
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic >= 2 else LEGACY_CRC))
     crc &= LOW_32_BITS
     if magic >= 2:
         o = put_text_v2(out, o, p, at)
     else:
         o = put(out, o, b"offset: ", 8)
-        o = put_int(out, o, be64(p, at))
+        o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
     o = put(out, o, b" position: ", 11)
-    o = put_int(out, o, frame[FRAME_POSITION] + base)
-    o = put_text_kind(out, o, kind)
+    o = put_int(out, o, frames[frame + FRAME_POSITION] + origin)
+    o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
     o = put_int(out, o, timestamp)
     o = put(out, o, b" size: ", 7)
-    o = put_int(out, o, frame[FRAME_SIZE])
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
     o = put(out, o, b" magic: ", 8)
     o = put_int(out, o, magic)
     o = put(out, o, b" compresscodec: ", 16)
-    o = put_codec(out, o, attributes & 7)
+    o = put_codec(out, o, attributes & CODEC)
     o = put(out, o, b" crc: ", 6)
     o = put_int(out, o, crc)
     o = put(out, o, b" isvalid: ", 10)
-    o = put_bool(out, o, valid)
+    o = put_bool(out, o, is_valid)
     return put(out, o, b"\n", 1)
 
 
@@ -171,11 +243,10 @@ def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, code
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def put_json_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
-    if kind == 2:
+    if kind == APPEND_TIME:
         return put(out, o, b',"timestampType":"LogAppendTime"', 32)
     return put(out, o, b',"timestampType":"CreateTime"', 29)
 
@@ -190,38 +261,38 @@ def put_json_v2(
     at: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """The fields of a v2 batch from baseOffset to maxTimestamp."""
-    attributes: cython.int = p[at + 22]
-    base: cython.longlong = be64(p, at)
-    sequence: cython.longlong = be32(p, at + 53)
-    delta: cython.longlong = be32(p, at + 23)
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
     o = put(out, o, b',"baseOffset":', 14)
     o = put_int(out, o, base)
     o = put(out, o, b',"lastOffset":', 14)
-    o = put_int(out, o, offset_after(base, delta))
+    o = put_int(out, o, sum_of(base, delta))
     o = put(out, o, b',"count":', 9)
-    o = put_int(out, o, be32(p, at + 57))
+    o = put_int(out, o, be32(p, at + V2_COUNT))
     o = put(out, o, b',"baseSequence":', 16)
     o = put_known(out, o, sequence)
     o = put(out, o, b',"lastSequence":', 16)
     o = put_known(out, o, sequence_after(sequence, delta))
     o = put(out, o, b',"producerId":', 14)
-    o = put_known(out, o, be64(p, at + 43))
+    o = put_known(out, o, be64(p, at + V2_PRODUCER_ID))
     o = put(out, o, b',"producerEpoch":', 17)
-    o = put_known(out, o, be16(p, at + 51))
+    o = put_known(out, o, be16(p, at + V2_PRODUCER_EPOCH))
     o = put(out, o, b',"partitionLeaderEpoch":', 24)
-    o = put_known(out, o, be32(p, at + 12))
+    o = put_known(out, o, be32(p, at + V2_LEADER_EPOCH))
     o = put(out, o, b',"isTransactional":', 19)
-    o = put_bool(out, o, attributes & 0x10)
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
     o = put(out, o, b',"isControl":', 13)
-    o = put_bool(out, o, attributes & 0x20)
+    o = put_bool(out, o, attributes & CONTROL)
     o = put(out, o, b',"deleteHorizonMs":', 19)
-    o = put_int(out, o, be64(p, at + 27)) if attributes & 0x40 else put(out, o, b"null", 4)
-    o = put_json_codec(out, o, attributes & 7)
-    o = put_json_kind(out, o, 1 + ((attributes >> 3) & 1))
+    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null", 4)
+    o = put_json_codec(out, o, attributes & CODEC)
+    o = put_json_kind(out, o, kind_of(attributes))
     o = put(out, o, b',"baseTimestamp":', 17)
-    o = put(out, o, b"null", 4) if attributes & 0x40 else put_int(out, o, be64(p, at + 27))
+    o = put(out, o, b"null", 4) if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
     o = put(out, o, b',"maxTimestamp":', 16)
-    return put_int(out, o, be64(p, at + 35))
+    return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
 
 
 @cython.cfunc
@@ -235,58 +306,42 @@ def put_json_legacy(
     magic: cython.longlong,
 ) -> cython.Py_ssize_t:
     o = put(out, o, b',"baseOffset":', 14)
-    o = put_int(out, o, be64(p, at))
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
     o = put(out, o, b',"lastOffset":', 14)
-    o = put_int(out, o, be64(p, at))
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
     o = put(out, o, b',"count":1', 10)
     o = put_json_codec(out, o, 0)
     if magic == 0:
         return o
-    o = put_json_kind(out, o, 1 + ((p[at + 17] >> 3) & 1))
+    o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
     o = put(out, o, b',"maxTimestamp":', 16)
-    return put_int(out, o, be64(p, at + 18))
+    return put_int(out, o, be64(p, at + V1_TIMESTAMP))
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def put_json_batch(
-    out: cython.pointer[cython.uchar],
+    line: cython.pointer[Line],
     o: cython.Py_ssize_t,
     p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    base: cython.longlong,
-    context: cython.pointer[cython.const[Context]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    frame: cython.Py_ssize_t,
+    origin: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """The object of a batch that is plain; fewer bytes than its context has, and MARGIN."""
-    at: cython.Py_ssize_t = frame[FRAME_POSITION]
-    magic: cython.longlong = frame[FRAME_MAGIC]
-    crc: cython.longlong = be32(p, at + (17 if magic == 2 else 12))
+    """The object of a batch that is plain, whose columns begin at ``frame``; fewer bytes than the line's margin."""
+    out: cython.pointer[cython.uchar] = line.out
+    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic == 2 else LEGACY_CRC))
     crc &= LOW_32_BITS
-    if cython.compiled:
-        o = put(out, o, context.batch, context.batch_size)
-    else:
-        o = put(out, o, context[0], len(context[0]))
-    o = put_int(out, o, at + base)
+    o = put(out, o, line.context.batch, line.context.batch_size)
+    o = put_int(out, o, at + origin)
     o = put(out, o, b',"size":', 8)
-    o = put_int(out, o, frame[FRAME_SIZE])
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
     o = put(out, o, b',"magic":', 9)
     o = put_int(out, o, magic)
     o = put_json_v2(out, o, p, at) if magic == 2 else put_json_legacy(out, o, p, at, magic)
     o = put(out, o, b',"crc":', 7)
     o = put_int(out, o, crc)
     return put(out, o, b',"isValid":true,"problems":[]}\n', 31)
-
-
-@cython.cfunc
-def take_context(pieces: cython.pointer[Context], context: tuple):
-    """Points the pieces at the context's bytes, which the caller must hold on to; TypeError unless they are bytes."""
-    batch: bytes = context[0]
-    record: bytes = context[1]
-    partition: bytes = context[2]
-    pieces.batch = batch
-    pieces.batch_size = len(batch)
-    pieces.record = record
-    pieces.record_size = len(record)
-    pieces.partition = partition
-    pieces.partition_size = len(partition)

@@ -7,10 +7,7 @@ Bytes: `kseg.kernel.gathering`.
 
 ROW_CHECK of every row, whatever its format, is VALID and the timestamp kind, as `kseg.kernel.native` tells it of v0.
 
-``state`` (int64[8], in and out, of `collect`): 0 FRAME, the next one  1 RECORDS of it already read  2 POSITION of its
-next record, 0: it is not begun  3 ROWS written  4 HEADERS written  5 ROWS of all calls  6 HEADERS that are needed.
-
-``wanted`` (int64[4]): 0 FIRST and 1 LAST offset, 2 EARLIEST and 3 LATEST timestamp in ms, both ends included.
+``wanted`` (WANTED_*): FIRST and LAST offset, EARLIEST and LATEST timestamp in ms, both ends included.
 """
 
 try:
@@ -19,6 +16,21 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_MAX_TIMESTAMP,
+    )
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -37,9 +49,26 @@ if cython.compiled:
         ROW_WIDTH,
         be32,
         be64,
+        sum_of,
     )
-    from cython.cimports.kseg.kernel.plain import enter, leave, offset_after
+    from cython.cimports.kseg.kernel.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
 else:
+    from kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_MAX_TIMESTAMP,
+    )
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -58,18 +87,21 @@ else:
         ROW_WIDTH,
         be32,
         be64,
+        sum_of,
     )
-    from kseg.kernel.plain import enter, leave, offset_after
+    from kseg.kernel.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
+    from kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
+
+    globals().update(cython.constants("columns"))
+
+from kseg.kernel.plain import check_frames
 
 COMPILED = cython.compiled
 
-DONE, FULL, NOT_PLAIN, MORE_HEADERS = 0, 1, 2, 4
-STATE_SIZE = 8
-VALID = 1 << 32
-FIRST, LAST, EARLIEST, LATEST = 0, 1, 2, 3
-KEYS, VALUES, HEADERS = 1, 2, 4
-
-VALID_BIT = cython.declare(cython.longlong, 0x100000000)
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.frames
+VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK
+KIND_SHIFT = cython.declare(cython.int, 33)
+KIND_BITS = cython.declare(cython.int, 3)
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
@@ -84,20 +116,22 @@ def is_outside(
 ) -> cython.bint:
     """Whether no record of an intact frame is asked for, by its header; control records never are."""
     at: cython.Py_ssize_t = frame[FRAME_POSITION]
-    first: cython.longlong = be64(p, at)
+    first: cython.longlong
     if frame[FRAME_MAGIC] == 2:
+        first = be64(p, at + V2_BASE_OFFSET)
         return (
-            (p[at + 22] & 32) != 0
-            or first > wanted[1]
-            or offset_after(first, be32(p, at + 23)) < wanted[0]
-            or be64(p, at + 35) < wanted[2]
+            (p[at + V2_FLAGS] & CONTROL) != 0
+            or first > wanted[WANTED_LAST]
+            or sum_of(first, be32(p, at + V2_LAST_OFFSET_DELTA)) < wanted[WANTED_FIRST]
+            or be64(p, at + V2_MAX_TIMESTAMP) < wanted[WANTED_EARLIEST]
         )
     if frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
         # The offset of a compressed message is the last one inside, its timestamp the largest one.
+        first = be64(p, at + ENTRY_OFFSET)
         return (
-            first < wanted[0]
-            or (first > wanted[1] and (p[at + 17] & 7) == 0)
-            or (frame[FRAME_MAGIC] == 1 and be64(p, at + 18) < wanted[2])
+            first < wanted[WANTED_FIRST]
+            or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
+            or (frame[FRAME_MAGIC] == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
         )
     return False
 
@@ -105,111 +139,114 @@ def is_outside(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def collect_rows(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    stop: cython.Py_ssize_t,
-    wanted: cython.pointer[cython.const[cython.longlong]],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-) -> cython.int:
-    frame: cython.pointer[cython.const[cython.longlong]]
-    own_rows: cython.pointer[cython.longlong]
-    own_headers: cython.pointer[cython.longlong]
-    status: cython.int
-    k: cython.Py_ssize_t
-    kind: cython.longlong
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
-    if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    while state[0] < stop:
-        if cython.compiled:
-            frame = frames + state[0] * FRAME_WIDTH
-            own_rows = rows + state[3] * ROW_WIDTH
-            own_headers = headers + state[4] * HEADER_WIDTH
-        else:
-            frame = frames[state[0] * FRAME_WIDTH : (state[0] + 1) * FRAME_WIDTH]
-            own_rows = rows[state[3] * ROW_WIDTH :]
-            own_headers = headers[state[4] * HEADER_WIDTH :]
-        if state[2] == 0 and frame[FRAME_STATE] & 1 and is_outside(p, frame, wanted):
-            state[0] += 1
-            continue
-        if state[3] >= row_capacity:
-            return 1
-        status = enter(
-            p, frame, state, batch, cursor, own_rows, row_capacity - state[3], own_headers,
-            header_capacity - state[4], PLENTY,
-        )  # fmt: skip
-        if status == 14 and state[4]:
-            return 1
-        if status > 1:
-            state[6] = 2 * header_capacity + 8
-            return 4 if status == 14 else 2
-        if frame[FRAME_MAGIC] == 2:
-            kind = 1 + ((p[frame[FRAME_POSITION] + 22] >> 3) & 1)
-            for k in range(cursor[2]):
-                own_rows[k * ROW_WIDTH + ROW_CHECK] = VALID_BIT * (2 * kind + 1)
-                own_rows[k * ROW_WIDTH + ROW_HEADERS] += state[4]
-        leave(p, frame, state, batch, cursor, cursor[2], own_rows, own_headers)
-        state[3] += cursor[2]
-        state[4] += cursor[3]
-    return 0
+def check_of(kind: cython.longlong) -> cython.longlong:
+    """ROW_CHECK of a valid row."""
+    return VALID + (kind << KIND_SHIFT)
 
 
-def collect(
-    buf: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
-    stop: cython.Py_ssize_t,
-    wanted: cython.const[cython.longlong][::1],
-    rows: cython.longlong[::1],
-    headers: cython.longlong[::1],
-    state: cython.longlong[::1],
-) -> int:
-    """Reads rows of the frames from state[0] up to ``stop`` behind the state[3] rows and state[4] headers there are.
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def kind_of(check: cython.longlong) -> cython.longlong:
+    return (check >> KIND_SHIFT) & KIND_BITS
 
-    DONE; FULL: there is no room for more rows or headers, take them and set state[3] and [4] to 0; NOT_PLAIN: the frame
-    is the caller's to open; MORE_HEADERS: no room for those of one record, state[6] tells how many. Intact frames whose
-    header says that nothing in them is ``wanted`` are passed over; of others every row is written.
-    """
-    status: cython.int
-    row_capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
-    header_capacity: cython.Py_ssize_t = len(headers) // HEADER_WIDTH
-    if len(state) < STATE_SIZE or len(wanted) < 4 or not row_capacity or not header_capacity:
-        raise ValueError("a buffer is too short")
-    if not (0 <= state[0] and stop <= len(frames) // FRAME_WIDTH):
-        raise ValueError("no such frames")
-    if not (0 <= state[3] <= row_capacity and 0 <= state[4] <= header_capacity):
-        raise ValueError("no such place among the rows")
-    if state[0] >= stop:
-        return 0
-    if frames[(stop - 1) * FRAME_WIDTH] + frames[(stop - 1) * FRAME_WIDTH + 1] > len(buf):
-        raise ValueError("frames reach beyond the buffer")
-    if cython.compiled:
+
+@cython.cclass
+class Collector(Progress):
+    """Reads rows of many plain frames; rows of its caller's take ``row_count`` of them and ``header_count`` headers."""
+
+    row_count = cython.declare(cython.Py_ssize_t, visibility="public")
+    header_count = cython.declare(cython.Py_ssize_t, visibility="public")
+    plain: PlainFrames
+
+    def __init__(self, frame):
+        Progress.__init__(self)
+        self.row_count = self.header_count = 0
+        if not cython.compiled:
+            self.plain = PlainFrames()
+        self.frame = frame
+
+    def collect(
+        self,
+        buf: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        stop: cython.Py_ssize_t,
+        wanted: cython.const[cython.longlong][::1],
+        rows: cython.longlong[::1],
+        headers: cython.longlong[::1],
+    ) -> int:
+        """Reads rows of the frames from ``frame`` up to ``stop`` behind the rows and headers there are.
+
+        DONE; FULL: there is no room for more rows or headers, take them and set both counts to 0; NOT_PLAIN: the frame
+        is the caller's to open; MORE_HEADERS: no room for those of one record, ``needed`` tells how many. Intact frames
+        whose header says that nothing in them is ``wanted`` are passed over; of others every row is written.
+        """
+        status: cython.int
+        row_capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
+        header_capacity: cython.Py_ssize_t = len(headers) // HEADER_WIDTH
+        if len(wanted) < WANTED_WIDTH or not row_capacity or not header_capacity:
+            raise ValueError("a buffer is too short")
+        if not (0 <= self.row_count <= row_capacity and 0 <= self.header_count <= header_capacity):
+            raise ValueError("no such place among the rows")
+        if self.frame < 0:
+            raise ValueError("no such frames")
+        check_frames(frames, stop, len(buf))
+        self.plain.p = bytes_in(buf)
+        self.plain.frames = int64s_in(frames)
+        self.plain.refused = CODEC | CONTROL
+        self.plain.table.rows = int64s_out(rows)
+        self.plain.table.row_capacity = row_capacity
+        self.plain.table.row_count = self.row_count
+        self.plain.table.headers = int64s_out(headers)
+        self.plain.table.header_capacity = header_capacity
+        self.plain.table.header_count = self.header_count
+        asked = int64s_in(wanted)
         with cython.nogil:
-            status = collect_rows(
-                cython.address(buf[0]),
-                cython.address(frames[0]),
-                stop,
-                cython.address(wanted[0]),
-                cython.address(rows[0]),
-                row_capacity,
-                cython.address(headers[0]),
-                header_capacity,
-                cython.address(state[0]),
-            )
+            status = collect_rows(self, stop, asked)
+        self.row_count = self.plain.table.row_count
+        self.header_count = self.plain.table.header_count
         return status
-    else:
-        return collect_rows(buf, frames, stop, wanted, rows, row_capacity, headers, header_capacity, state)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def collect_rows(
+    collector: Collector, stop: cython.Py_ssize_t, wanted: cython.pointer[cython.const[cython.longlong]]
+) -> cython.int:
+    plain: cython.pointer[PlainFrames] = cython.address(collector.plain)
+    frame: cython.pointer[cython.const[cython.longlong]]
+    status: cython.int
+    at: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    check: cython.longlong
+    while collector.frame < stop:
+        at = collector.frame * FRAME_WIDTH
+        frame = plain.frames + at if cython.compiled else plain.frames[at : at + FRAME_WIDTH]
+        if collector.position == 0 and frame[FRAME_STATE] & INTACT and is_outside(plain.p, frame, wanted):
+            collector.frame += 1
+            continue
+        if plain.table.row_count >= plain.table.row_capacity:
+            return FULL
+        status = enter(plain, at, collector, PLENTY)
+        if status == MORE_HEADERS and plain.table.header_count:
+            return FULL
+        if status != DONE:
+            return status
+        if frame[FRAME_MAGIC] == 2:
+            check = check_of(
+                APPEND_TIME if plain.p[frame[FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+            )
+            for k in range(plain.first_row, plain.table.row_count):
+                plain.table.rows[k * ROW_WIDTH + ROW_CHECK] = check
+        leave(plain, at, collector, plain.table.row_count)
+    return DONE
 
 
 def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Gives rows of a v2 batch, which another one has read, the ROW_CHECK that `collect` writes."""
     k: cython.Py_ssize_t
-    check: cython.longlong = VALID_BIT * (2 * kind + 1)
+    check: cython.longlong = check_of(kind)
     check_rows(len(rows), count)
     for k in range(count):
         rows[k * ROW_WIDTH + ROW_CHECK] = check
@@ -221,7 +258,7 @@ def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssi
     wrong: cython.Py_ssize_t = 0
     check_rows(len(rows), count)
     for k in range(count):
-        wrong += not rows[k * ROW_WIDTH + ROW_CHECK] & VALID_BIT
+        wrong += not rows[k * ROW_WIDTH + ROW_CHECK] & VALID
     return wrong
 
 
@@ -236,20 +273,20 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
     kept: cython.Py_ssize_t = 0
     check: cython.longlong
     check_rows(len(rows), count)
-    if len(wanted) < 4:
+    if len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
-    first: cython.longlong = wanted[0]
-    last: cython.longlong = wanted[1]
-    earliest: cython.longlong = wanted[2]
-    latest: cython.longlong = wanted[3]
+    first: cython.longlong = wanted[WANTED_FIRST]
+    last: cython.longlong = wanted[WANTED_LAST]
+    earliest: cython.longlong = wanted[WANTED_EARLIEST]
+    latest: cython.longlong = wanted[WANTED_LATEST]
     any_time: cython.bint = earliest == -INT64_MAX - 1 and latest == INT64_MAX
     for k in range(count):
         at = k * ROW_WIDTH
         check = rows[at + ROW_CHECK]
-        if not check & VALID_BIT or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
+        if not check & VALID or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
             continue
         if not any_time and (
-            (check >> 33) & 3 == 0 or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest
+            kind_of(check) == NO_TIME or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest
         ):
             continue
         if kept != k:
@@ -265,9 +302,9 @@ def fitting(
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     parts: cython.int,
-    room: cython.longlong[::1],
-) -> int:
-    """The row behind the last one from ``first`` on whose parts fit into room[0] bytes, from which they are taken.
+    room: cython.longlong,
+) -> tuple:
+    """The row behind the last one from ``first`` on whose parts fit into ``room`` bytes, and what is left of these.
 
     ``parts``: KEYS, VALUES and HEADERS or'ed together, what of a row takes room.
     """
@@ -276,25 +313,23 @@ def fitting(
     at: cython.Py_ssize_t
     size: cython.longlong
     check_rows(len(rows), stop)
-    if not len(room):
-        raise ValueError("a buffer is too short")
     for k in range(first, stop):
         at = k * ROW_WIDTH
         size = 0
-        if parts & 1 and rows[at + ROW_KEY_SIZE] > 0:
+        if parts & KEYS and rows[at + ROW_KEY_SIZE] > 0:
             size += rows[at + ROW_KEY_SIZE]
-        if parts & 2 and rows[at + ROW_VALUE_SIZE] > 0:
+        if parts & VALUES and rows[at + ROW_VALUE_SIZE] > 0:
             size += rows[at + ROW_VALUE_SIZE]
-        if parts & 4 and rows[at + ROW_HEADER_COUNT]:
+        if parts & HEADERS and rows[at + ROW_HEADER_COUNT]:
             check_headers(len(headers), rows[at + ROW_HEADERS], rows[at + ROW_HEADER_COUNT])
             for h in range(rows[at + ROW_HEADERS], rows[at + ROW_HEADERS] + rows[at + ROW_HEADER_COUNT]):
                 size += headers[h * HEADER_WIDTH + HEADER_KEY_SIZE]
                 if headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE] > 0:
                     size += headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE]
-        if size > room[0]:
-            return k
-        room[0] -= size
-    return stop
+        if size > room:
+            return k, room
+        room -= size
+    return stop, room
 
 
 def numbers(
@@ -327,7 +362,7 @@ def kinds(
     check_rows(len(rows), stop)
     check_room(len(out), at, stop - first)
     for k in range(first, stop):
-        out[at + k - first] = cython.cast(cython.int, ((rows[k * ROW_WIDTH + ROW_CHECK] >> 33) & 3) - 1)
+        out[at + k - first] = cython.cast(cython.int, kind_of(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
 
 
 def times(
@@ -357,7 +392,7 @@ def times(
         i = at + k - first
         time = rows[k * ROW_WIDTH + ROW_TIMESTAMP]
         out[i] = 0
-        if (rows[k * ROW_WIDTH + ROW_CHECK] >> 33) & 3 and -limit <= time <= limit:
+        if kind_of(rows[k * ROW_WIDTH + ROW_CHECK]) != NO_TIME and -limit <= time <= limit:
             out[i] = time * scale
             valid[i >> 3] |= 1 << (i & 7)
 

@@ -17,19 +17,23 @@ def constants(module):
     return {name: builtins.int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
 
 
-def structs(module):
-    """Classes that stand for the structs that a module's .pxd defines; every field is 0 at first."""
+def structs(module, **known):
+    """Classes that stand for the structs that a module's .pxd defines. Fields are 0 at first; those that are structs,
+    of the .pxd or ``known``, are made anew."""
     text = Path(__file__).with_name(f"{module}.pxd").read_text("ascii")
-    found = findall(r"^c(?:type)?def struct (\w+):\n((?:    .+\n)+)", text, MULTILINE)
-    return {name: _struct(name, findall(r"(\w+)$", fields, MULTILINE)) for name, fields in found}
+    found = {}
+    for name, body in findall(r"^cdef struct (\w+):\n((?:    .+\n)+)", text, MULTILINE):
+        fields = findall(r"^    (.*?)\b(\w+)$", body, MULTILINE)
+        found[name] = _struct(name, {field: (known | found).get(kind.strip(), builtins.int) for kind, field in fields})
+    return found
 
 
 def _struct(name, fields):
     def clear(self):
-        for field in fields:
-            setattr(self, field, 0)
+        for field, make in fields.items():
+            setattr(self, field, make())
 
-    return type(name, (), {"__slots__": fields, "__init__": clear})
+    return type(name, (), {"__slots__": tuple(fields), "__init__": clear})
 
 
 class _Type:

@@ -37,22 +37,6 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 
 enum { KSEG_STEP = 128, KSEG_NO_ROOM = -1, KSEG_NOT_UTF8 = -2 };
 
-enum {
-    F_DEEP = 1,
-    F_CONTENTS = 2,
-    F_SKIP_METADATA = 4,
-    F_ESCAPE = 8,
-    F_LINE_ONLY = 16,
-    F_BASE64_KEYS = 32,
-    F_BASE64_VALUES = 64
-};
-
-/* What a caller of the JSON renderer knows of the file, ready to print. */
-typedef struct {
-    const unsigned char *batch, *record, *partition;
-    Py_ssize_t batch_size, record_size, partition_size;
-} kseg_context;
-
 KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
     memcpy(out + o, text, (size_t)size);
     return o + size;

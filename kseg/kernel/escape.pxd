@@ -1,14 +1,6 @@
 # What the renderers reach in C: escape.h.
 cdef extern from "escape.h" nogil:
     enum:
-        F_DEEP
-        F_CONTENTS
-        F_SKIP_METADATA
-        F_ESCAPE
-        F_LINE_ONLY
-        F_BASE64_KEYS
-        F_BASE64_VALUES
-    enum:
         NO_ROOM "KSEG_NO_ROOM"
         NOT_UTF8 "KSEG_NOT_UTF8"
     ctypedef struct Near "kseg_near":
@@ -17,13 +9,6 @@ cdef extern from "escape.h" nogil:
         Near offset
         Near timestamp
         Near sequence
-    ctypedef struct Context "kseg_context":
-        const unsigned char* batch
-        const unsigned char* record
-        const unsigned char* partition
-        Py_ssize_t batch_size
-        Py_ssize_t record_size
-        Py_ssize_t partition_size
     # Once in each renderer, when it is imported; the variable turns the loops for some processors off, for tests.
     void shuffle_setup "kseg_shuffle_setup"()
     int can_shuffle "kseg_can_shuffle"

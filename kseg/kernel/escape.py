@@ -1,14 +1,14 @@
-"""The interpreted twin of escape.h: what the renderers write a line with, and the flags that say what goes into it.
+"""The interpreted twin of escape.h: what the renderers write a line with.
 
-``put`` and ``put_int`` write at out[o] and return the position behind; the caller has seen to the room. Strings come as
-bytes, since an interpreted renderer puts a record's whole line together before it looks whether there is room for it.
+All write at out[o] and return the position behind. ``put`` and those of numbers leave it to the caller to see to the
+room; ``put_limited`` gives NO_ROOM where it would pass a limit. `java`, `visible`, `json_value` say what to write.
 """
 
 import re
 from binascii import b2a_base64
 from json.encoder import encode_basestring
 
-F_DEEP, F_CONTENTS, F_SKIP_METADATA, F_ESCAPE, F_LINE_ONLY, F_BASE64_KEYS, F_BASE64_VALUES = 1, 2, 4, 8, 16, 32, 64
+NO_ROOM = -1
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
@@ -23,6 +23,24 @@ def put(out, o, text, size):
 def put_int(out, o, value):
     digits = b"%d" % value
     return put(out, o, digits, len(digits))
+
+
+class Counters:
+    """What the compiled kernel keeps of the numbers written last."""
+
+    offset = timestamp = sequence = None
+
+
+def forget(_counters):
+    """Makes it write the next ones from scratch; here nothing is kept."""
+
+
+def put_near(_kept, out, o, value):
+    return put_int(out, o, value)
+
+
+def put_limited(out, o, limit, text):
+    return NO_ROOM if o + len(text) > limit else put(out, o, text, len(text))
 
 
 def java(raw):

@@ -1,6 +1,4 @@
-# For the renderer of decoded records.
-from kseg.kernel.escape cimport Counters
+# For the renderer of batches and records.
+from kseg.kernel.lines cimport Line
 
-cdef Py_ssize_t put_fields(unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p,
-                           const long long* row, const long long* headers, int magic, int kind, int flags,
-                           Counters* counters) noexcept nogil
+cdef Py_ssize_t put_fields(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil

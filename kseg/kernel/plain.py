@@ -13,6 +13,23 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        ZSTD,
+    )
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -37,8 +54,36 @@ if cython.compiled:
         be32,
         be64,
     )
-    from cython.cimports.kseg.kernel.records import pass_records, read_records
+    from cython.cimports.kseg.kernel.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
+    from cython.cimports.kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
 else:
+    from kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        ZSTD,
+    )
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -62,30 +107,52 @@ else:
         ROW_WIDTH,
         be32,
         be64,
-        v2_fields,
     )
-    from kseg.kernel.records import pass_records, read_records
+    from kseg.kernel.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
+    from kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+
+    globals().update(cython.constants("plain"))
+    globals().update(
+        cython.structs("plain", RecordCursor=RecordCursor, RecordsHeader=RecordsHeader, RecordTable=RecordTable)
+    )
 
 COMPILED = cython.compiled
 
-CODEC_OR_CONTROL = cython.declare(cython.int, 0x27)
-WRONG_OFFSETS = cython.declare(cython.longlong, 3)  # FLAG_NOT_RISING and FLAG_OUT_OF_RANGE of kseg.kernel.records
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
+SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key or value
+MOST_VARINT_BYTES = cython.declare(cython.int, 5)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
 LINE_LEAST = cython.declare(cython.Py_ssize_t, 80)
+ROWS_LEAST = cython.declare(cython.Py_ssize_t, 16)
 HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def offset_after(base: cython.longlong, delta: cython.longlong) -> cython.longlong:
-    """The offset ``delta`` behind ``base``, modulo 2^64 as Java adds longs."""
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, base) + cython.cast(cython.ulonglong, delta))
-    else:
-        return (base + delta + (1 << 63)) % (1 << 64) - (1 << 63)
+class Progress:
+    """How far a pass over plain frames has come.
+
+    ``frame`` is the next one; ``record`` of it the next one, at byte ``position``, 0: it is not begun. ``records``
+    counts those of all frames, ``needed`` says what there is not enough of.
+    """
+
+    def __init__(self):
+        self.frame = self.position = self.record = self.records = self.needed = 0
+
+    def go_to(self, frame):
+        """The next frame is this one, not begun."""
+        self.frame = frame
+        self.record = self.position = 0
 
 
 @cython.cfunc
@@ -116,17 +183,14 @@ def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.long
 def read_header(
     p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, batch: cython.pointer[cython.longlong]
 ) -> cython.void:
-    """Fills the eight fields that `kseg.kernel.records` wants to know of the v2 batch header at p[at]."""
-    if cython.compiled:
-        batch[0] = be32(p, at + 57)
-        batch[1] = be64(p, at)
-        batch[2] = be64(p, at + 27)
-        batch[3] = be64(p, at + 35)
-        batch[4] = (p[at + 22] >> 3) & 1
-        batch[5] = be32(p, at + 53)
-        batch[6] = be32(p, at + 23)
-    else:
-        batch[:7] = v2_fields(p, at)
+    """`read_records_header` for callers of `kseg.kernel.records.read_records`."""
+    header: RecordsHeader
+    if not cython.compiled:
+        header = RecordsHeader()
+    read_records_header(p, at, cython.address(header))
+    batch[0], batch[1], batch[2] = header.count, header.base_offset, header.base_timestamp
+    batch[3], batch[4], batch[5] = header.max_timestamp, header.is_append_time, header.base_sequence
+    batch[6] = header.last_offset_delta
 
 
 @cython.cfunc
@@ -139,20 +203,21 @@ def is_legacy_plain(
     magic: cython.int,
 ) -> cython.int:
     """Whether a v0 or v1 entry has no codec, and a key and a value that fill it to its end."""
-    fields: cython.Py_ssize_t = 18 if magic == 0 else 26
+    key: cython.Py_ssize_t = SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
+    value: cython.Py_ssize_t = key + SIZE_BYTES
     key_size: cython.longlong
     value_size: cython.longlong
-    if size < fields + 8 or p[position + 17] & 7:
-        return 0
-    key_size = be32(p, position + fields)
-    if key_size < -1 or key_size > size - fields - 8:
-        return 0
+    if size < value or p[position + LEGACY_FLAGS] & CODEC:
+        return False
+    key_size = be32(p, position + key - SIZE_BYTES)
+    if key_size < -1 or key_size > size - value:
+        return False
     if key_size > 0:
-        fields += key_size
-    value_size = be32(p, position + fields + 4)
+        value += key_size
+    value_size = be32(p, position + value - SIZE_BYTES)
     if value_size < -1:
-        return 0
-    return fields + 8 + (value_size if value_size > 0 else 0) == size
+        return False
+    return value + (value_size if value_size > 0 else 0) == size
 
 
 @cython.cfunc
@@ -165,23 +230,24 @@ def legacy_row(
     row: cython.pointer[cython.longlong],
 ) -> cython.void:
     """The row of a v0 or v1 entry that is plain and whose CRC is right."""
-    fields: cython.Py_ssize_t = 18 if magic == 0 else 26
-    kind: cython.longlong = 0
+    key: cython.Py_ssize_t = position + SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
+    value: cython.Py_ssize_t = key + SIZE_BYTES
+    kind: cython.longlong = NO_TIME
     timestamp: cython.longlong = -1
-    key_size: cython.longlong = be32(p, position + fields)
-    crc: cython.longlong = be32(p, position + 12)
+    key_size: cython.longlong = be32(p, key - SIZE_BYTES)
+    crc: cython.longlong = be32(p, position + LEGACY_CRC)
     if magic:
-        timestamp = be64(p, position + 18)
-        kind = 1 + ((p[position + 17] >> 3) & 1)
-    row[ROW_OFFSET] = be64(p, position)
+        timestamp = be64(p, position + V1_TIMESTAMP)
+        kind = APPEND_TIME if p[position + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+    if key_size > 0:
+        value += key_size
+    row[ROW_OFFSET] = be64(p, position + ENTRY_OFFSET)
     row[ROW_TIMESTAMP] = timestamp
     row[ROW_SEQUENCE] = -1
-    row[ROW_KEY] = position + fields + 4
+    row[ROW_KEY] = key
     row[ROW_KEY_SIZE] = key_size
-    if key_size > 0:
-        fields += key_size
-    row[ROW_VALUE] = position + fields + 8
-    row[ROW_VALUE_SIZE] = be32(p, position + fields + 4)
+    row[ROW_VALUE] = value
+    row[ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
     row[ROW_HEADERS] = 0
     row[ROW_HEADER_COUNT] = 0
     row[ROW_CHECK] = (crc & LOW_32_BITS) + (2 * kind + 1) * (LOW_32_BITS + 1)
@@ -191,112 +257,98 @@ def legacy_row(
 @cython.nogil
 @cython.exceptval(check=False)
 def has_plain_header(
-    p: cython.pointer[cython.const[cython.uchar]], frame: cython.pointer[cython.const[cython.longlong]]
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    at: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether a batch shows no problem before its records are looked at, and its header alone tells all of its line."""
-    at: cython.Py_ssize_t = frame[FRAME_POSITION]
-    if not frame[FRAME_STATE] & 1:
+    """Whether a batch shows no problem before its records are looked at, and its header alone tells all of its line.
+
+    ``at``: its first column in ``frames``.
+    """
+    position: cython.Py_ssize_t = frames[at + FRAME_POSITION]
+    size: cython.Py_ssize_t = frames[at + FRAME_SIZE]
+    magic: cython.longlong = frames[at + FRAME_MAGIC]
+    if not frames[at + FRAME_STATE] & INTACT:
         return False
-    if frame[FRAME_MAGIC] == 2:
-        return frame[FRAME_SIZE] >= 61 and (p[at + 22] & 7) <= 4 and be32(p, at + 57) >= 0
-    if frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
-        return is_legacy_plain(p, at, frame[FRAME_SIZE], cython.cast(cython.int, frame[FRAME_MAGIC]))
+    if magic == 2:
+        return (
+            size >= V2_HEADER_BYTES and (p[position + V2_FLAGS] & CODEC) <= ZSTD and be32(p, position + V2_COUNT) >= 0
+        )
+    if magic == 0 or magic == 1:
+        return is_legacy_plain(p, position, size, cython.cast(cython.int, magic))
     return False
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def next_rows(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    batch: cython.pointer[cython.const[cython.longlong]],
-    cursor: cython.pointer[cython.longlong],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
-) -> cython.int:
-    """Reads rows of the frame from cursor[0], cursor[1] on; the status is that of `kseg.kernel.records`."""
-    cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = 0
-    if frame[FRAME_MAGIC] >= 2:
-        return read_records(
-            p, frame[FRAME_POSITION] + frame[FRAME_SIZE], cursor, batch, rows, row_capacity, headers, header_capacity
-        )
-    cursor[2] = 0
-    cursor[3] = 0
-    if cursor[0] == 0:
-        legacy_row(p, frame[FRAME_POSITION], cython.cast(cython.int, frame[FRAME_MAGIC]), rows)
-        cursor[0] = 1
-        cursor[2] = 1
-    return 0
+def next_rows(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+    """Appends rows of the frame from the cursor on; the status is that of `kseg.kernel.records`."""
+    position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
+    magic: cython.int = cython.cast(cython.int, plain.frames[at + FRAME_MAGIC])
+    row: cython.Py_ssize_t = plain.table.row_count * ROW_WIDTH
+    if magic >= 2:
+        return append_records(
+            plain.p, position + plain.frames[at + FRAME_SIZE], cython.address(plain.cursor),
+            cython.address(plain.header), cython.address(plain.table),
+        )  # fmt: skip
+    if plain.cursor.index == 0:
+        if cython.compiled:
+            legacy_row(plain.p, position, magic, plain.table.rows + row)
+        else:
+            legacy_row(plain.p, position, magic, plain.table.rows[row:])
+        plain.cursor.index = 1
+        plain.table.row_count += 1
+    return COMPLETE
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def open_frame(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    batch: cython.pointer[cython.longlong],
-    cursor: cython.pointer[cython.longlong],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
-    refused: cython.int,
-) -> cython.int:
-    """Checks the whole frame and reads its first rows: 0 or 1 as `next_rows`, 14 too many headers, other: not plain.
-
-    ``refused``: the attributes of a v2 batch that isn't plain.
-    """
-    position: cython.Py_ssize_t = frame[FRAME_POSITION]
-    size: cython.Py_ssize_t = frame[FRAME_SIZE]
+def open_frame(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+    """Checks the whole frame and appends its first rows: COMPLETE, MORE, TOO_MANY_HEADERS or -1: it is not plain."""
+    position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
+    size: cython.Py_ssize_t = plain.frames[at + FRAME_SIZE]
+    magic: cython.longlong = plain.frames[at + FRAME_MAGIC]
     status: cython.int
-    if not frame[FRAME_STATE] & 1:
-        return 2
-    cursor[0] = 0
-    if frame[FRAME_MAGIC] == 2:
-        if size < 61 or p[position + 22] & refused:
-            return 2
-        read_header(p, position, batch)
-        if (batch[0] > batch[6] + 1 and batch[0] > 0) or (batch[0] == 0 and size != 61):
-            return 2
-        cursor[1] = position + 61
-    elif frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
-        if not is_legacy_plain(p, position, size, cython.cast(cython.int, frame[FRAME_MAGIC])):
-            return 2
-        batch[0] = 1
-        cursor[1] = position
+    if not plain.frames[at + FRAME_STATE] & INTACT:
+        return -1
+    if magic == 2:
+        if size < V2_HEADER_BYTES or plain.p[position + V2_FLAGS] & plain.refused:
+            return -1
+        read_records_header(plain.p, position, cython.address(plain.header))
+        if plain.header.count > 0 and plain.header.count > plain.header.last_offset_delta + 1:
+            return -1
+        if plain.header.count == 0 and size != V2_HEADER_BYTES:
+            return -1
+        begin_records(cython.address(plain.cursor), position + V2_HEADER_BYTES, 0)
+    elif magic == 0 or magic == 1:
+        if not is_legacy_plain(plain.p, position, size, cython.cast(cython.int, magic)):
+            return -1
+        plain.header.count = 1
+        begin_records(cython.address(plain.cursor), position, 0)
     else:
-        return 2
-    status = next_rows(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
-    if status == 1 and check_rest(p, position + size, batch, cursor) != 0:
-        return 2
-    return 2 if cursor[4] & WRONG_OFFSETS else status
+        return -1
+    status = next_rows(plain, at)
+    if status == MORE and walk_rest(plain, position + size) != COMPLETE:
+        return -1
+    return -1 if plain.cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE) else status
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def check_rest(
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    batch: cython.pointer[cython.const[cython.longlong]],
-    cursor: cython.pointer[cython.longlong],
-) -> cython.int:
-    """Reads the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
-    ahead: cython.longlong[8]
-    k: cython.Py_ssize_t
+def walk_rest(plain: cython.pointer[PlainFrames], end: cython.Py_ssize_t) -> cython.int:
+    """Walks the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
+    rest: RecordCursor
     status: cython.int
     if not cython.compiled:
-        ahead = [0] * 8
-    for k in range(8):
-        ahead[k] = cursor[k]
-    status = pass_records(p, end, ahead, batch)
-    cursor[4] = ahead[4]
+        rest = RecordCursor()
+    begin_records(cython.address(rest), plain.cursor.position, 0)
+    rest.index = plain.cursor.index
+    rest.last_delta = plain.cursor.last_delta
+    status = walk_records(plain.p, end, cython.address(rest), cython.address(plain.header))
+    plain.cursor.flags |= rest.flags
     return status
 
 
@@ -304,80 +356,64 @@ def check_rest(
 @cython.nogil
 @cython.exceptval(check=False)
 def enter(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    state: cython.pointer[cython.const[cython.longlong]],
-    batch: cython.pointer[cython.longlong],
-    cursor: cython.pointer[cython.longlong],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
-    room: cython.Py_ssize_t,
+    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, room: cython.Py_ssize_t
 ) -> cython.int:
-    """Reads the rows that a renderer's state[1], state[2] ask for; status as `open_frame`.
+    """Appends the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS.
 
     ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
     """
-    return enter_any(
-        p, frame, state, batch, cursor, rows, row_capacity, headers, header_capacity, room, CODEC_OR_CONTROL
-    )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def enter_any(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    state: cython.pointer[cython.const[cython.longlong]],
-    batch: cython.pointer[cython.longlong],
-    cursor: cython.pointer[cython.longlong],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
-    room: cython.Py_ssize_t,
-    refused: cython.int,
-) -> cython.int:
-    """As `enter`, with the attributes that `open_frame` refuses."""
+    capacity: cython.Py_ssize_t = plain.table.row_capacity
+    first_header: cython.Py_ssize_t = plain.table.header_count
     fitting: cython.Py_ssize_t
-    if state[2] == 0:
-        return open_frame(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity, refused)
-    batch[0] = 1
-    if frame[FRAME_MAGIC] >= 2:
-        read_header(p, frame[FRAME_POSITION], batch)
-    cursor[0] = state[1]
-    cursor[1] = state[2]
-    fitting = room // (LINE_LEAST + (frame[FRAME_SIZE] // batch[0] if batch[0] > 0 else 0)) + 16
-    if fitting < row_capacity:
-        row_capacity = fitting
-    return next_rows(p, frame, batch, cursor, rows, row_capacity, headers, header_capacity)
+    status: cython.int
+    plain.first_row = plain.table.row_count
+    if progress.position == 0:
+        status = open_frame(plain, at)
+    else:
+        plain.header.count = 1
+        if plain.frames[at + FRAME_MAGIC] >= 2:
+            read_records_header(plain.p, plain.frames[at + FRAME_POSITION], cython.address(plain.header))
+        begin_records(cython.address(plain.cursor), progress.position, 0)
+        plain.cursor.index = progress.record
+        fitting = LINE_LEAST
+        if plain.header.count > 0:
+            fitting += plain.frames[at + FRAME_SIZE] // plain.header.count
+        fitting = plain.first_row + room // fitting + ROWS_LEAST
+        if fitting < capacity:
+            plain.table.row_capacity = fitting
+        status = next_rows(plain, at)
+        plain.table.row_capacity = capacity
+    if status == COMPLETE or status == MORE:
+        return DONE
+    # Rows of what is not plain, or is read again, do not count.
+    plain.table.row_count = plain.first_row
+    plain.table.header_count = first_header
+    if status == TOO_MANY_HEADERS:
+        progress.needed = 2 * plain.table.header_capacity + 8
+        return MORE_HEADERS
+    return NOT_PLAIN
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def behind_row(
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    headers: cython.pointer[cython.const[cython.longlong]],
+    p: cython.pointer[cython.const[cython.uchar]], table: cython.pointer[RecordTable], row: cython.Py_ssize_t
 ) -> cython.longlong:
     """The position behind a v2 record, where the next one starts."""
     at: cython.Py_ssize_t = row * ROW_WIDTH
     h: cython.Py_ssize_t
     _: cython.int
     end: cython.longlong
-    if rows[at + ROW_HEADER_COUNT]:
-        h = (rows[at + ROW_HEADERS] + rows[at + ROW_HEADER_COUNT] - 1) * HEADER_WIDTH
-        end = headers[h + HEADER_VALUE]
-        return end + headers[h + HEADER_VALUE_SIZE] if headers[h + HEADER_VALUE_SIZE] > 0 else end
-    end = rows[at + ROW_VALUE]
-    if rows[at + ROW_VALUE_SIZE] > 0:
-        end += rows[at + ROW_VALUE_SIZE]
-    # What is left is the header count, a varint that says zero, in one byte or (over-long) in up to five.
-    for _ in range(4):
+    if table.rows[at + ROW_HEADER_COUNT]:
+        h = (table.rows[at + ROW_HEADERS] + table.rows[at + ROW_HEADER_COUNT] - 1) * HEADER_WIDTH
+        end = table.headers[h + HEADER_VALUE]
+        return end + table.headers[h + HEADER_VALUE_SIZE] if table.headers[h + HEADER_VALUE_SIZE] > 0 else end
+    end = table.rows[at + ROW_VALUE]
+    if table.rows[at + ROW_VALUE_SIZE] > 0:
+        end += table.rows[at + ROW_VALUE_SIZE]
+    # What is left is the header count, a varint that says zero, in one byte or (over-long) in more.
+    for _ in range(MOST_VARINT_BYTES - 1):
         if p[end] < 128:
             break
         end += 1
@@ -388,40 +424,30 @@ def behind_row(
 @cython.nogil
 @cython.exceptval(check=False)
 def leave(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    state: cython.pointer[cython.longlong],
-    batch: cython.pointer[cython.const[cython.longlong]],
-    cursor: cython.pointer[cython.longlong],
-    written: cython.longlong,
-    rows: cython.pointer[cython.const[cython.longlong]],
-    headers: cython.pointer[cython.const[cython.longlong]],
-) -> cython.bint:
-    """Notes in the state that ``written`` of the rows just read are printed; true when the frame is done."""
-    done: cython.bint = False
-    if written == cursor[2]:
-        done = cursor[0] >= batch[0]
-        state[1] = cursor[0]
-        state[2] = cursor[1]
-    elif written:
-        state[1] += written
-        state[2] = behind_row(p, rows, written - 1, headers)
-    state[5] += written
-    if done:
-        state[0] += 1
-        state[1] = 0
-        state[2] = 0
-    return done
+    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, stop: cython.Py_ssize_t
+) -> cython.void:
+    """Notes that the rows up to ``stop``, of those that `enter` has appended, are taken."""
+    taken: cython.Py_ssize_t = stop - plain.first_row
+    is_done: cython.bint = False
+    if stop == plain.table.row_count:
+        is_done = plain.cursor.index >= plain.header.count
+        progress.record = plain.cursor.index
+        progress.position = plain.cursor.position
+    elif taken:
+        progress.record += taken
+        progress.position = behind_row(plain.p, cython.address(plain.table), stop - 1)
+    progress.records += taken
+    if is_done:
+        progress.frame += 1
+        progress.record = 0
+        progress.position = 0
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def room_for(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    headers: cython.pointer[cython.const[cython.longlong]],
-    capacity: cython.Py_ssize_t,
+    table: cython.pointer[cython.const[RecordTable]], row: cython.Py_ssize_t, capacity: cython.Py_ssize_t
 ) -> cython.longlong:
     """Room to ask for when a record does not fit an empty output of ``capacity`` bytes.
 
@@ -429,37 +455,25 @@ def room_for(
     times the size, would be a waste for most.
     """
     at: cython.Py_ssize_t = row * ROW_WIDTH
-    h: cython.Py_ssize_t = rows[at + ROW_HEADERS] * HEADER_WIDTH
+    h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
     _: cython.longlong
-    room: cython.longlong = LINE_MARGIN + HEADER_MARGIN * rows[at + ROW_HEADER_COUNT]
-    if rows[at + ROW_KEY_SIZE] > 0:
-        room += rows[at + ROW_KEY_SIZE]
-    if rows[at + ROW_VALUE_SIZE] > 0:
-        room += rows[at + ROW_VALUE_SIZE]
-    for _ in range(rows[at + ROW_HEADER_COUNT]):
-        room += headers[h + HEADER_KEY_SIZE]
-        if headers[h + HEADER_VALUE_SIZE] > 0:
-            room += headers[h + HEADER_VALUE_SIZE]
+    room: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
+    if table.rows[at + ROW_KEY_SIZE] > 0:
+        room += table.rows[at + ROW_KEY_SIZE]
+    if table.rows[at + ROW_VALUE_SIZE] > 0:
+        room += table.rows[at + ROW_VALUE_SIZE]
+    for _ in range(table.rows[at + ROW_HEADER_COUNT]):
+        room += table.headers[h + HEADER_KEY_SIZE]
+        if table.headers[h + HEADER_VALUE_SIZE] > 0:
+            room += table.headers[h + HEADER_VALUE_SIZE]
         h += HEADER_WIDTH
     return room if room > 2 * capacity else 2 * capacity
 
 
-def check_buffers(length, frames, start, stop, rows, out, state):
-    """ValueError unless the rows of frames lie within what they are rows of."""
-    if len(state) < 8 or len(rows) < ROW_WIDTH or len(out) < 4096:
-        raise ValueError("state needs 8 entries, rows one row, out 4096 bytes")
-    if not 0 <= start <= state[0] or not stop <= len(frames) // FRAME_WIDTH or not 0 <= state[3] <= len(out):
-        raise ValueError("no such frames, or no such place in out")
-    if state[0] < stop and frames[(stop - 1) * FRAME_WIDTH] + frames[(stop - 1) * FRAME_WIDTH + 1] > length:
+def check_frames(frames, stop, length):
+    """ValueError unless there are such frames, all within ``length`` bytes."""
+    if stop > len(frames) // FRAME_WIDTH:
+        raise ValueError("no such frames")
+    last = (stop - 1) * FRAME_WIDTH
+    if stop > 0 and frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length:
         raise ValueError("frames reach beyond the buffer")
-
-
-def check_rows(rows, first, stop, out, state):
-    """ValueError unless there are such rows and such a place in ``out``."""
-    if (
-        not 0 <= first <= stop <= len(rows) // ROW_WIDTH
-        or len(state) < 8
-        or len(out) < 4096
-        or not 0 <= state[3] <= len(out)
-    ):
-        raise ValueError("no such rows, or no such place in out")

@@ -18,5 +18,6 @@ cpdef enum:
 
 cdef int read_fields(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* fields) noexcept nogil
 cdef Py_ssize_t read_headers(
-    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long count, long long* headers, long long first, bint store
+    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long count,
+    long long* headers, long long first, bint store
 ) noexcept nogil

@@ -30,7 +30,7 @@ else:
 
 COMPILED = cython.compiled
 
-_LEAST_TIMESTAMP = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFF - 1)
+_LARGEST_TIMESTAMP = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 @cython.cclass
@@ -54,7 +54,7 @@ class RecordWalk:
         self.header.is_append_time = is_append_time
         self.header.base_sequence = base_sequence
         self.header.last_offset_delta = last_offset_delta
-        begin_records(cython.address(self.cursor), position, _LEAST_TIMESTAMP)
+        begin_records(cython.address(self.cursor), position, -_LARGEST_TIMESTAMP - 1)
 
     @property
     def index(self):

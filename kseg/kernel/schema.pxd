@@ -1,7 +1,7 @@
-# For the renderer of decoded records, and the layout that schema.py tells about.
+# For the renderer of decoded records, and the layout of programs that schema.py describes.
 from kseg.kernel.escape cimport Near
 
-cdef enum:
+cpdef enum:
     COUNT = 0
     MIXED = 1
     KNOWN = 2
@@ -35,6 +35,10 @@ cdef enum:
     NO_ROOM = -1
     NOT_PLAIN = -3
 
+# What is read (``p`` from ``at`` to ``end``), by what program (``code``, ``names``), and printed where. NO_ROOM follows
+# where a position in ``out`` passes ``limit``, behind which there must be 512 bytes. So many ``items`` of arrays were
+# met; ``is_switched``: the last SWITCH was what it looks for; ``as_jackson``: texts are as Jackson writes them, which
+# differs in some control characters; ``is_control``: of a control batch.
 cdef struct Job:
     const long long* code
     const unsigned char* names

@@ -37,33 +37,18 @@ else:
     from json.encoder import encode_basestring
 
     from kseg.kernel.escape import put, put_int, utf8
-    from kseg.kernel.job import Job
     from kseg.kernel.native import be16, be32, be64
 
 COMPILED = cython.compiled
 
-# Compiled, these are an enum and a struct of schema.pxd.
 if not cython.compiled:
-    COUNT, MIXED, KNOWN, STRUCT_HEAD = 0, 1, 2, 3
-    KIND, FLAGS, NAME, NAME_SIZE, TAG, DEFAULT, STRUCT, WEIGHT, FIELD_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7, 8
-    I8, I16, U16, I32, I64, BOOL, UUID, STR, BYTES, NESTED, SWITCH, PROTOCOL = range(1, 13)
-    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL, TAGS, PADDING = 1, 2, 4, 16, 32
-    NO_ROOM, NOT_PLAIN = -1, -3
+    globals().update(cython.constants("schema"))
+    globals().update(cython.structs("schema"))
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
 LIKE_A_TIME = cython.declare(cython.longlong, 1_000_000_000_000)  # ms since the epoch: 2001
 LARGEST_INT = cython.declare(cython.longlong, 0x7FFFFFFF)
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
-
-
-def layout() -> dict[str, int]:
-    """The numbers that a program is made with."""
-    return {
-        "STRUCT_HEAD": STRUCT_HEAD, "FIELD_WIDTH": FIELD_WIDTH, "TAGS": TAGS, "PADDING": PADDING, "IS_ARRAY": IS_ARRAY,
-        "IS_NULLABLE": IS_NULLABLE, "IS_DEFAULT_NULL": IS_DEFAULT_NULL, "i8": I8, "i16": I16, "u16": U16, "i32": I32,
-        "i64": I64, "bool": BOOL, "uuid": UUID, "str": STR, "bytes": BYTES, "struct": NESTED, "switch": SWITCH,
-        "protocol": PROTOCOL,
-    }  # fmt: skip
 
 
 @cython.cfunc

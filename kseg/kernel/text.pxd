@@ -1,8 +1,5 @@
-# For the renderer of decoded records.
-from kseg.kernel.escape cimport Counters
+# For the renderer of batches and records.
+from kseg.kernel.lines cimport Line
 
-cdef Py_ssize_t put_metadata(unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p,
-                             const long long* row, const long long* headers, int magic, int kind, int flags,
-                             Counters* counters) noexcept nogil
-cdef bint put_frame_line(unsigned char* out, Py_ssize_t capacity, const unsigned char* p, Py_ssize_t length,
-                         const long long* frame, long long* state) noexcept nogil
+cdef Py_ssize_t put_metadata(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_contents(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel import jsonl as kernel
+from kseg.kernel.lines import CONTENTS, DEEP
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.output.printer import STATE_OUT, Frames, Printer, Span, all_rows
+from kseg.output.printer import Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
@@ -51,7 +51,6 @@ class JsonLinesPrinter(Printer):
     """Writes a dump as JSON Lines."""
 
     _line_end = b"}\n"
-    _context: tuple[bytes, bytes, bytes]
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
@@ -59,26 +58,13 @@ class JsonLinesPrinter(Printer):
         self._name, self._topic = name_value(file.path), name_value(file.topic)
         name = encode(self._name)
         place = b',"topic":' + encode(self._topic) + b',"partition":' + encode(file.partition) + b',"offset":'
-        self._context = (
+        context = (
             b'{"type":"batch","file":' + name + b',"position":',
             b'{"type":"record","file":' + name + b',"position":',
             place,
         )
-        self._flags = kernel.DEEP * self.style.deep | kernel.CONTENTS * self.style.contents
-
-    def _render_run(self, frames: Frames, first: int, stop: int) -> int:
-        buffer, rows, area, laid = frames
-        if self._program is not None:
-            from kseg.kernel import decoded
-
-            return decoded.batches(
-                buffer, rows, first, stop, self._flags, self._context, self._program, self.scratch.rows,
-                self.scratch.headers, self._out, self._state, area, laid,
-            )  # fmt: skip
-        return kernel.json_batches(
-            buffer, rows, first, stop, self._flags, self._context, self.scratch.rows, self.scratch.headers,
-            self._out, self._state, area, laid,
-        )  # fmt: skip
+        flags = DEEP * (self.style.deep or self._program is not None) | CONTENTS * self.style.contents
+        self._renderer.show(flags, context, self._program)
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
@@ -143,45 +129,22 @@ class JsonLinesPrinter(Printer):
             "problems": [problem.code for problem in problems],
         }
 
-    def _plain_records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
-        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
-        magic = min(max(batch.magic, 0), 2)
-
-        def render(start: int, end: int) -> int:
-            return kernel.json_records(
-                rows.payload, rows.rows, rows.headers, start, end, magic, self._flags, self._context, batch.position,
-                kind, self._out, self._state,
-            )  # fmt: skip
-
-        self._render_rows(render, first, stop)
-
     def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
-        if not batch.is_control and self.style.decoder is None:
-            self._plain_records(batch, rows, first, stop)
+        if not batch.is_control and (self.style.decoder is None or self._program is not None):
+            self._render_rows(batch, rows, first, stop, self._program is not None)
             return
-        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
-        if not batch.is_control and self._program is not None:
-            self._render_rows(self._decoding(batch, rows, min(max(batch.magic, 0), 2), kind), first, stop, rows)
-            return
-        flags = self._flags
+        renderer = self._renderer
+        flags = renderer.flags
         if not batch.is_control:
-            self._flags &= ~kernel.CONTENTS
-        for i, record in enumerate(records_of(rows, kind)):
+            renderer.flags &= ~CONTENTS
+        for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
-                self._plain_records(batch, rows, i, i + 1)
+                self._render_rows(batch, rows, i, i + 1)
                 if record.headers and not batch.is_control:
                     self._add_header_values(record)
                 self._take_back(2)
                 self._put(self._rest_of_record(batch.is_control, record) + b"}\n")
-        self._flags = flags
-
-    def _decoding(self, batch: Batch, rows: Rows, magic: int, kind: int) -> Callable[[int, int], int]:
-        from kseg.kernel import decoded
-
-        return lambda start, end: decoded.records(
-            rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, self._context, batch.position,
-            self._program, self._out, self._state,
-        )  # fmt: skip
+        renderer.flags = flags
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:
@@ -193,7 +156,7 @@ class JsonLinesPrinter(Printer):
 
     def _add_header_values(self, record: Record) -> None:
         """Puts the values into the headers of the line written last, which the kernel has written without contents."""
-        end = self._state[STATE_OUT]
+        end = self._renderer.written
         start = self._out.rfind(b"\n", 0, end - 1) + 1
         # Within a string of JSON no quote follows a comma but behind a backslash.
         self._take_back(end - self._out.index(b',"headers":[', start, end))
@@ -202,7 +165,7 @@ class JsonLinesPrinter(Printer):
 
     def _take_back(self, count: int) -> None:
         """Removes the last bytes written, which are still in the output: a line is never flushed at its end."""
-        self._state[STATE_OUT] -= count
+        self._renderer.written -= count
 
     def _records_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
         held: dict[str, Any] | None = None

@@ -9,21 +9,11 @@ from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel import text as kernel
+from kseg.kernel.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.plain import DONE
 from kseg.output.file_names import as_java_writes, name_bytes
-from kseg.output.printer import (
-    STATE_NEXT,
-    STATE_ORIGIN,
-    STATE_OUT,
-    STATE_POSITION,
-    STATE_RECORD,
-    Frames,
-    Printer,
-    Span,
-    all_rows,
-    frame_row,
-)
+from kseg.output.printer import Printer, Span, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
@@ -33,18 +23,17 @@ from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 class KafkaTextPrinter(Printer):
     """Writes a dump as text."""
 
-    _flags: int
-
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
         self._file = file
         style = self.style
-        self._flags = (
-            kernel.DEEP * style.deep
-            | kernel.CONTENTS * style.contents
-            | kernel.SKIP_METADATA * style.skip_metadata
-            | kernel.ESCAPE * style.escape
+        flags = (
+            DEEP * (style.deep or self._program is not None)
+            | CONTENTS * style.contents
+            | SKIP_METADATA * style.skip_metadata
+            | ESCAPE * style.escape
         )
+        self._renderer.show(flags, None, self._program)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -56,20 +45,6 @@ class KafkaTextPrinter(Printer):
                 self._put(b"Snapshot end offset: %d, epoch: %d\n" % (file.base_offset, file.epoch or 0))
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
-
-    def _render_run(self, frames: Frames, first: int, stop: int) -> int:
-        buffer, rows, area, laid = frames
-        if self._program is not None:
-            from kseg.kernel import decoded
-
-            return decoded.batches(
-                buffer, rows, first, stop, self._flags, None, self._program, self.scratch.rows, self.scratch.headers,
-                self._out, self._state, area, laid,
-            )  # fmt: skip
-        return kernel.text_batches(
-            buffer, rows, first, stop, self._flags, self.scratch.rows, self.scratch.headers, self._out, self._state,
-            area, laid,
-        )  # fmt: skip
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         self.errors += not batch.is_valid
@@ -95,51 +70,32 @@ class KafkaTextPrinter(Printer):
         return batch.rows()
 
     def _line(self, batch: Batch) -> None:
-        state = self._state
-        frame = frame_row(batch)
-        state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = 0, 0, 0
-        state[STATE_ORIGIN] = batch.position
-        while kernel.text_batches(
-            batch.data, frame, 0, 1, kernel.LINE_ONLY, self.scratch.rows, self.scratch.headers, self._out, state
-        ):
+        renderer = self._renderer
+        flags, renderer.flags = renderer.flags, LINE_ONLY
+        renderer.go_to(0)
+        renderer.origin = batch.position
+        frame, scratch = frame_row(batch), self.scratch
+        while renderer.print_batches(batch.data, frame, 1, scratch.rows, scratch.headers, self._out) != DONE:
             self._flush()
+        renderer.flags = flags
 
     def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
-        kind = batch.timestamp_type.encode()
-        magic = min(max(batch.magic, 0), 2)
-
-        def render(start: int, end: int) -> int:
-            return kernel.text_records(
-                rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, self._out, self._state
-            )
-
-        if not batch.is_control and self.style.decoder is None:
-            self._render_rows(render, first, stop)
-            return
-        if not batch.is_control and self._program is not None:
-            self._render_rows(self._decoding(batch, rows, magic), first, stop, rows)
+        if not batch.is_control and (self.style.decoder is None or self._program is not None):
+            self._render_rows(batch, rows, first, stop, self._program is not None)
             return
         for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
             if first <= i < stop:
-                self._metadata(render, i)
+                self._metadata(batch, rows, i)
                 self._put(self._rest_of_record(batch.is_control, record) + b"\n")
 
-    def _decoding(self, batch: Batch, rows: Rows, magic: int) -> Callable[[int, int], int]:
-        from kseg.kernel import decoded
-
-        kind = TIMESTAMP_TYPES.index(batch.timestamp_type)
-        return lambda start, end: decoded.records(
-            rows.payload, rows.rows, rows.headers, start, end, magic, kind, self._flags, None, batch.position,
-            self._program, self._out, self._state,
-        )  # fmt: skip
-
-    def _metadata(self, render: Callable[[int, int], int], i: int) -> None:
+    def _metadata(self, batch: Batch, rows: Rows, i: int) -> None:
         """The line of row i up to where contents begin."""
         if not self.style.skip_metadata:
-            flags, self._flags = self._flags, self._flags & ~kernel.CONTENTS
-            self._render_rows(render, i, i + 1)
-            self._flags = flags
-            self._state[STATE_OUT] -= 1  # its line end, which is still in the output
+            flags = self._renderer.flags
+            self._renderer.flags &= ~CONTENTS
+            self._render_rows(batch, rows, i, i + 1)
+            self._renderer.flags = flags
+            self._renderer.written -= 1  # its line end, which is still in the output
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:

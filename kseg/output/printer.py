@@ -8,16 +8,14 @@ from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.expand import Room
 from kseg.kernel.laying import lay_open
 from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.plain import DONE, FULL, MORE_HEADERS, TOO_SMALL, YOURS
+from kseg.kernel.rendering import Renderer
 from kseg.limits import LARGEST_ROOM_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import Damage, Record, records_of
+from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
-
-DONE, FLUSH, NOT_PLAIN, GROW, MORE_HEADERS, YOURS = 0, 1, 2, 3, 4, 5
-STATE_NEXT, STATE_RECORD, STATE_POSITION, STATE_OUT, STATE_BATCHES, STATE_RECORDS, STATE_NEEDED, STATE_ORIGIN = range(8)
-STATE_ROW, STATE_CONTROL = 8, 9
 
 FRAMES_LAID = 64
 """Compressed batches whose records lie open at the same time, at most."""
@@ -68,7 +66,7 @@ class Printer:
         self.scratch = scratch
         self.errors = 0
         self._out = bytearray(OUTPUT_BYTES)
-        self._state = int64s(10)
+        self._renderer = Renderer()
         self._program: Any = None
         self._room = room(scratch.max_batch_bytes)
         self._laid = int64s(FRAMES_LAID * FRAME_WIDTH)
@@ -137,57 +135,57 @@ class Printer:
 
     def _print(self, frames: "Frames", first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
         """Frames of a run. ``others(i)`` prints those from i on that the kernel leaves, and tells how many."""
-        state = self._state
-        state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION], state[STATE_ORIGIN] = first, 0, 0, origin
+        renderer = self._renderer
+        renderer.go_to(first)
+        renderer.origin = origin
         while True:
-            status = self._render_run(frames, state[STATE_NEXT], stop)
+            status = renderer.print_batches(
+                frames.buffer, frames.rows, stop, self.scratch.rows, self.scratch.headers, self._out, frames.area,
+                frames.laid,
+            )  # fmt: skip
             if status == DONE:
                 return
-            if status == FLUSH:
+            if status == FULL:
                 self._flush()
-            elif status == GROW:
-                self._grow(state[STATE_NEEDED])
+            elif status == TOO_SMALL:
+                self._grow(renderer.needed)
             elif status == YOURS:
                 self._finish_row(frames.area, self.scratch.rows, self.scratch.headers)
-            elif status == MORE_HEADERS and state[STATE_NEEDED] <= MAX_HEADERS:
+            elif status == MORE_HEADERS and renderer.needed <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
-                at, printed = state[STATE_NEXT], 1
-                if state[STATE_POSITION] == 0:  # else it was plain when it was begun: the file has changed since
+                at, printed = renderer.frame, 1
+                if renderer.position == 0:  # else it was plain when it was begun: the file has changed since
                     printed = others(at)
-                state[STATE_NEXT], state[STATE_RECORD], state[STATE_POSITION] = at + printed, 0, 0
-                state[STATE_ORIGIN] = origin
-
-    def _render_run(self, frames: "Frames", first: int, stop: int) -> int:
-        raise NotImplementedError
+                renderer.go_to(at + printed)
+                renderer.origin = origin
 
     def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
         """Ends the line of a record that the kernel has begun but whose key and value it leaves to the decoder."""
-        at = self._state[STATE_ROW]
+        at = self._renderer.row
         (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
-        self._put(self._rest_of_record(bool(self._state[STATE_CONTROL]), record) + self._line_end)
+        self._put(self._rest_of_record(self._renderer.is_control, record) + self._line_end)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
         raise NotImplementedError
 
-    def _render_rows(self, render: Callable[[int, int], int], first: int, stop: int, rows: Rows | None = None) -> None:
-        """Lets ``render(first, stop)`` write rows, flushing and growing the output as it asks for.
-
-        ``rows``: those that it renders, where it decodes them.
-        """
-        state = self._state
-        state[STATE_RECORD] = first
+    def _render_rows(self, batch: Batch, rows: Rows, first: int, stop: int, decodes: bool = False) -> None:
+        """Lets the kernel print rows of a batch, flushing and growing the output as it asks for."""
+        renderer, kind = self._renderer, TIMESTAMP_TYPES.index(batch.timestamp_type)
+        renderer.record, renderer.origin = first, batch.position
         while True:
-            status = render(state[STATE_RECORD], stop)
+            status = renderer.print_records(
+                rows.payload, rows.rows, rows.headers, stop, min(max(batch.magic, 0), 2), kind, self._out, decodes
+            )
             if status == DONE:
                 return
-            if status == FLUSH:
+            if status == FULL:
                 self._flush()
-            elif status == YOURS and rows is not None:
+            elif status == YOURS:
                 self._finish_row(rows.payload, rows.rows, rows.headers)
             else:
-                self._grow(state[STATE_NEEDED])
+                self._grow(renderer.needed)
 
     def _grow(self, needed: int) -> None:
         self._flush()
@@ -198,20 +196,20 @@ class Printer:
 
     def _put(self, data: bytes) -> None:
         """Appends bytes made in Python to those the kernel has written."""
-        if len(data) > len(self._out) - self._state[STATE_OUT]:
+        if len(data) > len(self._out) - self._renderer.written:
             self._flush()
             if len(data) > len(self._out):
                 self.sink.write(data)
                 return
-        at = self._state[STATE_OUT]
+        at = self._renderer.written
         self._out[at : at + len(data)] = data
-        self._state[STATE_OUT] = at + len(data)
+        self._renderer.written = at + len(data)
 
     def _flush(self) -> None:
-        written = self._state[STATE_OUT]
+        written = self._renderer.written
         if written:
             self.sink.write_view(memoryview(self._out)[:written])
-            self._state[STATE_OUT] = 0
+            self._renderer.written = 0
             if len(self._out) > LARGEST_ROOM_BYTES:
                 self._out = bytearray(OUTPUT_BYTES)
 

@@ -30,7 +30,7 @@ class UnprovenRecords(JsonLinesPrinter):
         try:
             for rows in batch.rows():
                 # A batch whose bytes are not right may call itself one of control records.
-                self._plain_records(batch, rows, 0, rows.count)
+                self._render_rows(batch, rows, 0, rows.count)
         except UndecodableError:
             return  # what comes before it was written
 

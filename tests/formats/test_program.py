@@ -12,9 +12,8 @@ from kseg.decoders.schemas import (
 )
 from kseg.formats.program import COORDINATOR, FRAMED, Switch, coordinator_program, framed_program
 from kseg.formats.schema import Message
-from kseg.kernel.schema import layout
+from kseg.kernel import schema as kernel
 
-LAYOUT = layout()
 COORDINATORS = [consumer_offsets, transaction_state, share_group_state]
 
 
@@ -34,9 +33,9 @@ def lead(program, entry):
 
 def fields(program, struct):
     """Returns (name, kind, tag, flags) of a struct's fields."""
-    width = LAYOUT["FIELD_WIDTH"]
+    width = kernel.FIELD_WIDTH
     for k in range(program.code[struct]):
-        at = struct + LAYOUT["STRUCT_HEAD"] + k * width
+        at = struct + kernel.STRUCT_HEAD + k * width
         kind, flags, position, size, tag = program.code[at : at + 5]
         yield program.names[position : position + size].decode(), kind, tag, flags
 
@@ -80,12 +79,12 @@ def test_flags_tags_and_order():
     message = Message("M", "a:str?(tag1), b:[]i32?(v0+ tag0 =[]), c:uuid, d:u16(v3+)")
     program = coordinator_program({0: Message("K", "k:i8", flexible=None)}, {0: message})
     struct = program.code[value_entry(program, 0, 0) + 2]
-    array, nullable, null = LAYOUT["IS_ARRAY"], LAYOUT["IS_NULLABLE"], LAYOUT["IS_DEFAULT_NULL"]
+    array, nullable, null = kernel.IS_ARRAY, kernel.IS_NULLABLE, kernel.IS_DEFAULT_NULL
     assert program.code[struct + 1]  # tagged fields come before one that is in line
     assert list(fields(program, struct)) == [
-        (',"a":', LAYOUT["str"], 1, nullable + null),
-        (',"b":', LAYOUT["i32"], 0, array + nullable),
-        (',"c":', LAYOUT["uuid"], -1, 0),
+        (',"a":', kernel.STR, 1, nullable + null),
+        (',"b":', kernel.I32, 0, array + nullable),
+        (',"c":', kernel.UUID, -1, 0),
     ]
 
 
@@ -105,4 +104,4 @@ def test_a_switch_is_for_its_record_type_alone():
         [kind for _name, kind, _tag, _flags in fields(program, program.code[value_entry(program, n, 0) + 2])]
         for n in (0, 1)
     ]
-    assert kinds == [[LAYOUT["str"], LAYOUT["bytes"]], [LAYOUT["switch"], LAYOUT["protocol"]]]
+    assert kinds == [[kernel.STR, kernel.BYTES], [kernel.SWITCH, kernel.PROTOCOL]]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-DEEP, CONTENTS, SKIP_METADATA, ESCAPE, LINE_ONLY, BASE64_KEYS, BASE64_VALUES = 1, 2, 4, 8, 16, 32, 64
+from kseg.kernel import plain
+from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+
 NOT_PLAIN = -1
 
 
@@ -86,44 +88,43 @@ def frames(data):
     return int64s(rows)
 
 
-def render(call, data, found, out_bytes=65536, row_count=64, header_count=64, finish=None):
-    """Calls a renderer of batches as its contract says, until it is done.
+def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64, finish=None):
+    """Lets a renderer print batches as its contract says, until it is done.
 
-    ``call(data, frames, start, stop, rows, headers, out, state)``. Returns pieces: the bytes between frames that are
-    not plain, and for each of those its index, as (NOT_PLAIN, index); and the state at the end. Nothing may be written
-    behind the room that was given. ``finish(data, rows, headers, state)`` gives the rest of a line that the renderer
-    leaves to its caller.
+    Returns pieces: the bytes between frames that are not plain, and for each of those its index, as (NOT_PLAIN, index).
+    Nothing may be written behind the room that was given. ``finish(data, rows, headers, renderer)`` gives the rest of a
+    line that the renderer leaves to its caller.
     """
-    stop = len(found) // 4
-    rows, headers, state = int64s(10 * row_count), int64s(4 * header_count), int64s(10)
+    stop = len(found) // FRAME_WIDTH
+    rows, headers = int64s(ROW_WIDTH * row_count), int64s(HEADER_WIDTH * header_count)
     whole = bytearray(b"\xa5" * (out_bytes + 256))
     pieces, piece = [], bytearray()
     while True:
         out = memoryview(whole)[:out_bytes]
-        status = call(data, found, 0, stop, rows, headers, out, state)
+        status = renderer.print_batches(data, found, stop, rows, headers, out)
         assert whole[out_bytes:] == b"\xa5" * 256
-        piece += out[: state[3]]
-        if status == 1:
-            assert state[3] > 0
-        elif status == 2:
-            assert state[2] == 0
-            pieces += [bytes(piece), (NOT_PLAIN, state[0])]
+        piece += out[: renderer.written]
+        if status == plain.FULL:
+            assert renderer.written > 0
+        elif status == plain.NOT_PLAIN:
+            assert renderer.position == 0
+            pieces += [bytes(piece), (NOT_PLAIN, renderer.frame)]
             piece = bytearray()
-            state[0] += 1
-        elif status == 3:
-            assert state[3] == 0
-            assert out_bytes < state[6] <= max(2 * out_bytes, 2 * len(data) + 65536)
-            out_bytes = state[6]
+            renderer.go_to(renderer.frame + 1)
+        elif status == plain.TOO_SMALL:
+            assert renderer.written == 0
+            assert out_bytes < renderer.needed <= max(2 * out_bytes, 2 * len(data) + 65536)
+            out_bytes = renderer.needed
             whole = bytearray(b"\xa5" * (out_bytes + 256))
-        elif status == 4:
-            assert state[6] > len(headers) // 4
-            headers = int64s(4 * state[6])
-        elif status == 5:
-            piece += finish(data, rows, headers, state)
+        elif status == plain.MORE_HEADERS:
+            assert renderer.needed > len(headers) // HEADER_WIDTH
+            headers = int64s(HEADER_WIDTH * renderer.needed)
+        elif status == plain.YOURS:
+            piece += finish(data, rows, headers, renderer)
         else:
-            assert status == 0
-            return [*pieces, bytes(piece)], state
-        state[3] = 0
+            assert status == plain.DONE
+            return [*pieces, bytes(piece)]
+        renderer.written = 0
 
 
 def real_segments(testdata: Path):

@@ -11,14 +11,17 @@ import pytest
 from encoding import Encoder, mutated, uvarint
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import DEEP, NOT_PLAIN, SKIP_METADATA, batch, frames, int64s, message, record, render
+from rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.framed import type_name
 from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_group_state, transaction_state
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
-from kseg.kernel import decoded, jsonl, text
+from kseg.kernel.layout import CREATE_TIME
+from kseg.kernel.lines import DEEP, SKIP_METADATA
+from kseg.kernel.plain import DONE, YOURS
+from kseg.kernel.rendering import Renderer
 from kseg.segment.items import records_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -46,21 +49,18 @@ class Kernel:
         self.left = 0
 
     def pieces(self, data, **sizes):
-        def call(data, found, start, stop, rows, headers, out, state):
-            program, context = self.decoder.program, self.context
-            return decoded.batches(data, found, start, stop, self.flags, context, program, rows, headers, out, state)
-
-        return render(call, data, frames(data), finish=self.finish, **sizes)[0]
+        renderer = Renderer(self.flags, self.context, self.decoder.program)
+        return render(renderer, data, frames(data), finish=self.finish, **sizes)
 
     def lines(self, data, **sizes):
         pieces = self.pieces(data, **sizes)
         assert len(pieces) == 1
         return pieces[0]
 
-    def finish(self, data, rows, headers, state):
-        at = state[8] * 10
+    def finish(self, data, rows, headers, renderer):
+        at = renderer.row * 10
         (left,) = records_of(Rows(data, rows[at : at + 10], headers, 1))
-        if state[9]:
+        if renderer.is_control:
             assert not self.context
             return control_text(parse_control(left.key, left.value)).encode() + b"\n"
         self.left += 1
@@ -81,12 +81,7 @@ def rest_of_line(decoder, key, value, offset, context, flags=DEEP):
 def expected(name, contents, data, context):
     """The lines of one batch of these keys and values: the metadata that a plain dump shows, and the decoder's."""
 
-    def call(data, found, start, stop, *rest):
-        if context:
-            return jsonl.json_batches(data, found, start, stop, DEEP, context, *rest)
-        return text.text_batches(data, found, start, stop, DEEP, *rest)
-
-    (plain,), _state = render(call, data, frames(data), out_bytes=1 << 20)
+    (plain,) = render(Renderer(DEEP, context), data, frames(data), out_bytes=1 << 20)
     first, *metadata = plain.splitlines()
     made = decoder(name)
     rest = [rest_of_line(made, key, value, n, context) for n, (key, value) in enumerate(contents)]
@@ -269,7 +264,7 @@ def test_markers():
 def test_other_control_records_are_the_callers(key, value):
     for context in (None, CONTEXT):
         kernel = Kernel("offsets", context)
-        kernel.finish = lambda _data, _rows, _headers, state: b"<%d %d>\n" % (state[8], state[9])
+        kernel.finish = lambda *found: b"<%d %d>\n" % (found[-1].row, found[-1].is_control)
         lines = kernel.lines(control(marker(1), (key, value), marker(0))).splitlines()
         assert lines[2].endswith(b"<1 1>")
         assert [b"COMMIT" in lines[1], b"ABORT" in lines[3]] == [True, True]
@@ -342,28 +337,16 @@ def test_rows_of_a_buffer_of_their_own():
     payload = OFFSET_KEY + value
     first = [7, 99, 3, 0, len(OFFSET_KEY), len(OFFSET_KEY), len(value), 0, 0, 0]
     rows = int64s([*first, 8, 99, 4, -1, -1, 0, 0, 0, 0, 0, *first])
-    out, state = bytearray(8192), int64s(10)
-    program = decoder("offsets").program
-    arguments = (payload, rows, int64s(0))
-    assert decoded.records(*arguments, 0, 3, 2, 1, 0, None, 0, program, out, state) == decoded.YOURS
-    assert (state[1], state[5], state[8], state[9]) == (2, 2, 1, 0)
-    assert bytes(out[: state[3]]).endswith(
+    out, renderer = bytearray(8192), Renderer(program=decoder("offsets").program)
+    arguments = (payload, rows, int64s(0), 3, 2, CREATE_TIME, out, True)
+    assert renderer.print_records(*arguments) == YOURS
+    assert (renderer.record, renderer.records, renderer.row, renderer.is_control) == (2, 2, 1, False)
+    assert bytes(out[: renderer.written]).endswith(
         b"\n| offset: 8 CreateTime: 99 keySize: -1 valueSize: 0 sequence: 4 headerKeys: []"
     )
-    state[3] = 0
-    assert decoded.records(*arguments, 2, 3, 2, 1, 0, CONTEXT, 55, program, out, state) == decoded.DONE
-    shown = json.loads(bytes(out[: state[3]]))
+    renderer = Renderer(0, CONTEXT, decoder("offsets").program)
+    renderer.record, renderer.origin = 2, 55
+    assert renderer.print_records(*arguments) == DONE
+    shown = json.loads(bytes(out[: renderer.written]))
     assert (shown["position"], shown["offset"], shown["timestampType"]) == (55, 7, "CreateTime")
     assert shown["value"] == {"version": "0", "data": {"offset": 0, "metadata": "", "commitTimestamp": 0}}
-
-
-def test_buffers_that_do_not_match_are_refused():
-    program, out = decoder("offsets").program, bytearray(8192)
-    data = batch_of([(OFFSET_KEY, None)])
-    found, rows = frames(data), int64s(10)
-    with pytest.raises(ValueError, match="10 entries"):
-        decoded.batches(data, found, 0, 1, DEEP, None, program, rows, int64s(4), out, int64s(8))
-    with pytest.raises(ValueError, match="10 entries"):
-        decoded.records(data, rows, int64s(4), 0, 1, 2, 1, 0, None, 0, program, out, int64s(8))
-    with pytest.raises(ValueError, match="no such rows"):
-        decoded.records(data, rows, int64s(4), 0, 2, 2, 1, 0, None, 0, program, out, int64s(10))

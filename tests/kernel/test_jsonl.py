@@ -11,22 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rendering import (
-    BASE64_KEYS,
-    BASE64_VALUES,
-    CONTENTS,
-    DEEP,
-    NOT_PLAIN,
-    batch,
-    frames,
-    int64s,
-    message,
-    real_segments,
-    record,
-    render,
-)
+from rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
 
-from kseg.kernel import jsonl
+from kseg.kernel import rendering
+from kseg.kernel.layout import APPEND_TIME, CREATE_TIME
+from kseg.kernel.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
+from kseg.kernel.native import ROW_WIDTH
+from kseg.kernel.plain import DONE
+from kseg.kernel.rendering import Renderer
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONTEXT = (
@@ -49,14 +41,12 @@ RECORD_KEYS = (
 
 
 def printer(flags, context=CONTEXT):
-    return lambda data, found, start, stop, rows, headers, out, state: jsonl.json_batches(
-        data, found, start, stop, flags, context, rows, headers, out, state
-    )
+    return Renderer(flags, context)
 
 
 def objects(data, flags, **sizes):
     """The objects of a segment whose frames are all plain."""
-    pieces, _state = render(printer(flags), data, frames(data), **sizes)
+    pieces = render(printer(flags), data, frames(data), **sizes)
     assert len(pieces) == 1
     assert pieces[0] == b"" or pieces[0].endswith(b"}\n")
     return [json.loads(line) for line in pieces[0].split(b"\n")[:-1]]
@@ -77,11 +67,17 @@ def size_of(raw):
     return -1 if raw is None else len(raw)
 
 
+def printed_rows(payload, rows, magic, kind, flags, position=0):
+    """The lines of rows that have no headers."""
+    renderer, out = printer(flags), bytearray(65536)
+    renderer.origin = position
+    assert renderer.print_records(payload, rows, int64s(0), len(rows) // ROW_WIDTH, magic, kind, out) == DONE
+    return bytes(out[: renderer.written])
+
+
 def printed_value(value):
-    rows, state, out = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0]), int64s(8), bytearray(65536)
-    whole = b"..." + value + b"\xbf"
-    assert jsonl.json_records(whole, rows, int64s(0), 0, 1, 2, CONTENTS, CONTEXT, 0, 1, out, state) == 0
-    line = bytes(out[: state[3]])
+    rows = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0])
+    line = printed_rows(b"..." + value + b"\xbf", rows, 2, CREATE_TIME, CONTENTS)
     assert line.endswith(b"}\n")
     return line.split(b'"key":null,"value":')[1][:-2]
 
@@ -139,7 +135,7 @@ def test_what_is_unset_is_null_but_times_stay_numbers():
 def test_a_compressed_batch_has_a_line_but_its_records_are_the_callers(codec, name):
     whole = batch([record(0)], attributes=codec)
     assert objects(whole, 0)[0]["compression"] == name
-    pieces, _state = render(printer(DEEP), whole, frames(whole))
+    pieces = render(printer(DEEP), whole, frames(whole))
     assert ((NOT_PLAIN, 0) in pieces) == (codec != 0)
 
 
@@ -178,9 +174,10 @@ def changed(data, position, value):
 )
 def test_a_problem_is_never_printed_as_none(data, flags):
     whole = batch([record(0)]) + data + batch([record(0)])
-    pieces, state = render(printer(flags), whole, frames(whole))
+    renderer = printer(flags)
+    pieces = render(renderer, whole, frames(whole))
     assert pieces[1] == (NOT_PLAIN, 1)
-    assert (len(pieces), state[4]) == (3, 2)
+    assert (len(pieces), renderer.batches) == (3, 2)
 
 
 raw_bytes = st.one_of(
@@ -280,16 +277,16 @@ def test_a_long_file_name_makes_the_output_grow():
     name = b"x" * 9000
     context = tuple(piece.replace(b"o/0.log", name) for piece in CONTEXT)
     whole = batch([record(0)])
-    pieces, _state = render(printer(DEEP, context), whole, frames(whole), out_bytes=4096)
+    pieces = render(printer(DEEP, context), whole, frames(whole), out_bytes=4096)
     assert [json.loads(line)["file"] for line in pieces[0].splitlines()] == [name.decode()] * 2
 
 
 def test_positions_count_from_the_base():
     whole = batch([record(0)]) * 2
-    out, state = bytearray(65536), int64s([0, 0, 0, 0, 0, 0, 0, 10**12])
-    found = frames(whole)
-    assert jsonl.json_batches(whole, found, 0, 2, DEEP, CONTEXT, int64s(10), int64s(4), out, state) == 0
-    positions = [json.loads(line)["position"] for line in bytes(out[: state[3]]).splitlines()]
+    found, renderer = frames(whole), printer(DEEP)
+    renderer.origin = 10**12
+    (shown,) = render(renderer, whole, found)
+    positions = [json.loads(line)["position"] for line in shown.splitlines()]
     assert positions == [10**12, 10**12, 10**12 + found[4], 10**12 + found[4]]
 
 
@@ -297,18 +294,15 @@ def test_rows_of_older_messages_tell_their_own_timestamp_type():
     rows = []
     for kind in (0, 1, 2):
         rows += [kind, 7, -1, 0, 1, 0, -1, 0, 0, kind << 33 | 1 << 32 | 5]
-    out, state = bytearray(65536), int64s(8)
-    assert jsonl.json_records(b"k", int64s(rows), int64s(0), 0, 3, 1, 0, CONTEXT, 99, 2, out, state) == 0
-    found = [json.loads(line) for line in bytes(out[: state[3]]).splitlines()]
+    found = [json.loads(line) for line in printed_rows(b"k", int64s(rows), 1, APPEND_TIME, 0, 99).splitlines()]
     assert [line.get("timestampType") for line in found] == [None, "CreateTime", "LogAppendTime"]
     assert [line.get("timestamp") for line in found] == [None, 7, 7]
     assert all(line["position"] == 99 and "sequence" not in line and "headers" not in line for line in found)
 
 
 def test_a_context_that_is_not_bytes_is_refused():
-    whole = batch([record(0)])
     with pytest.raises(TypeError):
-        render(printer(0, ("text", *CONTEXT[1:])), whole, frames(whole))
+        printer(0, ("text", *CONTEXT[1:]))
 
 
 def digest_of_all():
@@ -316,7 +310,7 @@ def digest_of_all():
     for segment in sorted({segment for segment, _dump in real_segments(TESTDATA)}):
         for flags in (0, DEEP, DEEP | CONTENTS, DEEP | CONTENTS | BASE64_KEYS | BASE64_VALUES):
             data = segment.read_bytes()
-            pieces, _state = render(printer(flags), data, frames(data))
+            pieces = render(printer(flags), data, frames(data))
             for piece in pieces:
                 if isinstance(piece, bytes):
                     assert all(json.loads(line)["file"] == "o/0.log" for line in piece.split(b"\n")[:-1])
@@ -328,12 +322,12 @@ def test_real_segments_are_printed_as_json():
     assert len(digest_of_all()) == 64
 
 
-@pytest.mark.skipif(not jsonl.COMPILED, reason="this run is interpreted: there is nothing to compare with")
+@pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
     here = str(Path(__file__).parent)
     code = (
         f"import sys; sys.path.insert(0, {here!r}); import test_jsonl; "
-        "print(test_jsonl.digest_of_all(), test_jsonl.jsonl.COMPILED)"
+        "print(test_jsonl.digest_of_all(), test_jsonl.rendering.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

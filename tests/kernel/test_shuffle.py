@@ -5,9 +5,13 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import CONTENTS, SKIP_METADATA, int64s
+from rendering import int64s
 
 from kseg.kernel import escape, jsonl, text
+from kseg.kernel.layout import CREATE_TIME
+from kseg.kernel.lines import BASE64_VALUES, CONTENTS, SKIP_METADATA
+from kseg.kernel.plain import TOO_SMALL
+from kseg.kernel.rendering import Renderer
 
 PIECES = st.one_of(
     st.binary(max_size=40),
@@ -19,28 +23,17 @@ VALUES = st.lists(PIECES, max_size=12).map(b"".join)
 
 
 def as_text(value, out_bytes=65536):
-    return rendered(
-        value, out_bytes,
-        lambda rows, out, state: text.text_records(
-            value + b"\xbf", rows, int64s(0), 0, 1, 2, b"CreateTime", CONTENTS | SKIP_METADATA, out, state
-        ),
-    )  # fmt: skip
+    return rendered(value, out_bytes, Renderer(CONTENTS | SKIP_METADATA))
 
 
 def as_json(value, out_bytes=65536):
-    flags = jsonl.CONTENTS | jsonl.BASE64_VALUES
-    return rendered(
-        value, out_bytes,
-        lambda rows, out, state: jsonl.json_records(
-            value + b"\xbf", rows, int64s(0), 0, 1, 2, flags, (b"", b"{", b","), 0, 1, out, state
-        ),
-    )  # fmt: skip
+    return rendered(value, out_bytes, Renderer(CONTENTS | BASE64_VALUES, (b"", b"{", b",")))
 
 
-def rendered(value, out_bytes, render):
-    rows, state, out = int64s([0, 0, -1, 0, -1, 0, len(value), 0, 0, 0]), int64s(8), bytearray(out_bytes)
-    status = render(rows, out, state)
-    return status, bytes(out[: state[3]])
+def rendered(value, out_bytes, renderer):
+    rows, out = int64s([0, 0, -1, 0, -1, 0, len(value), 0, 0, 0]), bytearray(out_bytes)
+    status = renderer.print_records(value + b"\xbf", rows, int64s(0), 1, 2, CREATE_TIME, out)
+    return status, bytes(out[: renderer.written])
 
 
 STEP_BYTES = 128
@@ -101,5 +94,5 @@ def test_all_notice_that_there_is_no_room(render, module, better):
         whole = render(value)
         for found in by_each(render, module, value, 4096):
             # A loop that takes larger steps may notice only at the end that all has gone in.
-            assert found == (3, b"") or (found == whole and len(whole[1]) <= 4096)
+            assert found == (TOO_SMALL, b"") or (found == whole and len(whole[1]) <= 4096)
             assert found == whole or len(whole[1]) > 4096 - 5 * STEP_BYTES  # a renderer keeps a few in reserve

@@ -11,23 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rendering import (
-    CONTENTS,
-    DEEP,
-    ESCAPE,
-    LINE_ONLY,
-    NOT_PLAIN,
-    SKIP_METADATA,
-    batch,
-    frames,
-    int64s,
-    message,
-    real_segments,
-    record,
-    render,
-)
+from rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
 
-from kseg.kernel import text
+from kseg.kernel import rendering
+from kseg.kernel.layout import APPEND_TIME, CREATE_TIME
+from kseg.kernel.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
+from kseg.kernel.native import ROW_WIDTH
+from kseg.kernel.plain import DONE
+from kseg.kernel.rendering import Renderer
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = list(real_segments(TESTDATA))
@@ -43,25 +34,24 @@ def java_cases():
 JAVA = list(java_cases())
 
 
-def printer(flags):
-    return lambda data, found, start, stop, rows, headers, out, state: text.text_batches(
-        data, found, start, stop, flags, rows, headers, out, state
-    )
-
-
 def lines(data, flags, **sizes):
     """The text of a segment whose frames are all plain."""
-    pieces, _state = render(printer(flags), data, frames(data), **sizes)
-    assert len(pieces) == 1
-    return pieces[0]
+    (piece,) = render(Renderer(flags), data, frames(data), **sizes)
+    return piece
+
+
+def printed_rows(payload, rows, magic, kind, flags, out_bytes=65536):
+    """The lines of rows that have no headers."""
+    renderer, out = Renderer(flags), bytearray(out_bytes)
+    count = len(rows) // ROW_WIDTH
+    assert renderer.print_records(payload, rows, int64s(0), count, magic, kind, out) == DONE
+    assert (renderer.record, renderer.records) == (count, count)
+    return bytes(out[: renderer.written])
 
 
 def printed_value(value, flags=0):
-    rows, state, out = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0]), int64s(8), bytearray(65536)
-    whole = b"..." + value + b"\xbf"
-    flags |= CONTENTS | SKIP_METADATA
-    assert text.text_records(whole, rows, int64s(0), 0, 1, 2, b"CreateTime", flags, out, state) == 0
-    line = bytes(out[: state[3]])
+    rows = int64s([0, 0, -1, 0, -1, 3, len(value), 0, 0, 0])
+    line = printed_rows(b"..." + value + b"\xbf", rows, 2, CREATE_TIME, flags | CONTENTS | SKIP_METADATA)
     assert line.startswith(b"| payload: ")
     assert line.endswith(b"\n")
     return line[11:-1]
@@ -78,11 +68,11 @@ def test_real_segments_print_as_the_tool_prints_them(segment, dump, out_bytes):
         flags = 0
     data = segment.read_bytes()
     found = frames(data)
-    pieces, _state = render(printer(flags), data, found, out_bytes=out_bytes, row_count=7)
+    pieces = render(Renderer(flags), data, found, out_bytes=out_bytes, row_count=7)
     position = 0
     for piece in pieces:
         if isinstance(piece, tuple):
-            piece = render(printer(LINE_ONLY), data, found[piece[1] * 4 : piece[1] * 4 + 4])[0][0]
+            (piece,) = render(Renderer(LINE_ONLY), data, found[piece[1] * 4 : piece[1] * 4 + 4])
         elif position == 0:
             assert expected.startswith(piece)
         at = expected.find(piece, position)
@@ -179,9 +169,8 @@ def test_line_only_takes_whatever_it_gets(magic, codec):
 def test_a_header_cut_off_by_the_end_of_the_buffer_reads_as_zeros():
     whole = bytearray(batch([record(0)], base_offset=3)[:30])
     found = int64s([0, 30, 2, 0])
-    out, state = bytearray(4096), int64s(8)
-    assert text.text_batches(whole, found, 0, 1, LINE_ONLY, int64s(10), int64s(4), out, state) == 0
-    assert bytes(out[: state[3]]).startswith(b"baseOffset: 3 lastOffset: 3 count: 0 ")
+    (line,) = render(Renderer(LINE_ONLY), whole, found)
+    assert line.startswith(b"baseOffset: 3 lastOffset: 3 count: 0 ")
 
 
 @pytest.mark.parametrize(
@@ -204,9 +193,10 @@ def test_a_header_cut_off_by_the_end_of_the_buffer_reads_as_zeros():
 )
 def test_what_is_not_plain_goes_back_to_the_caller_untouched(data):
     whole = batch([record(0)]) + data + message(1, 1, None, None)
-    pieces, state = render(printer(DEEP), whole, frames(whole), row_count=8)
+    renderer = Renderer(DEEP)
+    pieces = render(renderer, whole, frames(whole), row_count=8)
     assert [piece if isinstance(piece, tuple) else piece.count(b"\n") for piece in pieces] == [2, (NOT_PLAIN, 1), 2]
-    assert (state[4], state[5]) == (2, 2)
+    assert (renderer.batches, renderer.records) == (2, 2)
 
 
 def test_sizes_that_do_not_fill_a_message_are_not_plain():
@@ -216,7 +206,7 @@ def test_sizes_that_do_not_fill_a_message_are_not_plain():
     for sizes in ((-2, -1), (-1, -2), (0, 1), (1, -1), (2**31 - 1, 0), (-1, 2**31 - 1)):
         body = struct.pack(">bbii", 0, 0, *sizes)
         whole = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-        assert render(printer(DEEP), whole, frames(whole))[0][1] == (NOT_PLAIN, 0)
+        assert render(Renderer(DEEP), whole, frames(whole))[1] == (NOT_PLAIN, 0)
 
 
 def test_large_batches_resume_at_any_record():
@@ -247,13 +237,10 @@ def test_skipped_metadata_leaves_blank_lines():
 
 def test_rows_of_older_messages():
     rows = int64s([41, -1, -1, 0, 3, 3, -1, 0, 0, 0xFFFFFFFF, 42, 5, -1, 0, 0, 0, 1, 0, 0, 1 << 32 | 1 << 33 | 7])
-    out, state = bytearray(4096), int64s(8)
-    assert text.text_records(b"keyv", rows, int64s(0), 0, 2, 1, b"LogAppendTime", CONTENTS, out, state) == 0
-    assert bytes(out[: state[3]]) == (
+    assert printed_rows(b"keyv", rows, 1, APPEND_TIME, CONTENTS, 4096) == (
         b"| offset: 41 LogAppendTime: -1 keySize: 3 valueSize: -1 isValid: false crc: 4294967295 key: key\n"
         b"| offset: 42 LogAppendTime: 5 keySize: 0 valueSize: 1 isValid: true crc: 7 key:  payload: k\n"
     )
-    assert (state[1], state[5]) == (2, 2)
 
 
 numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([-1, 0, 9, 10, 99, 9999, 10000, 10001, 99999]))
@@ -262,25 +249,25 @@ numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([-1, 0, 9,
 @given(st.lists(st.tuples(numbers, numbers, st.integers(-1, 2**31 - 1)), max_size=8))
 def test_any_numbers(columns):
     rows = int64s([value for row in columns for value in (*row, 0, -1, 0, -1, 0, 0, 0)])
-    out, state = bytearray(65536), int64s(8)
-    stop = len(columns)
-    assert text.text_records(b"", rows, int64s(0), 0, stop, 2, b"CreateTime", 0, out, state) == 0
-    assert bytes(out[: state[3]]).decode() == "".join(
+    assert printed_rows(b"", rows, 2, CREATE_TIME, 0).decode() == "".join(
         f"| offset: {o} CreateTime: {t} keySize: -1 valueSize: -1 sequence: {s} headerKeys: []\n" for o, t, s in columns
     )
 
 
 def test_buffers_that_do_not_match_are_refused():
     whole = batch([record(0)])
-    good = (whole, frames(whole), 0, 1, 0, int64s(10), int64s(4), bytearray(4096), int64s(8))
-    for index, wrong in ((3, 2), (2, 1), (5, int64s(9)), (7, bytearray(4095)), (8, int64s(7)), (0, whole[:-1])):
+    good = (whole, frames(whole), 1, int64s(10), int64s(4), bytearray(4096))
+    for index, wrong in ((2, 2), (3, int64s(9)), (5, bytearray(4095)), (0, whole[:-1])):
         with pytest.raises(ValueError):
-            text.text_batches(*good[:index], wrong, *good[index + 1 :])
-    rows, state = int64s(10), int64s(8)
-    with pytest.raises(ValueError):
-        text.text_records(whole, rows, int64s(0), 0, 2, 2, b"CreateTime", 0, bytearray(4096), state)
-    with pytest.raises(ValueError):
-        text.text_records(whole, rows, int64s(0), 0, 1, 2, b"Sometime", 0, bytearray(4096), state)
+            Renderer(0).print_batches(*good[:index], wrong, *good[index + 1 :])
+    for name, value in (("frame", -1), ("written", 4097), ("written", -1)):
+        renderer = Renderer(0)
+        setattr(renderer, name, value)
+        with pytest.raises(ValueError):
+            renderer.print_batches(*good)
+    for stop, kind, decodes in ((2, CREATE_TIME, False), (1, 3, False), (1, CREATE_TIME, True)):
+        with pytest.raises(ValueError):
+            Renderer(0).print_records(whole, int64s(10), int64s(0), stop, 2, kind, bytearray(4096), decodes)
 
 
 def digest_of_all():
@@ -288,16 +275,16 @@ def digest_of_all():
     for segment in sorted({segment for segment, _dump in SEGMENTS}):
         for flags in (0, DEEP, DEEP | CONTENTS, DEEP | CONTENTS | SKIP_METADATA, DEEP | CONTENTS | ESCAPE, LINE_ONLY):
             data = segment.read_bytes()
-            digest.update(repr(render(printer(flags), data, frames(data))[0]).encode())
+            digest.update(repr(render(Renderer(flags), data, frames(data))).encode())
     return digest.hexdigest()
 
 
-@pytest.mark.skipif(not text.COMPILED, reason="this run is interpreted: there is nothing to compare with")
+@pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
     here = str(Path(__file__).parent)
     code = (
         f"import sys; sys.path.insert(0, {here!r}); import test_text; "
-        "print(test_text.digest_of_all(), test_text.text.COMPILED)"
+        "print(test_text.digest_of_all(), test_text.rendering.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -152,6 +152,23 @@ def test_checkpoints_that_cannot_be_read_are_emptied_and_named(kseg: Kseg, logs:
     assert (logs / name).read_bytes() == b"0\n0\n"
 
 
+def test_a_partition_that_is_named_alone_leaves_a_checkpoint_that_cannot_be_read(kseg: Kseg, logs: Path) -> None:
+    """It has rows of other partitions, too."""
+    (logs / "recovery-point-offset-checkpoint").write_bytes(b"garbage")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\ndplain 0 99999\n")
+    assert kseg("recover", logs / "dplain-1").status == 0
+    assert (logs / "recovery-point-offset-checkpoint").read_bytes() == b"garbage"
+    assert kseg("recover", logs).status == 0
+    assert (logs / "log-start-offset-checkpoint").read_text() == "0\n1\ndplain 0 99999\n"
+
+
+def test_the_marker_stays_where_nothing_is_changed(kseg: Kseg, logs: Path) -> None:
+    (logs / ".kafka_cleanshutdown").write_bytes(b"")
+    before = files(logs)
+    assert kseg("recover", logs).status == 0
+    assert files(logs) == before
+
+
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
 def test_a_topic_id_is_taken_from_the_clusters_metadata(kseg: Kseg, tmp_path: Path, mode: str) -> None:
     logs = Path(shutil.copytree(TESTDATA / "retention/4.3.1/before", tmp_path / "logs"))

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from kseg.cleaner.reading import Window
 from kseg.formats import record_batch
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel import opening
 from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.columns.chunk import Chunk, Chunks
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import columns as kernel
 from kseg.kernel.laying import lay_open

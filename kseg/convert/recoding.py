@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
 from kseg.formats.compressing import Target, compressor, packer
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError, int64s
 from kseg.kernel.expand import Room

@@ -13,8 +13,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kseg.formats.libraries import addresses_in
-from kseg.kernel.expand import Room
-from kseg.limits import LARGEST_ROOM_BYTES
 
 if TYPE_CHECKING:
     from kseg.kernel.packing import Packer
@@ -31,11 +29,6 @@ _READING = (
     "ZSTD_getErrorCode",
 )
 _WRITING = ("ZSTD_createCCtx", "ZSTD_freeCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compress2", "ZSTD_isError")
-
-
-def room(max_bytes: int) -> Room:
-    """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
-    return Room(min(max_bytes, LARGEST_ROOM_BYTES), addresses)
 
 
 def packer(level: int) -> "Packer | None":

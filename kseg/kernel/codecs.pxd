@@ -1,5 +1,9 @@
-# What expand.py, and no other module, reaches in lz4.h and zstd.h.
-cdef extern from "lz4.h" nogil:
+# What expand.py, and no other module, reaches in lz4_frames.h and zstd.h.
+cdef extern from "lz4_frames.h" nogil:
+    void lz4_use "kseg_lz4_use"(
+        size_t create, size_t destroy, size_t frame_info, size_t decompress, size_t is_error
+    )
+    bint lz4_is_known "kseg_lz4_is_known"()
     Py_ssize_t lz4 "kseg_lz4"(
         const unsigned char* p, Py_ssize_t n, bint verify_header, unsigned char* out, Py_ssize_t capacity
     )

@@ -1,4 +1,4 @@
-"""Compressed areas into room that is used again: lz4 by our own decoder, zstd by libzstd, both without the GIL.
+"""Compressed areas into room that is used again: lz4 by liblz4, zstd by libzstd, both without the GIL.
 
 A fresh output for each batch costs page faults and objects, as much again as decoding it. What is refused here is for
 `kseg.formats.compression` to judge: here nothing is taken that it does not take, and no reason is given. Interpreted,
@@ -20,7 +20,8 @@ FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
 REFUSED = cython.declare(cython.Py_ssize_t, -1)
 NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
-_is_zstd_known = False
+_asked = set()
+"""Codecs whose functions were asked for in this process."""
 
 
 @cython.cfunc
@@ -35,7 +36,7 @@ def expand_area(
     capacity: cython.Py_ssize_t,
     zstd: cython.p_void,
 ) -> cython.Py_ssize_t:
-    """Bytes written to out, REFUSED, or NO_ROOM: more room, or a context for zstd, may help."""
+    """Bytes written to out, REFUSED, or NO_ROOM: more room, the codec's library, or a context for zstd, may help."""
     if cython.compiled:
         if codec == 3:
             return codecs.lz4(p, n, magic != 0, out, capacity)
@@ -47,8 +48,9 @@ def expand_area(
 class Room:
     """Where the records of one compressed batch after the other are laid out; for one thread at a time.
 
-    It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of libzstd's functions
-    (`use_zstd`), or None; it is asked when the first zstd frame is met. ``capacity``: bytes there is room for now.
+    It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of the functions of a codec's
+    library (`use_library`), or None; it is asked when the codec is first met. ``capacity``: bytes there is room for
+    now.
     """
 
     def __init__(self, limit, functions):
@@ -65,11 +67,14 @@ class Room:
             codecs.zstd_destroy(self.zstd)
 
     def extend(self, codec) -> bool:
-        """Makes room, or a context for zstd; whether trying again makes sense."""
+        """Makes room, or the codec's library known, or a context for zstd; whether trying again makes sense."""
         if not cython.compiled:
             return False
+        if codec == LZ4 and not codecs.lz4_is_known():
+            use_library(LZ4, self._functions)
+            return codecs.lz4_is_known()
         if codec == ZSTD and self.zstd == cython.NULL:
-            use_zstd(self._functions)
+            use_library(ZSTD, self._functions)
             self.zstd = codecs.zstd_create()
             return self.zstd != cython.NULL
         if self.capacity >= self._limit:
@@ -107,15 +112,21 @@ class Room:
                     return None
 
 
-def use_zstd(functions) -> None:
-    """Makes the functions known to which ``functions()`` gives the addresses: create, free, decompress, frame size,
-    is error and error code of ZSTD_*. Asks once in a process."""
-    global _is_zstd_known
+def use_library(codec, functions) -> None:
+    """Makes the functions known to which ``functions(codec)`` gives the addresses. Asks once a codec in a process.
+
+    Of ZSTD: create, free, decompress, frame size, is error and error code of ZSTD_*. Of LZ4: create, free, frame info,
+    decompress and is error of LZ4F_*.
+    """
     if cython.compiled:
-        if _is_zstd_known:
+        if codec in _asked:
             return
-        addresses = functions()
+        addresses = functions(codec)
         if addresses is not None:
-            create, destroy, decompress, frame_size, is_error, error_code = addresses
-            codecs.zstd_use(create, destroy, decompress, frame_size, is_error, error_code)
-        _is_zstd_known = True
+            if codec == ZSTD:
+                create, destroy, decompress, frame_size, is_error, error_code = addresses
+                codecs.zstd_use(create, destroy, decompress, frame_size, is_error, error_code)
+            else:
+                create, destroy, frame_info, decompress, is_error = addresses
+                codecs.lz4_use(create, destroy, frame_info, decompress, is_error)
+        _asked.add(codec)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.expand import Room
 from kseg.kernel.laying import lay_open

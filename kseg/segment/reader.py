@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.expand import Room

@@ -7,7 +7,7 @@ meanwhile only ends early. What the frames of a window hold is looked at while i
 import os
 from collections.abc import Callable, Iterator
 
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.formats.rows import int64s
 from kseg.kernel import frames
 from kseg.kernel import stretches as kernel

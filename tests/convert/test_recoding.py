@@ -10,7 +10,7 @@ from segment.segments import entries
 
 from kseg.convert import recoding
 from kseg.convert.recoding import Refusal, recode
-from kseg.formats import liblz4, libzstd
+from kseg.formats import expansion, liblz4, libzstd
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import int64s
@@ -186,7 +186,7 @@ def test_a_piece_grows_to_what_a_batch_needs(piece_bytes: int, monkeypatch: pyte
 def test_what_the_kernel_leaves_to_the_caller() -> None:
     data = FIRST.read_bytes()
     frames, out, state = frames_of(data), bytearray(1 << 20), int64s(3)
-    pack, held = libzstd.packer(3), libzstd.room(1 << 20)
+    pack, held = libzstd.packer(3), expansion.room(1 << 20)
 
     def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
         state[0] = state[1] = 0

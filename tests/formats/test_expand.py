@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4_frame, zstd_frame
 
 from kseg import kernel
-from kseg.formats import libzstd
+from kseg.formats import expansion, libzstd
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.kernel.expand import Room
@@ -31,7 +31,7 @@ def library_output(codec, stream, magic=2, ceiling=64 * MIB):
 
 
 def expanded(codec, stream, magic=2, limit=64 * MIB):
-    view = libzstd.room(limit).expand(codec, magic, stream)
+    view = expansion.room(limit).expand(codec, magic, stream)
     return None if view is None else bytes(view)
 
 
@@ -272,7 +272,7 @@ def test_lz4_checksums():
 @pytest.mark.parametrize("codec, pack", [(LZ4, lz4_frame), (ZSTD, zstd_frame)])
 def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
     secret = b"left behind by the batch before "
-    room = libzstd.room(MIB)
+    room = expansion.room(MIB)
     assert bytes(room.expand(codec, 2, pack(secret * 100))) == secret * 100
     block = _sequence(b"12345", 6, 20) + _sequence(b"the end", 0, 0)
     stream = LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4)
@@ -283,7 +283,7 @@ def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
 
 @compiled
 def test_room_grows_as_it_is_needed_and_no_further():
-    room = libzstd.room(4 * MIB)
+    room = expansion.room(4 * MIB)
     assert room.expand(LZ4, 2, lz4_frame(b"small")) == b"small"
     first = room.capacity
     assert first <= MIB
@@ -298,11 +298,11 @@ def test_room_grows_as_it_is_needed_and_no_further():
 
 @compiled
 def test_a_claim_makes_no_room():
-    room = libzstd.room(1 << 40)
+    room = expansion.room(1 << 40)
     claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 26) + b"\x01\0\0"
     assert room.expand(ZSTD, 2, claim) is None
     assert room.expand(LZ4, 2, bytes.fromhex("04224d18607073") + struct.pack("<I", 3 << 20) + bytes(50)) is None
-    assert room.capacity <= libzstd.LARGEST_ROOM_BYTES
+    assert room.capacity <= expansion.LARGEST_ROOM_BYTES
 
 
 @compiled
@@ -310,7 +310,7 @@ def test_nothing_is_written_behind_what_there_is_room_for():
     """A stream may fill the buffer to its last byte; one byte more is refused."""
     noise = bytes(range(256)) * 64
     data = noise + TEXT + noise
-    room = libzstd.room(len(data))
+    room = expansion.room(len(data))
     for codec, stream in ((LZ4, lz4_frame(data)), (ZSTD, zstd_frame(data))):
         assert bytes(room.expand(codec, 2, stream)) == data
         assert room.capacity == len(data)
@@ -324,7 +324,7 @@ def test_rooms_of_several_threads_do_not_meet():
     wrong = []
 
     def work(codec, data):
-        room, stream = libzstd.room(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
+        room, stream = expansion.room(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
         wrong.extend(i for i in range(200) if room.expand(codec, 2, stream) != data)
 
     threads = [threading.Thread(target=work, args=stream) for stream in streams]
@@ -337,7 +337,7 @@ def test_rooms_of_several_threads_do_not_meet():
 
 @compiled
 def test_views_of_a_room_that_has_grown_stay_good():
-    room = libzstd.room(8 * MIB)
+    room = expansion.room(8 * MIB)
     view = room.expand(LZ4, 2, lz4_frame(TEXT))
     room.extend(LZ4)
     room.expand(LZ4, 2, lz4_frame(bytes(5 * MIB)))
@@ -352,8 +352,8 @@ def test_both_libraries_of_zstd_have_the_functions():
 
 
 @compiled
-def test_without_a_library_zstd_is_left_to_compression():
-    """A buffer of a kernel without libzstd; in a new process, because the library is looked up once."""
+def test_without_a_library_all_is_left_to_compression():
+    """A buffer of a kernel without libraries; in a new process, because each library is looked up once."""
     import subprocess
     import sys
     from pathlib import Path
@@ -363,11 +363,14 @@ def test_without_a_library_zstd_is_left_to_compression():
         "from kseg.kernel.expand import Room\n"
         "stream = bytes.fromhex('28b52ffd2003190000616263')\n"
         "assert compression.decompress(4, stream, 2, 99) == b'abc'\n"
-        "assert Room(1 << 20, lambda: None).expand(4, 2, stream) is None\n"
+        "assert Room(1 << 20, lambda _: None).expand(4, 2, stream) is None\n"
+        "stream = bytes.fromhex('04224d186040820300008061626300000000')\n"
+        "assert compression.decompress(3, stream, 2, 99) == b'abc'\n"
+        "assert Room(1 << 20, lambda _: None).expand(3, 2, stream) is None\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_room_of_nothing():
-    assert Room(0, libzstd.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
-    assert libzstd.room(1).expand(ZSTD, 2, b"") is None
+    assert Room(0, expansion.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
+    assert expansion.room(1).expand(ZSTD, 2, b"") is None

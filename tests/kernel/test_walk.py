@@ -14,7 +14,7 @@ from rendering import batch as framed
 from rendering import int64s, message, record
 
 from kseg import kernel
-from kseg.formats.libzstd import room
+from kseg.formats.expansion import room
 from kseg.kernel import frames
 from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
 from kseg.segment.reader import SegmentReader

@@ -1,0 +1,15 @@
+"""Decompression buffers, which the kernel fills through liblz4 and libzstd."""
+
+from kseg.formats import liblz4, libzstd
+from kseg.kernel.expand import LZ4, Room
+from kseg.limits import LARGEST_ROOM_BYTES
+
+
+def room(max_bytes: int) -> Room:
+    """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
+    return Room(min(max_bytes, LARGEST_ROOM_BYTES), addresses)
+
+
+def addresses(codec: int) -> tuple[int, ...] | None:
+    """Returns the addresses of the functions that decompress a codec, None if its library is not available."""
+    return liblz4.addresses() if codec == LZ4 else libzstd.addresses()

@@ -1,4 +1,4 @@
-"""Segments: names on disk, where bytes come from, and the reader that turns them into `Batch` and `Damage` items."""
+"""Segments: file names, byte sources, and the reader that yields `Batch` and `Damage` items."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ __all__ = ["Batch", "Damage", "Header", "Log", "Problem", "Record", "open_path"]
 
 
 def __getattr__(name: str) -> Any:
-    """What opens paths is imported on first use: commands have ways of their own."""
+    """Imports the path-opening API on first use: commands do not need it."""
     if name not in ("Log", "open_path"):
         raise AttributeError(f"module 'kseg.segment' has no attribute {name!r}")
     from kseg.segment import log

@@ -1,6 +1,6 @@
-"""The batches of a segment, one class an era: bytes that a frame claims, and what they say.
+"""The batches of a segment, one class per format version: the bytes of a frame and their fields.
 
-`Batch` is what all of them have; `RecordBatch` is v2, `Message` v0 and v1, `Message07` an entry of a 0.7 file.
+`Batch` is the common interface; `RecordBatch` is v2, `Message` v0 and v1, `Message07` an entry of a 0.7 file.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
 @dataclass(slots=True)
 class Batch:
-    """Bytes ``[position, position + size)`` of a file that make a record batch (v2) or a message (v0, v1, 0.7).
+    """Bytes ``[position, position + size)`` of a file that form a record batch (v2) or a message (v0, v1, 0.7).
 
-    ``is_valid``: the CRC is right and the magic names a format. `problems` is what the frame alone tells of what is
-    wrong, `check` looks at every record as well. Iterating yields the records that decode. With a ``room`` they may lie
-    there: done with the batch, before another one is opened that has the same room. ``remarks`` are problems that
-    reading the rows met and went past.
+    ``is_valid``: the CRC is right and the magic is known. `problems` lists the errors of the frame; `check` also reads
+    all records. Iterating yields the readable records. With a ``room`` the records may be stored in that buffer: finish
+    with the batch before another batch with the same ``room`` is opened. ``remarks`` are problems that reading the rows
+    found and skipped.
     """
 
     data: Any
@@ -45,12 +45,12 @@ class Batch:
 
     @property
     def header(self) -> Any:
-        """The header's fields as they stand in the file: a NamedTuple of the era's module in `kseg.formats`."""
+        """The header's fields as stored in the file: a NamedTuple of the format's module in `kseg.formats`."""
         raise NotImplementedError
 
     @property
     def base_offset(self) -> int | None:
-        """Offset of the first record; None for a compressed v0 or v1 message, which has to be opened for it."""
+        """Offset of the first record; None for a compressed v0 or v1 message, which does not store it."""
         raise NotImplementedError
 
     @property
@@ -59,7 +59,7 @@ class Batch:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch (0.7: the byte position in the whole log)."""
+        """The offset after the batch (0.7: the byte position in the whole log)."""
         return self.last_offset + 1
 
     @property
@@ -73,7 +73,7 @@ class Batch:
 
     @property
     def max_timestamp(self) -> int:
-        """Largest timestamp in ms as the header tells it; -1 where there is none."""
+        """Largest timestamp in ms according to the header; -1 if there is none."""
         return -1
 
     @property
@@ -82,7 +82,7 @@ class Batch:
 
     @property
     def problems(self) -> list[Problem]:
-        """What the frame alone tells: CRC and magic."""
+        """The problems of the frame: CRC and magic."""
         if self.is_valid:
             return []
         if not self.has_known_magic:
@@ -90,7 +90,7 @@ class Batch:
         return [Problem("crc-mismatch", "the stored checksum is not that of the bytes")]
 
     def check(self) -> list[Problem]:
-        """Everything that is wrong with the batch, its records included."""
+        """Returns all problems of the batch, including those of its records."""
         found = self.problems
         return found + self._check_records() if self.has_known_magic else found
 
@@ -98,15 +98,15 @@ class Batch:
         raise NotImplementedError
 
     def passed(self) -> list[Problem]:
-        """What reading the rows, to their end, met and went past."""
+        """Returns the problems that reading all rows found and skipped."""
         return [Problem(*remark) for remark in self.remarks]
 
     def rows(self) -> Iterator[Rows]:
-        """The records as the kernel's rows; raises UndecodableError where they stop making sense."""
+        """Yields the records as kernel rows; raises UndecodableError at the first unreadable record."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Record]:
-        """The records that decode, in order; where they stop, `check` says why."""
+        """Yields the readable records in order; `check` explains why they end early."""
         try:
             for rows in self.rows():
                 yield from records_of(rows)
@@ -115,7 +115,7 @@ class Batch:
 
 
 class RecordBatch(Batch):
-    """A v2 batch. A magic above 2 is read as one too, as kafka-dump-log does."""
+    """A v2 batch. A magic above 2 is read as v2 too, as in kafka-dump-log."""
 
     __slots__ = ("_header", "_opened")
     _header: record_batch.RecordBatchHeader
@@ -180,7 +180,7 @@ class RecordBatch(Batch):
 
 
 class Message(Batch):
-    """A v0 or v1 message; a compressed one holds a set of them. A negative magic is read as v1."""
+    """A v0 or v1 message; a compressed one holds a message set. A negative magic is read as v1."""
 
     __slots__ = ("_count", "_first_offset", "_header")
     _header: message_set.MessageHeader
@@ -210,7 +210,7 @@ class Message(Batch):
         return self.header.timestamp
 
     def extent(self) -> tuple[int | None, int]:
-        """Offset of the first record and number of records that decode, which only opening the message tells."""
+        """Returns the offset of the first record and the number of readable records; decompresses the message."""
         if not hasattr(self, "_count"):
             self._check_records()
         return self._first_offset, self._count
@@ -231,13 +231,13 @@ class Message(Batch):
         return message_set.read_rows(self.data, self.header, self.scratch, remarks=self.remarks)
 
     def rows_as_dumped(self, sizes_only: bool) -> Iterator[Rows]:
-        """Rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not followed, they may be cut."""
+        """Yields rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not read, and may be cut."""
         manner = messages.SIZES_ONLY if sizes_only else messages.AS_DUMPED
         return message_set.read_rows(self.data, self.header, self.scratch, manner=manner)
 
 
 class Message07(Batch):
-    """An entry of a 0.6 or 0.7 file: offsets are byte positions, counted from ``file_base``, the file's name."""
+    """An entry of a 0.6 or 0.7 file; offsets are byte positions, counted from ``file_base``, the file's name."""
 
     __slots__ = ("_header", "file_base")
     _header: v07.MessageHeader
@@ -290,13 +290,13 @@ class Message07(Batch):
             if held is not None:
                 held = held._replace(next_offset=self.next_offset)
         except UndecodableError:
-            pass  # `check` tells it; what was read before it is not lost
+            pass  # `check` reports the error; records before it are kept
         if held is not None:
             yield held
 
 
 class Survey:
-    """What one pass over the rows of a v0, v1 or 0.7 message finds."""
+    """The result of one pass over the rows of a v0, v1 or 0.7 message."""
 
     def __init__(self) -> None:
         self.first_offset: int | None = None

@@ -1,4 +1,4 @@
-"""Room used again from segment to segment: small files cost less to judge than the zeroing of fresh memory."""
+"""Buffers reused from segment to segment: zeroing new memory takes longer than reading a small file."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Buffers:
-    """What one thread needs to pass over any number of segments, one after the other.
+    """The buffers of one thread for reading any number of segments, one after another.
 
     ``scratch`` is for records, ``window`` for bytes of a file, `int64s` for columns of the kernel.
     """
@@ -23,20 +23,20 @@ class Buffers:
         self._kept: dict[str, Any] = {}
 
     def window(self, size: int, most: int) -> bytearray:
-        """``size`` bytes of any content, or as many as were asked for last if that is no more than ``most``."""
+        """Returns ``size`` bytes of any content, or the previous, larger window if it has at most ``most`` bytes."""
         if not size <= len(self._window) <= most:
             self._window = bytearray(size)
         return self._window
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """What ``make`` made when the name was first asked for, as its last user left it."""
+        """Returns the object that ``make`` created for the first request of ``name``, in the state of its last use."""
         if name not in self._kept:
             self._kept[name] = make()
         found: T = self._kept[name]
         return found
 
     def int64s(self, name: str, count: int) -> memoryview:
-        """At least ``count`` int64, whatever the last use of that name left in them."""
+        """Returns at least ``count`` int64, with any content; one buffer per name."""
         found = self._columns.get(name)
         if found is None or len(found) < count:
             found = self._columns[name] = int64s(count)
@@ -44,13 +44,13 @@ class Buffers:
 
 
 class RowPool:
-    """Columns of int64 that threads take and give back: fresh ones cost more to zero than to fill."""
+    """Pool of int64 columns shared by threads: zeroing new ones takes longer than filling them."""
 
     def __init__(self) -> None:
         self._free: dict[int, deque[memoryview]] = {}
 
     def take(self, count: int) -> memoryview:
-        """At least ``count`` int64 with whatever their last use left in them."""
+        """Returns at least ``count`` int64, with any content."""
         size = 1 << max(count - 1, 1).bit_length()
         try:
             return self._free[size].pop()
@@ -58,6 +58,6 @@ class RowPool:
             return int64s(size)
 
     def give_back(self, rows: memoryview) -> None:
-        """What `take` gave, or the beginning of it: it may be written over from now on."""
+        """Returns columns from `take`, or a view of their start, to the pool."""
         whole = memoryview(rows.obj).cast("q")
         self._free.setdefault(len(whole), deque()).append(whole)

@@ -1,8 +1,8 @@
-"""How far a log cleaner may have come, by the keys of the records that it left.
+"""Estimates how far a log cleaner has cleaned a log, from the keys of the remaining records.
 
-Kafka's cleaner begins at the log's start each time and keeps the last record of each key. Below the last gap that it
-has made each record has a key then, and no two have the same one: of a replica, too, that was copied from a cleaned
-log. Sources: Cleaner and LogToClean of Kafka 4.3.1.
+Kafka's cleaner starts at the log start each time and keeps the last record of each key. Below the last gap that it made
+every record therefore has a key, and all keys are distinct. This also holds for a replica copied from a cleaned log.
+Source: Cleaner and LogToClean of Kafka 4.3.1.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +15,9 @@ RECORDS_LOOKED_AT = 100_000
 
 
 def cleaner_reach(batches: Iterable[Batch], before: int) -> int:
-    """An offset behind which no cleaner has taken anything, as far as records up to offset ``before`` tell; else that.
+    """Returns an offset above which no cleaner has removed records, by the records below ``before``; else ``before``.
 
-    It is that of the first record without a key, or with the key of one before it. ``batches``: those of the log.
+    It is the offset of the first record without a key, or with an earlier record's key. ``batches``: those of the log.
     """
     seen: set[int] = set()
     for offset, key in _keys(batches, before):
@@ -30,7 +30,7 @@ def cleaner_reach(batches: Iterable[Batch], before: int) -> int:
 
 
 def _keys(batches: Iterable[Batch], before: int) -> Iterator[tuple[int, bytes | None]]:
-    """Offsets and keys, None for no key, of records that lie in their order, up to the first at an offset."""
+    """Yields offsets and keys (None: no key) of records with rising offsets, up to the first at offset ``before``."""
     last = -1
     for batch in batches:
         if not batch.is_valid or batch.is_control:
@@ -47,4 +47,4 @@ def _keys(batches: Iterable[Batch], before: int) -> Iterator[tuple[int, bytes | 
                     yield offset, None if size < 0 else bytes(rows.payload[start : start + size])
                     last = offset
         except UndecodableError:
-            continue  # what comes before it was read
+            continue  # the records before the error have been yielded

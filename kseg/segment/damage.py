@@ -1,4 +1,4 @@
-"""Names damage: what the bytes between two batches, or behind the last one, once were."""
+"""Classifies damage: determines what the bytes between two batches, or after the last one, are."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
 
 def describe(buffer: Any, position: int, stop: int, is_followed: bool, era_07: bool, last_offset: int) -> Damage:
-    """The damage that covers ``[position, stop)`` of a segment.
+    """Returns the damage that covers ``[position, stop)`` of a segment.
 
-    ``is_followed``: an intact batch begins at ``stop`` (else the file ends there). ``last_offset`` is that of the batch
-    before, -1 where there is none.
+    ``is_followed``: an intact batch begins at ``stop``; otherwise the file ends there. ``last_offset`` is that of the
+    previous batch, -1 if there is none.
     """
     if is_followed and is_zero(buffer, position, stop):
         return Damage("zero-block", position, stop - position, f"{stop - position} zero bytes")
@@ -61,7 +61,7 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
 
 
 def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
-    """A few zero bytes can also be the beginning of an offset field."""
+    """A few zero bytes may also be the start of an offset field."""
     return length >= (8 if era_07 or not offset_continues(0, last_offset) else 12)
 
 
@@ -74,7 +74,7 @@ def _with_magic(head: bytes, magic: int) -> bytes:
 
 
 def _is_cut_header(head: bytes, last_offset: int) -> bool:
-    """Whether fewer bytes than a header holds could be the beginning of one."""
+    """Whether these bytes, fewer than a header, can be the start of one."""
     if len(head) < 8:
         return True
     if not offset_continues(be64(head, 0), last_offset):
@@ -83,7 +83,7 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
 
 
 def _zeros_in(buffer: Any, start: int, stop: int) -> str:
-    """Names the zero bytes of long runs, as lost pages leave them."""
+    """Describes the long runs of zero bytes, such as lost pages."""
     zeros = sum(
         long_zeros(buffer[at : min(at + WINDOW_BYTES, stop)], _ZERO_RUN_BYTES)
         for at in range(start, stop, WINDOW_BYTES)
@@ -124,7 +124,7 @@ def is_zero(buffer: Any, start: int, stop: int) -> bool:
 
 
 def crc_holds(buffer: Any, position: int, stop: int) -> bool:
-    """Whether the CRC in the header at position is that of the bytes up to stop, whatever the length field says."""
+    """Whether the CRC in the header at ``position`` matches the bytes up to ``stop``, ignoring the length field."""
     is_v2 = buffer[position + 16] == 2
     at = position + (17 if is_v2 else 12)
     stored = int.from_bytes(bytes(buffer[at : at + 4]), "big")

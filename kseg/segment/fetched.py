@@ -1,4 +1,4 @@
-"""Reads the message sets inside captured answers to a fetch (`kseg.formats.fetch_response`) as segments are read."""
+"""Reads the message sets in captured fetch responses (`kseg.formats.fetch_response`) like segments."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,11 @@ from kseg.segment.source import Source
 
 
 def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet, SegmentReader] | Damage]:
-    """Each message set of a capture with a reader of it, and damage where bytes are none.
+    """Yields each message set of a capture with a reader for it, and damage for all other bytes.
 
-    Positions count from the start of the file. Offsets of 0.7, which are positions in a log, count from the start of
-    the set: a capture does not say where in the log that was. A last message that the broker cut is no damage; it is
-    if bytes of the capture itself are missing.
+    Positions are relative to the file. 0.7 offsets, which are positions in a log, are relative to the set: a capture
+    does not contain its position in the log. A last message truncated by the broker is not damage; bytes missing at the
+    end of the capture are.
     """
     for part in parse(source.buffer, source.size):
         if not isinstance(part, MessageSet):

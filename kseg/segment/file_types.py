@@ -1,4 +1,4 @@
-"""What a file holds by its first bytes, whatever its name: batches, something packed, text, or something else."""
+"""Detects the type of a file from its first bytes: batches, compressed file or archive, text, or other."""
 
 import re
 
@@ -9,7 +9,7 @@ from kseg.segment.unreadable import read_around
 from kseg.segment.windows import FIRST_LOOK_BYTES, next_frame
 
 HEAD_BYTES = 1 << 16
-"""So much of a file is looked at; bzip2 may need it for the first bytes that were packed."""
+"""Number of bytes read of a file; bzip2 may need all of them to yield its first output."""
 _HEADER_BYTES = 61
 _TEXT_BYTES = 512
 
@@ -22,7 +22,7 @@ _PACKED = (
     (b"PK\x03\x04", "zip", "unzip -p"),
 )
 _TAR_AT, _TAR = 257, b"ustar"
-# Compiled where they are used first.
+# Compiled on first use.
 _SEGMENT_NAME = (
     r"(.*\.(log|kafka)|[0-9]{20}(-[^.]*)?)"
     r"(\.(gz|bz2|xz|zst|zstd|lz4|zip|tar|bak|old|orig|copy|deleted|cleaned|swap|[0-9]+))*~?"
@@ -31,7 +31,7 @@ _TEXT = rb"[\t\n\r\x1b -~\x80-\xff]+"
 
 
 class Packing:
-    """How a file is packed: ``name`` of the format, and ``unpack``, the program that writes what is in it."""
+    """A compression or archive format: its ``name``, and ``unpack``, the command that prints the contents."""
 
     __slots__ = ("name", "unpack")
 
@@ -40,7 +40,7 @@ class Packing:
 
 
 def packing_of(head: bytes) -> Packing | None:
-    """The packing of a file that begins with these bytes; None where it is not packed."""
+    """Returns the packing of a file that begins with these bytes; None if it is not packed."""
     for magic, name, unpack in _PACKED:
         if head.startswith(magic):
             return Packing(name, unpack)
@@ -48,7 +48,7 @@ def packing_of(head: bytes) -> Packing | None:
 
 
 def is_packed_segment(name: str, head: bytes) -> bool:
-    """Whether a packed file holds a segment: by the first bytes of what is in it (gzip, bzip2, xz), or by its name."""
+    """Whether a packed file holds a segment, judged by its first unpacked bytes (gzip, bzip2, xz) or its name."""
     unpacked = _unpacked(head)
     if unpacked and (_is_text(unpacked) or continues(unpacked, -1)):
         return not _is_text(unpacked)
@@ -56,7 +56,7 @@ def is_packed_segment(name: str, head: bytes) -> bool:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """The first bytes of what is in a packed file; none where kseg cannot tell."""
+    """Returns the first unpacked bytes; none if kseg cannot unpack the format."""
     import bz2
     import lzma
     import zlib
@@ -74,13 +74,13 @@ def _unpacked(head: bytes) -> bytes:
 
 
 def named_like_segment(name: str) -> bool:
-    """Whether a name hints at a segment: .log, .kafka or 20 digits, and behind that at most what copies and packed
-    files are named by."""
+    """Whether a name resembles a segment's: .log, .kafka or 20 digits, followed at most by suffixes of copies and
+    packed files."""
     return re.fullmatch(_SEGMENT_NAME, name) is not None
 
 
 def read_head(source: Source) -> bytes:
-    """The first bytes of a file. Raises PathError where they cannot be read."""
+    """Returns the first bytes of a file. Raises PathError if they cannot be read."""
     try:
         return read_around(source.descriptor, 0, min(source.size, HEAD_BYTES)) if source.size else b""
     except OSError as error:
@@ -88,8 +88,11 @@ def read_head(source: Source) -> bytes:
 
 
 def holds_batches(source: Source, name: str) -> bool:
-    """Whether the file seems to be a segment: its bytes begin as a batch does, an intact batch follows soon, or its
-    name says so and its bytes are neither text nor packed. Raises PathError."""
+    """Whether the file appears to be a segment. Raises PathError.
+
+    This holds if it begins with a batch, if an intact batch follows soon, or if its name resembles a segment's and its
+    bytes are neither text nor packed.
+    """
     head = read_head(source)
     if not head or packing_of(head) is not None:
         return False
@@ -104,13 +107,13 @@ def holds_batches(source: Source, name: str) -> bool:
 
 
 def first_base_offset(source: Source) -> int | None:
-    """The base offset of the batch that the file begins with; None where it begins with none. Raises PathError."""
+    """Returns the base offset of the batch at the start of the file; None if there is none. Raises PathError."""
     head = read_head(source)
     return int.from_bytes(head[:8], "big") if continues(head[:_HEADER_BYTES], -1) else None
 
 
 def packing_at(path: str) -> Packing | None:
-    """As `packing_of`, for a file. Raises PathError."""
+    """Like `packing_of`, for a file. Raises PathError."""
     with open_source(path) as source:
         return packing_of(read_head(source))
 
@@ -118,5 +121,5 @@ def packing_at(path: str) -> Packing | None:
 def _is_text(head: bytes) -> bool:
     if re.fullmatch(_TEXT, head[:_TEXT_BYTES]) is None:
         return False
-    # A character may be cut at the end.
+    # The last character may be cut.
     return "\ufffd" not in head[:_TEXT_BYTES].decode("utf-8", "replace")[:-3]

@@ -1,6 +1,6 @@
-"""Names on a broker's disk: segment files, partition directories, log directories.
+"""File and directory names on a broker's disk: segment files, partition directories, log directories.
 
-Rules: Kafka's LogFileUtils, LocalLog and Snapshots; a stem is read as any run of digits, and written with 20.
+Source: Kafka's LogFileUtils, LocalLog and Snapshots. A stem is any run of digits when read, 20 digits when written.
 """
 
 import os
@@ -23,18 +23,18 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOG_DIRECTORY_FILES = frozenset(
     {*(name for name in SIDE_NAMES if name.endswith("-offset-checkpoint")), "meta.properties", CLEAN_SHUTDOWN}
 )
-"""Any of these makes a directory a log directory; all of them together are not there in any era."""
+"""Any of these files marks a log directory; no release has all of them."""
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
 _MOVED_SUFFIXES = ("-delete", "-future", "-stray")
 OWN_PREFIX = ".kseg-"
-"""Begins the names of what kseg itself keeps in partitions and log directories."""
+"""Prefix of the names of kseg's own files in partitions and log directories."""
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 LAST_OFFSET = (1 << 63) - 1
 LAST_BASE_07 = 1 << 62
-"""0.7 adds byte positions to the number in a name: above this the sums would not be int64."""
+"""Limit of the number in a 0.7 name; 0.7 adds byte positions to it, and the sum must fit in an int64."""
 
-# Compiled where they are used first: a dump of one file needs none of them.
+# Compiled on first use: a dump of one file needs none of them.
 _CHECKPOINT = r"([0-9]+)-([0-9]+)\.checkpoint"
 _NUMBERED = r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
 _PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
@@ -42,12 +42,12 @@ _MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
 
 
 class SegmentFile(NamedTuple):
-    """What a segment's name and place tell, before a byte is read.
+    """The facts in a segment file's name and directory, known without reading it.
 
     ``kind`` is its suffix without leftovers (".log", ".kafka", ".checkpoint", ".index", ".gz", …), the whole name of a
-    file such as leader-epoch-checkpoint, "" where it says nothing. ``base_offset`` is the number its name begins with
-    (0.7: the byte position of its start in the whole log), None without one; ``epoch`` that of a KRaft snapshot;
-    ``topic`` and ``partition`` come from its directory's name.
+    file such as leader-epoch-checkpoint, or "" for other names. ``base_offset`` is the number at the start of the name
+    (0.7: the byte position of its start in the whole log), None if there is none; ``epoch`` is that of a KRaft
+    snapshot. ``topic`` and ``partition`` come from the directory's name.
     """
 
     path: str
@@ -68,13 +68,13 @@ class SegmentFile(NamedTuple):
 
     @property
     def is_packed(self) -> bool:
-        """Whether the name is that of a file which some program has compressed."""
+        """Whether the suffix is that of a compressed file."""
         return self.kind in PACKED_SUFFIXES
 
 
-@lru_cache(1 << 14)  # more than most brokers have: each name is asked for again when all of them were
+@lru_cache(1 << 14)  # more than most brokers have partitions: all names are parsed again in each pass
 def parse_partition_name(name: str) -> tuple[str, int] | None:
-    """("orders", 3) for "orders-3" and for its -delete, -future and -stray forms; None for any other name."""
+    """Returns ("orders", 3) for "orders-3" and its -delete, -future and -stray forms; None for any other name."""
     if "-" not in name:
         return None
     moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
@@ -83,21 +83,23 @@ def parse_partition_name(name: str) -> tuple[str, int] | None:
 
 
 def own_name(directory: str) -> str:
-    """The name that a partition directory has where nothing has moved it: orders-3 for its -delete, -future and -stray
-    forms; that of the directory where it is no partition's."""
+    """Returns a partition directory's original name: orders-3 for its -delete, -future and -stray forms.
+
+    The name of any other directory is returned unchanged.
+    """
     name = os.path.basename(os.path.abspath(directory))
     moved = re.fullmatch(_MOVED_PARTITION, name) if name.endswith(_MOVED_SUFFIXES) else None
     return moved["name"] if moved and re.fullmatch(_PARTITION, moved["name"]) else name
 
 
 def segment_file(path: str) -> SegmentFile:
-    """Reads what the name of ``path`` says. Touches nothing on disk."""
+    """Parses the name in ``path``. Does not access the disk."""
     directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
     return _segment_file(path, os.path.basename(path), parse_partition_name(directory) or (None, None))
 
 
 def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") -> SegmentFile:
-    """As `segment_file`; ``place`` is what its directory's name says."""
+    """Like `segment_file`; ``place`` is the topic and partition in the directory's name."""
     stem, leftover = name, ""
     for suffix in LEFTOVER_SUFFIXES:
         if stem.endswith(suffix):
@@ -114,26 +116,26 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
 
 
 def _number(digits: str, largest: int) -> int | None:
-    """None where it is larger than any that Kafka writes; such names may have thousands of digits."""
+    """Returns None for a number above any that Kafka writes; such names may have thousands of digits."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) < 20 and int(digits) <= largest else None
 
 
 def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]:
-    """The segments of a partition directory by base offset: .log and .kafka, .checkpoint for cluster metadata.
+    """Lists the segments of a partition directory by base offset: .log, .kafka, and .checkpoint of cluster metadata.
 
-    With ``everything``, leftovers (.deleted .cleaned .swap) as well. Raises PathError if the directory cannot be read.
+    With ``everything``, also leftovers (.deleted .cleaned .swap). Raises PathError if the directory cannot be read.
     """
     return segments_among(directory, file_names(directory), everything)
 
 
 def file_names(directory: str) -> list[str]:
-    """The names of the regular files in a directory, in no order. Raises PathError where it cannot be read."""
+    """Returns the names of a directory's regular files, unordered. Raises PathError if it cannot be read."""
     return names_in(directory)[0]
 
 
 def names_in(directory: str) -> tuple[list[str], list[str]]:
-    """The names of the regular files in a directory, and of all else. Raises PathError where it cannot be read."""
+    """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
     files: list[str] = []
     others: list[str] = []
     try:
@@ -146,8 +148,8 @@ def names_in(directory: str) -> tuple[list[str], list[str]]:
 
 
 def is_regular_file(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a file, or a link to one, which is told when it is opened; not what cannot be looked at, as a link
-    to itself."""
+    """Whether the entry is a file, or a link to one, which opening then rejects; False if this cannot be determined, as
+    for a link to itself."""
     try:
         return entry.is_file()
     except OSError:
@@ -155,7 +157,7 @@ def is_regular_file(entry: "os.DirEntry[str]") -> bool:
 
 
 def is_directory(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a directory, or a link to one; not what cannot be looked at."""
+    """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
         return entry.is_dir()
     except OSError:
@@ -163,7 +165,7 @@ def is_directory(entry: "os.DirEntry[str]") -> bool:
 
 
 def is_part_of_log(name: str) -> bool:
-    """Whether brokers give such a name to a file of a partition or log directory, so that their rules hold for it."""
+    """Whether brokers give such a name to a file of a partition or log directory."""
     stem = name
     for suffix in LEFTOVER_SUFFIXES:
         stem = stem.removesuffix(suffix)
@@ -175,7 +177,7 @@ def is_part_of_log(name: str) -> bool:
 def segments_among(
     directory: str, names: Iterable[str], everything: bool = False, own_name: str | None = None
 ) -> list[SegmentFile]:
-    """What `list_segments` makes of the names of the files in a directory, which is called ``own_name``."""
+    """Like `list_segments`, for the given file names of a directory whose original name is ``own_name``."""
     own_name = os.path.basename(os.path.abspath(directory)) if own_name is None else own_name
     is_metadata = own_name.startswith(METADATA_TOPIC + "-")
     place = parse_partition_name(own_name) or (None, None)
@@ -197,7 +199,7 @@ def segments_among(
 
 
 def holds_segments(directory: str) -> bool:
-    """Whether `list_segments`, of everything, finds any. Raises PathError if the directory cannot be read."""
+    """Whether `list_segments`, with ``everything``, finds any. Raises PathError if the directory cannot be read."""
     endings = (".log", ".kafka", *LEFTOVER_SUFFIXES)
     names = file_names(directory)
     if any(name.endswith(endings) and re.fullmatch(_NUMBERED, name) for name in names):
@@ -206,7 +208,7 @@ def holds_segments(directory: str) -> bool:
 
 
 def list_partitions(directory: str) -> list[str]:
-    """Paths of the partition directories inside a log directory, by topic and number."""
+    """Returns the paths of a log directory's partition directories, by topic and number."""
     try:
         names = [entry.name for entry in os.scandir(directory) if is_directory(entry)]
     except OSError as error:
@@ -216,14 +218,14 @@ def list_partitions(directory: str) -> list[str]:
 
 
 def own_partitions(directory: str) -> list[str]:
-    """As `list_partitions`, without links: they lead out of the log directory, whose lock says nothing of them."""
+    """Like `list_partitions`, without links: these lead out of the log directory, beyond the scope of its lock."""
     return [path for path in list_partitions(directory) if not os.path.islink(path)]
 
 
 def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile]:
-    """Of segments in the order of `list_segments`, those whose names say that they may hold offsets first..last.
+    """Filters segments in the order of `list_segments` to those whose names allow offsets first..last.
 
-    All that have no place in that order (leftovers, snapshots, 0.7) are kept.
+    Segments outside that order (leftovers, snapshots, 0.7) are kept.
     """
     logs = [file for file in files if file.kind == ".log" and not file.leftover and file.base_offset is not None]
     ends = [file.base_offset for file in logs[1:]]

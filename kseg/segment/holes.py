@@ -1,4 +1,4 @@
-"""Holes of sparse files: ranges that were never written, and read as zeros."""
+"""Finds holes of sparse files: ranges that were never written and read as zeros."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ NEAR_BYTES: Final = 1 << 20
 
 
 def end_of_data(descriptor: int, low: int, size: int) -> int:
-    """Where the hole at the end of a file begins, or up to NEAR_BYTES behind it; not below ``low``."""
+    """Returns the start of the hole at the end of a file, or up to NEAR_BYTES after it; at least ``low``."""
     high = size
     if _is_hole(descriptor, low):
         return low
@@ -19,7 +19,7 @@ def end_of_data(descriptor: int, low: int, size: int) -> int:
 
 
 def _is_hole(descriptor: int, start: int) -> bool:
-    """Whether nothing was ever written from ``start`` to the end of the file; False where that cannot be told."""
+    """Whether nothing was ever written from ``start`` to the end; False if the file system cannot answer."""
     if not hasattr(os, "SEEK_DATA"):
         return False
     try:

@@ -1,6 +1,6 @@
-"""The offset and time index of one segment, built from the headers of its batches (`kseg.kernel.indexing`).
+"""Builds the offset and time index of one segment from batch headers (`kseg.kernel.indexing`).
 
-An append of a broker since 3.9.1, its cleaner, and a recovery make the same entries.
+The entries are those that brokers since 3.9.1 write on append, and those of the cleaner and of recovery.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ _INT32, _WRAP = 1 << 31, 1 << 32
 class SegmentIndexes:
     """``offsets`` and ``times`` are the bytes of the two indexes so far.
 
-    ``uses_first_offset``, ``has_times`` and ``takes_any`` as in `kseg.kernel.indexing`.
+    For ``uses_first_offset``, ``has_times`` and ``takes_any`` see `kseg.kernel.indexing`.
     """
 
     def __init__(
@@ -43,11 +43,12 @@ class SegmentIndexes:
 
     @property
     def largest_timestamp(self) -> int:
-        """In ms, -1 where there is none."""
+        """In ms, -1 if there is none."""
         return int(self._state[indexing.LARGEST_TIMESTAMP])
 
     def take(self, rows: memoryview, count: int) -> tuple[int, int]:
-        """Entries for ``count`` batches (rows BATCH_*): a status of `kseg.kernel.indexing`, and how many were taken."""
+        """Adds the entries of ``count`` batches (rows BATCH_*); returns a status of `kseg.kernel.indexing` and the
+        number of batches added."""
         state = self._state
         if len(self._entries) < count * indexing.OFFSET_ENTRY_BYTES:
             self._entries = memoryview(bytearray(count * indexing.OFFSET_ENTRY_BYTES))
@@ -58,7 +59,7 @@ class SegmentIndexes:
         return status, count if status == DONE else state[indexing.ROW]
 
     def finish(self) -> bool:
-        """Adds the last entry of the time index; False where the index refuses it, as its offset is too low."""
+        """Adds the last entry of the time index; returns False if its offset is below the previous entry's."""
         state = self._state
         largest, at = state[indexing.LARGEST_TIMESTAMP], state[indexing.LARGEST_TIMESTAMP_OFFSET]
         if not state[indexing.HAS_TIMES] or largest <= state[indexing.LAST_TIMESTAMP]:
@@ -69,5 +70,5 @@ class SegmentIndexes:
         return True
 
     def _relative(self, offset: int) -> int:
-        """An offset as the index holds it: where nothing checks its range, the low 32 bits."""
+        """Returns an offset as the index stores it: the low 32 bits if its range is unchecked."""
         return (offset - self._base + _INT32) % _WRAP - _INT32

@@ -1,4 +1,4 @@
-"""Everything that only the records of a batch tell to those who judge it, in one walk."""
+"""Collects in one walk the facts about a batch that only its records give."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from kseg.segment.items import Problem
 
 @dataclass(slots=True)
 class Inspection:
-    """``problems`` of the records; ``first_offset`` (None: none decodes) and ``count`` of those that decode.
+    """``problems`` of the records; ``first_offset`` (None if there are none) and ``count`` of the readable ones.
 
-    ``last_offset`` is known of a compressed v0 message: the offsets inside, under its checksum, are those of Kafka.
+    ``last_offset`` is given for a compressed v0 message: its inner offsets are absolute and covered by its checksum.
     """
 
     problems: list[Problem]
@@ -25,7 +25,7 @@ class Inspection:
 
 
 def inspect(batch: Batch, scratch: Scratch) -> Inspection:
-    """Opens a batch whose checksum is right and walks all its records. Never raises for what they are."""
+    """Decompresses a batch with a valid checksum and reads all its records. Never raises for malformed records."""
     batch.scratch = scratch
     if isinstance(batch, RecordBatch):
         return _inspect_v2(batch)
@@ -38,7 +38,7 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
         problems.append(Problem(error.problem, str(error)))
     problems += batch.passed()
     found = survey.problems(bool(batch.header.codec))
-    # The offsets inside a set of 0.7 are all that of the set.
+    # All inner offsets of a 0.7 set equal the set's own.
     problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
     last_offset = None
     if isinstance(batch, Message) and batch.magic == 0 and batch.header.codec and not problems:

@@ -1,7 +1,7 @@
-"""What a read_committed consumer sees: which transactional batches were aborted, and where the last stable offset lies.
+"""Determines what a read_committed consumer skips: aborted batches, and all from the last stable offset on.
 
-Found by a pass over the batch headers and markers themselves, no .txnindex needed. Rules: Kafka's ProducerStateManager
-and CompletedFetch, KIP-98. A transaction still open at the log end holds back everything from its first offset on.
+A pass over batch headers and markers is enough; no .txnindex is read. A transaction that is open at the log end hides
+everything from its first offset on. Source: Kafka's ProducerStateManager and CompletedFetch, KIP-98.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ _TRANSACTIONAL, _CONTROL = 16, 32
 
 
 def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tuple[int, RecordBatch]]:
-    """The intact v2 batches of a run that have one of these attributes, with their places in it."""
+    """Yields the intact v2 batches of a run with any of these attributes, and their indexes in the run."""
     if reader.era_07:
         return
     for i in range(run.count):
@@ -36,9 +36,9 @@ def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tup
 
 
 class Transactions:
-    """Aborted ranges by producer id and the last stable offset of a partition's segments.
+    """The aborted ranges by producer id, and the last stable offset, of a partition's segments.
 
-    ``last_stable_offset`` is None where no transaction is open at the end.
+    ``last_stable_offset`` is None if no transaction is open at the end.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Transactions:
         live: bool = False,
         opened: Callable[[str], Source] = open_source,
     ) -> "Transactions":
-        """Reads the segments of one partition in order. Raises PathError where one cannot be opened."""
+        """Reads the segments of one partition in order. Raises PathError if one cannot be opened."""
         found = cls()
         for file in files:
             with opened(file.path) as source:
@@ -62,14 +62,14 @@ class Transactions:
         return found
 
     def read(self, reader: SegmentReader) -> None:
-        """Adds what the next segment of the partition tells."""
+        """Adds the partition's next segment."""
         for run in reader.runs():
             if not isinstance(run, Damage):
                 for _, batch in _marked_in(reader, run, _TRANSACTIONAL | _CONTROL):
                     self._add(batch)
 
     def aborted_in(self, reader: SegmentReader, run: Run) -> Iterator[int]:
-        """The frames of a run that a consumer which reads committed data only skips."""
+        """Yields the indexes of frames in a run that a read_committed consumer skips."""
         if self._aborted:
             yield from (i for i, batch in _marked_in(reader, run, _TRANSACTIONAL) if self.is_aborted(batch))
 
@@ -91,7 +91,7 @@ class Transactions:
         return min(self._open.values(), default=None)
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Whether a consumer that reads committed data only skips the batch."""
+        """Whether a read_committed consumer skips the batch."""
         if not isinstance(batch, RecordBatch) or batch.is_control or not batch.is_transactional:
             return False
         ranges = self._aborted.get(batch.header.producer_id, [])

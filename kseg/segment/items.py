@@ -1,4 +1,4 @@
-"""What the bytes of a segment turn into beside batches: `Damage`, `Problem`s, and the `Record`s of a batch."""
+"""The items of a segment other than batches (`Damage`, `Problem`), and the `Record`s of a batch."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,18 +27,18 @@ TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
 class Header(NamedTuple):
-    """A header of a v2 record; ``key`` is bytes, as bytes that are no UTF-8 occur."""
+    """A header of a v2 record; ``key`` is bytes, because it may be invalid UTF-8."""
 
     key: bytes
     value: bytes | None
 
 
 class Record(NamedTuple):
-    """A record as a consumer sees it. ``timestamp`` is in ms, None where the format has none, -1 where it is unset.
+    """A record as a consumer sees it. ``timestamp`` is in ms, None if the format has none, -1 if it is unset.
 
-    ``timestamp_type`` is "CreateTime", "LogAppendTime" or None; ``sequence`` None unless an idempotent producer set it;
-    ``next_offset`` (0.7 only) is the offset that a consumer goes on from. ``is_valid`` is False for a message inside a
-    compressed v0, v1 or 0.7 message whose own CRC is wrong.
+    ``timestamp_type`` is "CreateTime", "LogAppendTime" or None. ``sequence`` is None without an idempotent producer.
+    ``next_offset`` (0.7 only) is the offset at which a consumer continues. ``is_valid`` is False for an inner message
+    of a compressed v0, v1 or 0.7 message whose own CRC is wrong.
     """
 
     offset: int
@@ -53,14 +53,14 @@ class Record(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a batch: a code of `kseg.segment.problems` and a sentence."""
+    """One problem of a batch: a code of `kseg.segment.problems` and a sentence."""
 
     code: str
     message: str
 
 
 class Damage(NamedTuple):
-    """Bytes ``[position, position + length)`` of a file that no batch claims; ``code`` is one of DAMAGE_CODES."""
+    """Bytes ``[position, position + length)`` of a file that belong to no batch; ``code`` is one of DAMAGE_CODES."""
 
     code: str
     position: int
@@ -73,7 +73,7 @@ class Damage(NamedTuple):
 
 
 def records_of(rows: Rows, timestamp_kind: int | None = None) -> Iterator[Record]:
-    """Rows as Records; ``timestamp_kind`` (an index of TIMESTAMP_TYPES) holds for all, None: each row tells its own."""
+    """Yields rows as Records; ``timestamp_kind`` (an index of TIMESTAMP_TYPES) applies to all; None: it is per row."""
     columns, payload = rows.rows, rows.payload
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
         kind = columns[at + ROW_CHECK] >> 33 & 3 if timestamp_kind is None else timestamp_kind
@@ -93,7 +93,7 @@ def records_of(rows: Rows, timestamp_kind: int | None = None) -> Iterator[Record
 
 
 def headers_of(rows: Rows, at: int) -> tuple[Header, ...]:
-    """The headers of the record whose row begins at column ``at``."""
+    """Returns the headers of the record whose row begins at column ``at``."""
     first = rows.rows[at + ROW_HEADERS] * HEADER_WIDTH
     found = []
     for h in range(first, first + rows.rows[at + ROW_HEADER_COUNT] * HEADER_WIDTH, HEADER_WIDTH):

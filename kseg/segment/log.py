@@ -1,4 +1,4 @@
-"""What ``kseg.open`` gives: every item of a segment, a partition or a log directory, in order."""
+"""The result of ``kseg.open``: all items of a segment, a partition or a log directory, in order."""
 
 import os
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from kseg.segment.source import open_source
 
 
 class Log:
-    """The segments at a path. Iterating yields `Batch` and `Damage` items; `records` the records of all batches.
+    """The segments at a path. Iterating yields `Batch` and `Damage` items; `records` yields the records of all batches.
 
-    Raises PathError where there is nothing to read, UnsupportedError for a file that is no segment.
+    Raises PathError if there is nothing to read, UnsupportedError for a file that is not a segment.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Log:
             yield from self.items(file)
 
     def items(self, file: SegmentFile) -> Iterator[Batch | Damage]:
-        """The items of one of ``files``; their ranges tile it exactly."""
+        """Yields the items of one of ``files``; their ranges tile it exactly."""
         scratch = Scratch(self.max_batch_bytes)
         with open_source(file.path) as source:
             yield from SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, self.live, scratch=scratch)
 
     def records(self) -> Iterator[Record]:
-        """The records of every batch, control records included, in the order of the files."""
+        """Yields the records of every batch, including control records, in file order."""
         for item in self:
             if isinstance(item, Batch):
                 yield from item
@@ -51,7 +51,7 @@ class Log:
 def open_path(path: str | os.PathLike[str], *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
     """Opens a segment file, a partition directory, a log directory, or ``-`` (standard input) for reading.
 
-    ``live``: a partial batch at the end of a file is being written and no damage. ``max_batch_bytes`` bounds what one
-    batch may decompress to.
+    ``live``: a partial batch at the end of a file is being written and is not damage. ``max_batch_bytes`` limits the
+    decompressed size of one batch.
     """
     return Log(path, live=live, max_batch_bytes=max_batch_bytes)

@@ -1,7 +1,7 @@
-"""Transactions that no marker has ended: what holds back the last stable offset, since when, and whose they are.
+"""Lists the open transactions of a partition, which hold back the last stable offset, with their start and producer.
 
-`kseg.segment.isolation` finds them; this keeps what is to be told about each. One that began before the first segment
-read is told from its first batch there on.
+`kseg.segment.isolation` finds them; this module adds the reported facts. A transaction that began before the first
+segment read is reported from its first batch there.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from kseg.segment.source import open_source
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """``first_timestamp`` in ms is that of the first record, None where it has none; ``batches`` are those so far."""
+    """``first_timestamp`` is that of the first record in ms, None if it has none; ``batches`` is the number so far."""
 
     producer_id: int
     producer_epoch: int
@@ -27,12 +27,13 @@ class OpenTransaction:
     batches: int = 1
 
     def age_ms(self, now: int | None) -> int | None:
-        """How long it has been open at ``now`` (ms since the epoch); None where that or its begin is not known."""
+        """Returns the time it has been open at ``now`` (ms since the epoch); None if ``now`` or its start is
+        unknown."""
         return None if now is None or self.first_timestamp is None else now - self.first_timestamp
 
 
 class OpenTransactions(Transactions):
-    """As `Transactions`; ``found`` lists the open ones by first offset."""
+    """Like `Transactions`; ``found`` lists the open ones by first offset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class OpenTransactions(Transactions):
 
 
 def find_open(files: Iterable[SegmentFile], scratch: Scratch, live: bool = False) -> list[OpenTransaction]:
-    """The open transactions of a partition, by first offset. Raises PathError where a segment cannot be opened."""
+    """Returns a partition's open transactions by first offset. Raises PathError if a segment cannot be opened."""
     transactions = OpenTransactions()
     for file in files:
         with open_source(file.path) as source:
@@ -71,9 +72,9 @@ def find_open(files: Iterable[SegmentFile], scratch: Scratch, live: bool = False
 
 
 def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | None:
-    """The largest timestamp (ms) of the segments, by their time indexes where these are right; None without any.
+    """Returns the segments' largest timestamp (ms), from their time indexes if these are valid; None if there is none.
 
-    Raises PathError where one cannot be opened.
+    Raises PathError if a segment cannot be opened.
     """
     newest = None
     for file in files:

@@ -1,7 +1,7 @@
-"""A range of a file that several threads read at the same time, in parts whose results come in their order.
+"""Reads a range of a file in several threads, in parts whose results come in order.
 
-It is cut where an intact batch seems to begin. Bytes inside of a record may look like one, so a part only counts if the
-one before it ends where it begins.
+The range is divided at apparent starts of intact batches. Bytes inside a record may look like one, so a part is used
+only if the previous part ends exactly at its start.
 """
 
 import os
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 PART_BYTES = 8 << 20
 LAST_PART_BYTES = 1 << 20
-"""Parts become smaller towards the end, down to this, so that no thread has much to do when the others are done."""
+"""Parts shrink to this size towards the end, so that all threads finish at about the same time."""
 PARTS_AHEAD = 2
 AHEAD_BYTES = 64 << 20
-"""Of all parts that are read ahead, however many threads there are: what is found in small batches takes as much."""
+"""Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
 
 _MOST_STEPS = 256
 
 
 def is_worth_parts(size: int, jobs: int) -> bool:
-    """Whether a range of so many bytes is better read by ``jobs`` threads than by one: an interpreted kernel is not."""
+    """Whether ``jobs`` threads read this many bytes faster than one; never with the interpreted kernel."""
     return COMPILED and jobs > 1 and size > PART_BYTES
 
 
@@ -38,10 +38,10 @@ Read = Callable[[int, int], tuple[int, T]]
 def in_parts(
     descriptor: int, start: int, end: int, jobs: int, make_read: Callable[[], Read[T]]
 ) -> Iterator[tuple[int, T]]:
-    """What ``read(start, end)`` gives of each part on some thread: the position where it ended, and anything else.
+    """Yields the results of ``read(start, end)`` for each part: the position at which it ended, and its value.
 
-    ``make_read`` makes one for each thread, with room of its own. The last part is that which does not end where the
-    next begins. Raises what ``read`` raises.
+    ``make_read`` creates a reader per thread, with its own buffers. Stops after a part that does not end at the start
+    of the next. Raises any error of ``read``.
     """
     pending: deque[tuple[int, Outcome[tuple[int, T]]]] = deque()
     position, parts = start, _ranges(descriptor, start, end, jobs)
@@ -60,7 +60,7 @@ def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
 
 
 def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
-    """Ranges that begin where an intact batch seems to; the last one ends with the whole."""
+    """Yields ranges that begin at apparent batch starts; the last one ends at ``end``."""
     least = min(LAST_PART_BYTES, PART_BYTES)
     most = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
@@ -74,11 +74,11 @@ def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[
 
 
 def _cut(descriptor: int, start: int, wanted: int, end: int) -> int:
-    """Where a batch seems to begin at ``wanted`` or behind it, as one does at ``start``; -1 where none is found."""
+    """Returns an apparent batch start at ``wanted`` or after it, given one at ``start``; -1 if none is found."""
     found = next_frame(descriptor, wanted, end, wanted + FIRST_LOOK_BYTES)
     if found >= 0:
         return found
-    # Large batches: a few steps from length to length take less time than a search does.
+    # For large batches a few steps from length to length are faster than a search.
     for _ in range(_MOST_STEPS):
         head = os.pread(descriptor, 12, start)
         size = int.from_bytes(head[8:], "big", signed=True)

@@ -1,4 +1,4 @@
-"""What lies where commands look, and that they pass over: log directories further down, segments under other names."""
+"""Finds files that commands skip: log directories in subdirectories, and segments with other names."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,13 +10,14 @@ from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, is_part_of_log, 
 from kseg.segment.source import open_source
 
 DEPTH = 4
-"""Levels of directories that are looked into."""
+"""Number of directory levels searched."""
 MOST_DIRECTORIES = 10_000
 NAMED_AT_MOST = 5
 
 
 def log_directories_in(path: str) -> list[str]:
-    """Log directories in a directory, links left out. At most `DEPTH` levels and `MOST_DIRECTORIES` are looked at."""
+    """Returns log directories below a directory without following links; searches `DEPTH` levels and
+    `MOST_DIRECTORIES`."""
     found: list[str] = []
     for looked_at, (directory, files, others) in enumerate(_walk(path, DEPTH)):
         if looked_at >= MOST_DIRECTORIES:
@@ -27,21 +28,23 @@ def log_directories_in(path: str) -> list[str]:
 
 
 def is_log_directory(path: str) -> bool:
-    """Whether a directory has files of a log directory, or holds partitions rather than other log directories. Raises
-    PathError where it cannot be read."""
+    """Whether a directory has files of a log directory, or holds partitions rather than other log directories.
+
+    Raises PathError if it cannot be read.
+    """
     return _is_log_directory(path, *names_in(path))
 
 
 def hint(path: str) -> str:
-    """Behind an error about a directory that is none of Kafka's: the log directories in it, "" where there is none."""
+    """Returns an addition to an error about an unknown directory: the log directories in it, or ""."""
     inside = log_directories_in(path)
     return f"; log directories in it: {some(inside)}" if inside else ""
 
 
 def passed_over(directory: str, is_packed_only: bool = False) -> list[str]:
-    """Names in a partition directory that look like segments and are read by no command but `kseg verify`, in order.
+    """Returns names in a partition directory that resemble segments but are read only by `kseg verify`, sorted.
 
-    ``is_packed_only``: those of files that are not packed are left out. Raises PathError where it cannot be read.
+    ``is_packed_only``: only packed files. Raises PathError if the directory cannot be read.
     """
     files, others = names_in(directory)
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
@@ -60,10 +63,10 @@ def _is_linked_partition(directory: str, name: str) -> bool:
 
 
 def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_packed_only: bool = False) -> None:
-    """Tells what of a partition directory is passed over. ``is_empty``: no other segment is there;
-    ``is_packed_only``: as in `passed_over`.
+    """Reports the skipped files of a partition directory. ``is_empty``: it has no other segment. For
+    ``is_packed_only`` see `passed_over`.
 
-    Raises PathError where nothing else is there, so that nobody takes the result for all that there is.
+    Raises PathError if there is nothing else, so that an empty result is not taken for a complete one.
     """
     if not os.path.isdir(path) or not (names := passed_over(path, is_packed_only)):
         return
@@ -74,7 +77,7 @@ def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_
 
 
 def some(names: list[str]) -> str:
-    """A few of the names, and how many more there are."""
+    """Returns a few of the names, and the number of the others."""
     more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
     return ", ".join(names[:NAMED_AT_MOST]) + more
 
@@ -91,7 +94,7 @@ def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:
 
 
 def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Each directory with its files and the directories in it, from above."""
+    """Yields each directory with its files and subdirectories, top down."""
     try:
         files, others = names_in(path)
     except PathError:
@@ -112,5 +115,5 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
             if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
                 return True
             if not inside and not below:
-                return True  # a partition whose files are all gone
+                return True  # a partition without files
     return False

@@ -1,4 +1,4 @@
-"""The segments that a PATH of the command line stands for."""
+"""Expands a PATH argument to its segments."""
 
 import os
 from collections.abc import Iterator
@@ -17,10 +17,9 @@ from kseg.segment.regular_files import expect_named
 
 
 def expand_path(path: str) -> list[str]:
-    """What a PATH of the command line stands for: itself if it is a file or a partition directory, else the partition
-    directories of a log directory, links left out.
+    """Expands a PATH argument: a file or partition directory to itself, a log directory to its partition directories.
 
-    Raises PathError where there is nothing at ``path``, or nothing of Kafka's in it.
+    Links in a log directory are left out. Raises PathError if ``path`` does not exist or holds nothing of Kafka's.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
@@ -31,7 +30,7 @@ def expand_path(path: str) -> list[str]:
         return [path]
     if (partitions := own_partitions(path)) and is_log_directory(path):
         return partitions
-    # Only now: a log directory may well be called data-1.
+    # Checked last, because a log directory may be called data-1.
     inside = hint(path)
     if parse_partition_name(os.path.basename(os.path.realpath(path))) and not inside:
         return [path]
@@ -40,11 +39,11 @@ def expand_path(path: str) -> list[str]:
 
 
 def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
-    """The segments of one path of `expand_path`; of a directory as `list_segments` gives them."""
+    """Returns the segments of one path of `expand_path`; those of a directory as `list_segments` returns them."""
     return list_segments(path, everything) if os.path.isdir(path) else [segment_file(path)]
 
 
 def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
-    """All segments that a PATH stands for. Raises PathError as `expand_path` and `list_segments` do."""
+    """Yields all segments of a PATH argument. Raises PathError as `expand_path` and `list_segments` do."""
     for part in expand_path(path):
         yield from segments_at(part, everything)

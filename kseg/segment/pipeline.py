@@ -1,4 +1,4 @@
-"""Work that is done on threads and comes back in its order: codecs and checksums run without the GIL."""
+"""Runs tasks on threads and returns results in order; codecs and checksums release the GIL."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -7,17 +7,17 @@ from typing import Any
 from kseg.segment.threads import Outcome, Threads
 
 TASK_BYTES = 256 << 10
-"""Bytes that a thread is given at a time, or one task that has more."""
+"""Bytes given to a thread at a time; a larger task is given alone."""
 TASKS_AHEAD = 3
-"""Tasks that may wait for each job, so that memory is bounded."""
+"""Number of waiting tasks per job, which limits memory."""
 
 Task = Callable[[], Any]
 
 
 class Pipeline:
-    """Takes tasks by `submit`; each call gives the lists of results that are ready, and `drain` all that are left.
+    """Takes tasks by `submit`, which yields the lists of results that are ready; `drain` yields the rest.
 
-    With one job the work is done when it is asked for. To be used as a context manager.
+    With one job, tasks run in the calling thread. Use it as a context manager.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -35,21 +35,21 @@ class Pipeline:
             self._pool.close()
 
     def submit(self, task: Task, weight: int) -> Iterator[list[Any]]:
-        """``weight``: bytes that the task works on."""
+        """``weight``: number of bytes that the task processes."""
         self._tasks.append(task)
         self._weight += weight
         if self._weight >= TASK_BYTES:
             yield from self._begin()
 
     def drain(self) -> Iterator[list[Any]]:
-        """Everything that is not done yet."""
+        """Yields all remaining results."""
         if self._tasks:
             yield from self._begin()
         while self._pending:
             yield self._pending.popleft().result()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """The result of each task, which are large ones."""
+        """Yields the result of each task; for large tasks."""
         for task in tasks:
             for results in self.submit(task, TASK_BYTES):
                 yield from results

@@ -1,6 +1,6 @@
-"""Codes of what can be wrong with the bytes of a segment; the table of findings says what each means.
+"""Codes of damage and problems in the bytes of a segment; the findings table explains them.
 
-A `Damage` has one of DAMAGE_CODES; a `Batch` that can be followed but is not right lists codes of PROBLEM_CODES.
+A `Damage` has one of DAMAGE_CODES; a `Batch` with errors lists codes of PROBLEM_CODES.
 """
 
 DAMAGE_CODES = frozenset(
@@ -23,4 +23,4 @@ PROBLEM_CODES = frozenset(
 )
 
 HARMLESS_CODES = {"bytes-behind-records"}
-"""Problems of a batch whose records are all there."""
+"""Problems of a batch that do not affect its records."""

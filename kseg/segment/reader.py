@@ -1,9 +1,9 @@
-"""Turns the bytes of a segment into runs of frames and damage that tile it exactly: no overlap, no hole.
+"""Divides a segment into runs of frames and damage that tile it exactly, without overlap or gap.
 
-Frames are followed in the kernel (`kseg.kernel.frames`), thousands a call: those that are intact, and those whose CRC
-or magic is wrong but whose length leads somewhere sound. Where the length itself is suspect, the next intact frame is
-searched for, by structure and CRC, and what lies before it is damage; without one, the rest of the file is. Frames and
-damage that hold bytes which the disk cannot give are damage of a kind of their own, "unreadable-bytes".
+The kernel follows frames (`kseg.kernel.frames`), thousands per call: intact ones, and those with a wrong CRC or magic
+whose length leads to a plausible frame or to the end. If the length itself is suspect, the kernel searches for the next
+intact frame by structure and CRC. The bytes before it are damage; if there is none, the rest of the file is. Frames and
+damage with bytes that the disk cannot read become damage of the kind "unreadable-bytes".
 
 The kernel keeps both steps linear in the size of the file.
 """
@@ -28,26 +28,26 @@ from kseg.segment.unreadable import Range, named, overlapping
 _FRAMES_AHEAD = 64
 
 WALK_RECORDS, BELIEVE_CHECKSUMS, LONG_RUNS = 1, 2, 4
-"""Look at the records (`kseg.kernel.frames`, RECORDS_RIGHT); follow headers alone; give longer runs of compressed
-batches, to one who lays many open at a time."""
+"""Reader modes: check the records (`kseg.kernel.frames`, RECORDS_RIGHT); do not verify checksums; yield longer runs of
+compressed batches, for callers that decompress many at a time."""
 
-# Of the kernel's state (`kseg.kernel.frames`).
+# Slots of the kernel's state (`kseg.kernel.frames`).
 _NEXT, _FRAMES, _ANCHOR, _FILLED_C, _FILLED_IEEE = 0, 1, 2, 3, 4
 _BUDGET, _MANNER, _LAST_OFFSET, _LARGEST = 5, 6, 8, 9
 
 SHORT_TAIL_BYTES = 17
-"""So many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
+"""This many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
 
 UNREADABLE = "unreadable-bytes"
 
 LEAST_SIZE = 14
-"""Below this a size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
+"""A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
 class Run:
-    """``count`` frames in ``rows`` (columns FRAME_*), end to end; those whose STATE is 0 are not intact.
+    """``count`` adjacent frames in ``rows`` (columns FRAME_*); a frame with STATE 0 is not intact.
 
-    Valid until the reader is asked for more.
+    Valid until the reader's next item.
     """
 
     __slots__ = ("count", "rows")
@@ -66,17 +66,17 @@ class Run:
         return self.rows[last + FRAME_POSITION] + self.rows[last + FRAME_SIZE]
 
     def part(self, first: int, stop: int) -> "Run":
-        """The frames first to stop of it."""
+        """Returns the frames ``first`` to ``stop`` (exclusive)."""
         return Run(self.rows[first * FRAME_WIDTH :], stop - first)
 
 
 def unreadable(ranges: list[Range], position: int, end: int) -> Damage:
-    """The damage that covers ``[position, end)``, parts of which lie in the unreadable ``ranges``."""
+    """Returns the damage that covers ``[position, end)`` and overlaps the unreadable ``ranges``."""
     return Damage(UNREADABLE, position, end - position, named(overlapping(ranges, position, end)))
 
 
 def around(item: "Run | Damage", ranges: list[Range]) -> Iterator["Run | Damage"]:
-    """The item, what of it holds bytes of the unreadable ``ranges`` as damage."""
+    """Yields the item, with frames or damage that overlap the unreadable ``ranges`` as damage."""
     if not overlapping(ranges, item.position, item.end):
         yield item
     elif isinstance(item, Damage):
@@ -101,11 +101,11 @@ def _around_frames(run: Run, ranges: list[Range]) -> Iterator[Run | Damage]:
 class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
-    With ``live`` the file is being written to: a partial batch at its end is no damage, and reading ends before it.
-    ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS or'ed together, 0 for none; ``run_bytes``: of a run,
-    compressed ones counted eightfold, with LONG_RUNS twice.
-    ``end`` after reading is how far the items reach. They tile the file from ``start`` on, where `begin_at` has moved
-    it.
+    ``live``: the file is being written; a partial batch at its end is not damage, and reading ends before it.
+    ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS combined by or, or 0. ``run_bytes``: size of a run, in
+    which compressed frames count eightfold, or twice with LONG_RUNS.
+    After reading, ``end`` is the end of the last item. The items tile the file from ``start`` on, which is 0 or set by
+    `begin_at`.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class SegmentReader:
         self._frames_first = FRAMES_PER_CALL
         self._manner, self._run_bytes = manner, run_bytes
 
-    # What follows is made when it is asked for first: a pass over an intact segment reads it in windows instead.
+    # Created on first use: a pass over an intact segment reads it in windows instead.
 
     @cached_property
     def _state(self) -> memoryview:
@@ -150,7 +150,7 @@ class SegmentReader:
 
     @cached_property
     def buffer(self) -> Any:
-        """The bytes of the source, which it maps only for one who asks."""
+        """The bytes of the source, mapped on first use."""
         return self.source.buffer
 
     @cached_property
@@ -158,9 +158,9 @@ class SegmentReader:
         return int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def begin_at(self, position: int, batch_before: int = -1) -> None:
-        """Reads from ``position`` on, in steps of a frame at first that double: little more than what is asked for.
+        """Reads from ``position`` on, first one frame, then doubling the step, to read little more than needed.
 
-        What is damaged there is named after the offsets of the intact batch at ``batch_before``, if one is given.
+        ``batch_before``, if given, is the position of an intact batch whose offsets classify damage.
         """
         self.start = position
         self._frames_first = 1
@@ -173,7 +173,7 @@ class SegmentReader:
             kernel.scan(self.buffer, position, row, self.era_07, *self._tables, self._state, self._room)
 
     def __iter__(self) -> Iterator[Batch | Damage]:
-        """Every item in order; the batches own their bytes."""
+        """Yields every item in order; the batches own their bytes."""
         for item in self.runs():
             if isinstance(item, Damage):
                 yield item
@@ -184,10 +184,10 @@ class SegmentReader:
     def batch(
         self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: Room | None = None
     ) -> Batch:
-        """Frame i of a run as a Batch; without ``keep`` its bytes may be a view that ends with the source.
+        """Returns frame i of a run as a Batch; without ``keep`` its bytes may be a view, valid while the source is.
 
-        Another thread than the reader's gives a ``scratch`` of its own, and a room to be ``shared`` (see Batch) or
-        none. What a wrong CRC covers is not expanded there: versions of libzstd differ about bad streams.
+        Threads other than the reader's must pass their own ``scratch``, and may pass a ``shared`` buffer (see Batch). A
+        batch with a wrong CRC is not decompressed into it: libzstd versions treat malformed streams differently.
         """
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
@@ -202,9 +202,9 @@ class SegmentReader:
         return batch
 
     def window(self, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
-        """The bytes of frames first to stop of a run for the kernel, as (bytes, rows, origin, stop).
+        """Returns the bytes of frames ``first`` to ``stop`` of a run for the kernel, as (bytes, rows, origin, stop).
 
-        Positions in these rows count from the start of the bytes, which lie at ``origin`` in the file.
+        Positions in these rows are relative to the bytes, which start at ``origin`` in the file.
         """
         if isinstance(self.buffer, memoryview):
             return self.buffer, run.rows, 0, run.count
@@ -222,7 +222,7 @@ class SegmentReader:
         return self.buffer[origin:end], moved, origin, stop
 
     def runs(self) -> Iterator[Run | Damage]:
-        """The same items with batches as runs of frames."""
+        """Yields the same items, with batches as runs of frames."""
         lost: Damage | None = None
         for item in self._followed():
             for part in around(item, self.source.unreadable) if self.source.unreadable else (item,):
@@ -237,7 +237,7 @@ class SegmentReader:
             yield lost
 
     def _followed(self) -> Iterator[Run | Damage]:
-        """As `runs`, whatever of it is unreadable."""
+        """Like `runs`, without regard to unreadable bytes."""
         position, frames = self.start, self._frames_first
         while position < self.end:
             last_offset = self._state[_LAST_OFFSET]
@@ -270,7 +270,7 @@ class SegmentReader:
                 position = damage.end
 
     def frame_at(self, position: int) -> Run | None:
-        """The intact frame that begins at ``position``, None where none does. Ends the validity of earlier runs."""
+        """Returns the intact frame at ``position``, None if there is none. Invalidates earlier runs."""
         self.source.expect_jumps(True)
         largest = self.scratch.max_batch_bytes
         if not 0 <= position < self.end or not claimed_end(self.buffer, position, self.end, self.era_07, largest):
@@ -284,8 +284,8 @@ class SegmentReader:
         return None if overlapping(self.source.unreadable, run.position, run.end) else run
 
     def _meets_unreadable(self, last_offset: int) -> bool:
-        """Whether bytes could not be read for the first time: what was read last is to be read again, behind a batch
-        with that offset."""
+        """Whether new unreadable bytes were found. The last item must then be read again, after a batch with
+        ``last_offset``."""
         if not self.source.look_for_unreadable():
             return False
         self.__dict__.pop("buffer", None)
@@ -303,7 +303,7 @@ class SegmentReader:
         return False
 
     def _is_awaited(self, damage: Damage) -> bool:
-        """Whether it is the part of a batch that a live broker (or --max-bytes) is just about to complete."""
+        """Whether the damage is a partial batch that a live broker (or a larger --max-bytes) would complete."""
         if damage.end != self.end:
             return False
         return (damage.code == "truncated-batch" and (self.live or self.is_cut)) or (
@@ -311,13 +311,13 @@ class SegmentReader:
         )
 
     def _use_tables(self, position: int) -> None:
-        """From the first irregular frame on, CRCs of long frames come from prefix CRCs."""
+        """Computes CRCs of long frames from prefix CRCs, from the first irregular frame on."""
         entries = (self.end - position) // 256 + 2
         self._tables = (_table(entries), _table(entries))
         self._state[_ANCHOR] = position
 
     def _damage(self, position: int) -> Damage | None:
-        """The damage that begins at a position where no batch does; None where the file has shrunk meanwhile."""
+        """Returns the damage at a position without a batch; None if the file has shrunk meanwhile."""
         following = self._find_behind(position)
         if self._has_shrunk():
             return None
@@ -325,7 +325,7 @@ class SegmentReader:
         return describe(self.buffer, position, stop, following >= 0, self.era_07, self._state[_LAST_OFFSET])
 
     def _find_behind(self, position: int) -> int:
-        """Where the next intact frame begins behind an irregular entry, -1 if none does."""
+        """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""
         start = position + 1
         while start < self.end:
             stop = min(start + SEARCH_BYTES, self.end)
@@ -337,5 +337,5 @@ class SegmentReader:
 
 
 def _table(entries: int) -> memoryview:
-    """Room for prefix CRCs."""
+    """Allocates a table of prefix CRCs."""
     return memoryview(bytearray(4 * entries)).cast("I")

@@ -1,7 +1,7 @@
-"""What another codec would save: every batch, or a random sample of them, is compressed anew and its size taken.
+"""Measures the saving of another codec by recompressing all batches, or a random sample, and taking their sizes.
 
-Left as they are: control batches and those without records, which no writer compresses, batches that cannot be read,
-0.7's, v0 and v1 messages that stand alone, and compressed v0 and v1 messages where the codec is zstd, which they lack.
+Some batches are not recompressed: control batches and empty ones, which no writer compresses; unreadable batches; 0.7
+messages; uncompressed v0 and v1 messages; and compressed ones if the codec is zstd, which their formats lack.
 """
 
 import math
@@ -25,11 +25,11 @@ _TWO_SIDED_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What compressing again comes to, in bytes of the file.
+    """The result of recompression, in bytes of the file.
 
-    ``before`` and ``after`` are of the ``batches`` that can be compressed again, ``untouched`` of all others. Where
-    only ``sampled`` of the batches were tried, ``after`` is an estimate, ``error`` off at most in 19 cases of 20 (None:
-    all were tried, or too few for any statement).
+    ``before`` and ``after`` are the sizes of the recompressible ``batches``, ``untouched`` that of all others. If only
+    ``sampled`` batches were tried, ``after`` is an estimate, and ``error`` its 95 % error bound. ``error`` is None if
+    all were tried, or too few for a bound.
     """
 
     target: Target
@@ -46,7 +46,7 @@ class Saving:
 
 
 class _Area(NamedTuple):
-    """The compressible part of a batch, and how many bytes of the batch are not in it."""
+    """The compressible part of a batch, and the size of the rest."""
 
     data: Any
     codec: int
@@ -55,9 +55,10 @@ class _Area(NamedTuple):
 
 
 class Recompression:
-    """Takes batches by `add`, and tells by `finish` what they would come to. To be used as a context manager.
+    """Takes batches by `add`; `finish` returns their sizes after recompression. Use it as a context manager.
 
-    ``sample``: of about that many batches, chosen at random with a fixed seed; None: all. ``jobs``: threads.
+    ``sample``: the approximate number of batches to try, chosen at random with a fixed seed; None: all. ``jobs``:
+    threads.
     """
 
     def __init__(self, target: Target, max_batch_bytes: int, jobs: int = 1, sample: int | None = None) -> None:
@@ -77,7 +78,7 @@ class Recompression:
         self._pipeline.__exit__()
 
     def add(self, batch: Batch) -> None:
-        """One batch; its bytes are copied if they are needed later."""
+        """Adds one batch; its bytes are copied if they are needed later."""
         area = _area_of(batch, self.target)
         if area is None:
             self._untouched += batch.size
@@ -92,7 +93,7 @@ class Recompression:
             self._take(results)
 
     def _sizes(self, area: _Area) -> tuple[int, int]:
-        """Bytes of the batch before and after; after -1 if it cannot be read."""
+        """Returns the size of the batch before and after; after is -1 if it is unreadable."""
         before = area.around + len(area.data)
         try:
             records = decompress(area.codec, area.data, area.magic, self._max_batch_bytes)
@@ -116,7 +117,7 @@ class Recompression:
             self._chosen = [chosen for chosen in self._chosen if chosen[0] < self._threshold]
 
     def finish(self) -> Saving:
-        """The result, once everything is added."""
+        """Returns the result after the last `add`."""
         for results in self._pipeline.drain():
             self._take(results)
         if self._sample is None:
@@ -124,7 +125,7 @@ class Recompression:
         return self._estimate([(before, after) for _, before, after in self._chosen])
 
     def _estimate(self, sizes: list[tuple[int, int]]) -> Saving:
-        """The ratio estimator of sampling theory (Cochran, Sampling Techniques, chapter 6)."""
+        """Computes the ratio estimator (Cochran, Sampling Techniques, chapter 6)."""
         n, before = len(sizes), sum(size for size, _ in sizes)
         if n == self._batches:
             after = sum(size for _, size in sizes)

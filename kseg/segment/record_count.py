@@ -1,4 +1,4 @@
-"""How many records a segment holds, by what batch headers say: bodies of large batches are not even read."""
+"""Counts the records of a segment from batch headers, without reading the bodies of large batches."""
 
 import os
 
@@ -10,13 +10,13 @@ from kseg.segment.reader import BELIEVE_CHECKSUMS
 from kseg.segment.regular_files import open_descriptor
 
 LOOK_BYTES = 4 << 10
-"""Read at a time: many small batches, or the beginning of a large one."""
+"""Size of a read: many small batches, or the beginning of a large one."""
 
 _HEADER_BYTES = 61
 
 
 class RecordCounter:
-    """Counts one segment after the other."""
+    """Counts the records of segments, one after another."""
 
     def __init__(self) -> None:
         most = LOOK_BYTES // 26 + 1
@@ -24,9 +24,10 @@ class RecordCounter:
         self._table = memoryview(bytearray(4)).cast("I")
 
     def count(self, path: str) -> int | None:
-        """Records of a .log, markers among them; None where headers do not tell: compressed messages v0 and v1, damage.
+        """Returns the number of records of a .log, including markers; None if headers do not give it.
 
-        Raises PathError where it cannot be read.
+        Headers do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file cannot be
+        read.
         """
         try:
             descriptor = open_descriptor(path)
@@ -50,7 +51,7 @@ class RecordCounter:
         return total
 
     def _whole(self, data: bytes) -> tuple[int, int]:
-        """How far the batches reach that lie in ``data`` as a whole, and their records, -1 where one does not tell."""
+        """Returns the end of the last whole batch in ``data``, and the number of records; -1 if a header lacks it."""
         state, total = int64s(frames.STATE_SIZE), 0
         state[2], state[6] = -1, BELIEVE_CHECKSUMS
         frames.scan(data, len(data), self._frames, False, self._table, self._table, state)
@@ -62,8 +63,7 @@ class RecordCounter:
 
 
 def _first(data: bytes) -> tuple[int, int]:
-    """Size and records of the batch that begins there and is larger than ``data``; (0, -1) where none is, or its header
-    does not tell."""
+    """Returns size and record count of a batch larger than ``data``; (0, -1) if there is none or it lacks a count."""
     size = 12 + int.from_bytes(data[8:12], "big", signed=True)
     if len(data) >= _HEADER_BYTES and size > len(data) and data[16] == 2:
         return size, int.from_bytes(data[57:61], "big", signed=True)

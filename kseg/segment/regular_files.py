@@ -1,5 +1,7 @@
-"""Opens the files of a directory that somebody else has written: a FIFO is not waited for, a device not touched, a link
-not followed. What the user has named is opened whatever it is."""
+"""Opens files in directories of other users: never waits for a FIFO, opens a device or follows a link.
+
+A path that the user has named is opened whatever it is.
+"""
 
 import errno
 import os
@@ -18,7 +20,7 @@ _links: set[str] = set()
 
 
 def expect_named(path: str) -> None:
-    """Lets a command wait for a FIFO, and follow a link, that the user has named; in a directory it does neither."""
+    """Allows waiting for a FIFO and following a link that the user has named; those in directories are rejected."""
     with suppress(OSError):
         if stat.S_ISLNK(os.lstat(path).st_mode):
             _links.add(path)
@@ -31,12 +33,15 @@ def is_expected_pipe(path: str) -> bool:
 
 
 def open_descriptor(path: str) -> int:
-    """Of a regular file, no link to one unless the user has named it. Raises OSError, also for anything else."""
+    """Returns a descriptor of a regular file; follows a link only if the user has named it.
+
+    Raises OSError, also for any other file.
+    """
     is_followed = path in _links
     status = os.stat(path, follow_symlinks=is_followed)
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, LINK, path)
-    if not stat.S_ISREG(status.st_mode):  # to open a device may do something
+    if not stat.S_ISREG(status.st_mode):  # merely opening a device may have an effect
         raise OSError(errno.EINVAL, "not a regular file", path)
     descriptor = os.open(path, _FLAGS if is_followed else _FLAGS | _NOFOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -46,8 +51,10 @@ def open_descriptor(path: str) -> int:
 
 
 def open_at_once(path: str) -> int:
-    """Descriptor of a file, opened without a look at it before: the caller refuses what is no regular file. A link is
-    followed where `open_descriptor` follows it. Raises OSError."""
+    """Returns a descriptor of a file without checking its type first; the caller must reject other than regular files.
+
+    Links are followed as by `open_descriptor`. Raises OSError.
+    """
     try:
         return os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW)
     except OSError as error:
@@ -57,12 +64,12 @@ def open_at_once(path: str) -> int:
 
 
 def open_regular(path: str) -> BufferedReader:
-    """A regular file, as `open_descriptor` opens it. Raises OSError."""
+    """Opens a regular file as `open_descriptor` does. Raises OSError."""
     return os.fdopen(open_descriptor(path), "rb")
 
 
 def read_regular(path: str, most: int) -> bytes:
-    """The bytes of a small file. Raises OSError, EFBIG where there are more than ``most``."""
+    """Returns the bytes of a small file. Raises OSError, EFBIG if it has more than ``most`` bytes."""
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:

@@ -1,14 +1,14 @@
-"""Where to begin reading a .log for an offset or a time, by the .index and .timeindex beside it.
+"""Finds where to start reading a .log for an offset or a time, with its .index and .timeindex.
 
     .index       int32 offset - base offset | int32 position of a batch           Kafka's OffsetIndex
     .timeindex   int64 timestamp in ms | int32 offset - base offset               Kafka's TimeIndex
 
-An entry of the offset index names a batch by its first offset (brokers up to 1.1), its last one (from 2.0 on) or the
-last one of the set it was appended with (followers up to 3.9). An entry of the time index says that no record up to
-its offset is later than its timestamp. Behind the last entry a preallocated file is zeros.
+An offset index entry identifies a batch by its first offset (brokers up to 1.1), its last one (from 2.0 on) or the last
+one of its append (followers up to 3.9). A time index entry states that no record up to its offset has a later
+timestamp. A preallocated file is zeros after the last entry.
 
-Either may be missing, stale or wrong. So an entry is only believed if an intact batch begins where it points and fits
-it; else an earlier one is tried, and at last the .log is read from its start.
+Either index may be missing, stale or wrong. An entry is therefore used only if it points to an intact batch that
+matches it. Otherwise earlier entries are tried, and finally the .log is read from its start.
 """
 
 import os
@@ -27,22 +27,22 @@ from kseg.segment.regular_files import open_at_once
 LAST_TIMESTAMP = (1 << 63) - 1
 
 PROBES = 16
-"""Entries tried, each twice as far back as the one before, until the file is read from its start."""
+"""Number of entries tried, each twice as far back as the previous one, before reading from the start."""
 
 CHAINED = 4
-"""Entries before one that must be right for it to be believed without the batches before them."""
+"""Number of preceding entries that must be right for an entry to be used without reading the batches before them."""
 
 WALK_BYTES = 1 << 20
-"""How far the batch that an entry of the time index means may lie behind the entry of the offset index."""
+"""Largest distance from an offset index entry to the batch that a time index entry refers to."""
 
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 
 
 class Start(NamedTuple):
-    """Where to begin: a position in the .log. ``is_scan``: at its start, as no index could be used.
+    """A position in the .log at which to start. ``is_scan``: it is the file's start, because no index was usable.
 
-    ``reason`` says for people why it is a scan, or which entries were passed over; "" if all went well.
+    ``reason`` explains a scan or lists rejected entries, for users; "" otherwise.
     """
 
     position: int
@@ -62,7 +62,7 @@ class Entries:
         return self._count
 
     def at(self, i: int) -> tuple[int, int] | None:
-        """Entry i; None for padding, for what can be none, and for what is gone since."""
+        """Returns entry i; None for padding, for an impossible entry, or if the file has been truncated."""
         data = os.pread(self._descriptor, self._entry.size, i * self._entry.size)
         if len(data) < self._entry.size:
             return None
@@ -71,7 +71,7 @@ class Entries:
         return (first, second) if relative > 0 or (relative == 0 and i == 0) else None
 
     def last_that(self, holds: Callable[[tuple[int, int]], bool]) -> int:
-        """Index of the last entry for which ``holds`` is true, -1 if there is none; true for a first part of them."""
+        """Binary search: returns the index of the last entry for which ``holds`` is true, -1 if there is none."""
         low, high = 0, self._count
         while low < high:
             middle = (low + high) // 2
@@ -84,12 +84,12 @@ class Entries:
 
 
 def index_path(file: SegmentFile, suffix: str) -> str:
-    """Where the index of a .log lies, its leftover suffix kept: 5.log.deleted has 5.index.deleted."""
+    """Returns the path of a .log's index, with its leftover suffix: 5.index.deleted for 5.log.deleted."""
     return file.path.removesuffix(file.leftover).removesuffix(file.kind) + suffix + file.leftover
 
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
-    """Where to begin for the first record with this offset or a higher one. Never raises for a bad index."""
+    """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
     with _open_entries(reader, file, ".index", _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
             return Start(0, True, entries)
@@ -99,7 +99,7 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
         for i in _back_from(nearest):
             entry = entries.at(i)
             if entry is not None and _points_to_batch(reader, base, entry, offset):
-                return Start(entry[1], False, _told(passed_over, ".index"))
+                return Start(entry[1], False, _rejected_text(passed_over, ".index"))
             passed_over += 1
     if passed_over:
         return Start(0, True, f"no entry of the .index tried fits the .log (entries tried: {passed_over})")
@@ -107,19 +107,19 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
 
 
 def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start:
-    """Where to begin for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
+    """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
     with _open_entries(reader, file, ".timeindex", _TIME_ENTRY) as entries:
         if isinstance(entries, str):
             return Start(0, True, entries)
         passed_over = 0
         for i in _back_from(entries.last_that(lambda entry: entry[0] < timestamp)):
             entry = entries.at(i)
-            if entry is not None and entry[0] < timestamp:  # they need not rise in an index that is wrong
+            if entry is not None and entry[0] < timestamp:  # timestamps need not rise in a wrong index
                 batch = _batch_meant(reader, file, entry)
                 if isinstance(batch, str):
                     return Start(0, True, batch)
                 if batch is not None:
-                    return Start(batch.end, False, _told(passed_over, ".timeindex"))
+                    return Start(batch.end, False, _rejected_text(passed_over, ".timeindex"))
             passed_over += 1
     if passed_over:
         return Start(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {passed_over})")
@@ -127,11 +127,10 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
 
 
 def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> int | None:
-    """Where a batch begins at or before ``position``, by the .index: the nearest that is known without following the
-    file from its start. None where no entry can be believed.
+    """Returns the last indexed batch position at or before ``position`` that is certain; None if no entry is usable.
 
-    An intact batch alone proves nothing, as a record may hold whole batches: following the batches from `CHAINED`
-    entries before must come by each of them and lead to it.
+    An intact batch alone proves nothing, because a record may contain whole batches. Following the batches from
+    `CHAINED` entries earlier must pass each of them and reach the position.
     """
     with _open_entries(reader, file, ".index", _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
@@ -149,7 +148,7 @@ def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> in
 
 
 def _leads_to(reader: SegmentReader, position: int, end: int) -> bool:
-    """Whether intact batches lie end to end from ``position`` to ``end``."""
+    """Whether adjacent intact batches lead from ``position`` to ``end``."""
     while position < end:
         run = reader.frame_at(position)
         if run is None:
@@ -159,7 +158,7 @@ def _leads_to(reader: SegmentReader, position: int, end: int) -> bool:
 
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
-    """First and last offset of the intact batches of a segment; None where there is none."""
+    """Returns the first and last offset of a segment's intact batches; None if there are none."""
     reader.begin_at(0)
     first = next((batch for batch in reader if isinstance(batch, Batch) and batch.is_valid), None)
     if first is None:
@@ -169,7 +168,7 @@ def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] |
 
 
 def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
-    """Timestamp (ms) of the first record and the largest of a segment; None where no record has one."""
+    """Returns the first record's timestamp and the largest timestamp (ms) of a segment; None if there are none."""
     reader.begin_at(0)
     batches = (batch for batch in reader if isinstance(batch, Batch) and batch.is_valid)
     stamps = (record.timestamp for batch in batches for record in batch)
@@ -194,7 +193,7 @@ def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | N
 
 
 def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
-    """Last offset and largest timestamp of the intact batches from the last entry of the offset index on."""
+    """Returns the last offset and largest timestamp of the intact batches from the last offset index entry on."""
     reader.begin_at(seek_offset(reader, file, LAST_OFFSET).position)
     last, newest = None, -1
     for batch in reader:
@@ -205,7 +204,7 @@ def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
 
 @contextmanager
 def _open_entries(reader: SegmentReader, file: SegmentFile, suffix: str, entry: Struct) -> Iterator[Entries | str]:
-    """The index beside a .log, or why there is none to be used."""
+    """Yields the index of a .log, or the reason why it is not usable."""
     if reader.era_07 or file.kind != ".log":
         yield "only .log files have indexes"
         return
@@ -236,7 +235,7 @@ def _is_padding(entries: Entries) -> bool:
 
 
 def _back_from(i: int) -> Iterator[int]:
-    """i, and then ever farther back, the first entry at last."""
+    """Yields i, then entries ever farther back, and finally entry 0."""
     for probe in range(PROBES):
         at = i - (1 << probe) + 1
         if at <= 0:
@@ -246,14 +245,15 @@ def _back_from(i: int) -> Iterator[int]:
         yield 0
 
 
-def _told(passed_over: int, suffix: str) -> str:
+def _rejected_text(passed_over: int, suffix: str) -> str:
     return f"entries of the {suffix} passed over as they do not fit the .log: {passed_over}" if passed_over else ""
 
 
 def _points_to_batch(reader: SegmentReader, base: int, entry: tuple[int, int], offset: int) -> bool:
-    """Whether an intact batch begins at the entry's position that its offset fits, and that is not behind ``offset``.
+    """Whether an intact batch at the entry's position matches its offset, and does not begin after ``offset``.
 
-    Its first offset is at or below the entry's in every era; that of a set may be beyond its last one.
+    In every era the batch's first offset is at most the entry's; the entry of an append may exceed the batch's last
+    one.
     """
     batch = _batch_at(reader, entry[1])
     first = None if batch is None else _first_offset(batch)
@@ -270,9 +270,9 @@ def _first_offset(batch: Batch) -> int | None:
 
 
 def _batch_meant(reader: SegmentReader, file: SegmentFile, entry: tuple[int, int]) -> Batch | str | None:
-    """The batch that an entry of the time index means: it holds the offset, and its largest timestamp is the entry's.
+    """Returns the batch that a time index entry refers to: it holds the offset and has the entry's largest timestamp.
 
-    None where there is none such; a reason where the offset index leaves it to a scan to find out.
+    Returns None if there is no such batch, or a reason if the offset index leaves this to a scan.
     """
     offset = (file.base_offset or 0) + entry[1]
     start = seek_offset(reader, file, offset)

@@ -1,4 +1,4 @@
-"""What is asked for of a log: records by offset, time and key, batches by producer id; all that is given must hold."""
+"""Filters of a log: records by offset, time and key, batches by producer id; all given criteria must match."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP,
 from kseg.segment.batches import Batch, Message, RecordBatch
 
 Span = tuple[int, int]
-"""Rows first to stop, stop not included."""
+"""Rows from first to stop, stop excluded."""
 
 
 class Selection:
-    """Ranges include both ends; ``times`` are ms since the epoch and not negative, as -1 stands for no timestamp.
+    """Ranges include both ends; ``times`` are ms since the epoch and not negative, because -1 means no timestamp.
 
-    ``untimed`` counts the batches met that a range of times cannot match because their format has no timestamps (v0).
-    Control records have keys that no user gave them: ``key`` finds none.
+    ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key`` never
+    matches control records, whose keys are not a user's.
     """
 
     __slots__ = ("key", "offsets", "producer_id", "times", "untimed")
@@ -34,11 +34,11 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for: every batch and record is wanted."""
+        """Whether there is no filter, so that every batch and record matches."""
         return self.offsets is None and self.times is None and self.key is None and self.producer_id is None
 
     def may_hold(self, batch: Batch) -> bool:
-        """Whether the header lets the batch hold a record that is wanted."""
+        """Whether the header allows the batch to hold a matching record."""
         if self.producer_id is not None and not (
             isinstance(batch, RecordBatch) and batch.header.producer_id == self.producer_id
         ):
@@ -48,9 +48,9 @@ class Selection:
         return self._may_be_in_time(batch) and self._may_be_in_offsets(batch)
 
     def holds(self, batch: Batch) -> bool:
-        """Whether the batch holds a record that is wanted, its records looked at where that takes it.
+        """Whether the batch holds a matching record; reads its records if needed.
 
-        Of one whose records do not decode nobody can say: it counts, so that it is not passed over in silence.
+        An undecodable batch counts as matching, so that it is not skipped silently.
         """
         if not self.may_hold(batch):
             return False
@@ -62,7 +62,7 @@ class Selection:
             return True
 
     def spans(self, rows: Rows) -> list[Span]:
-        """The rows that are wanted, of a batch for which `may_hold` is true; in their order."""
+        """Returns the matching rows, in order, of a batch for which `may_hold` is true."""
         wanted: list[int] | range = range(rows.count)
         if self.key is not None:
             wanted = list(_rows_with_key(rows, self.key))
@@ -78,7 +78,7 @@ class Selection:
         if batch.timestamp_type == "NoTimestampType":
             self.untimed += 1
             return False
-        # A wrong CRC may be one of the timestamp itself.
+        # If the CRC is wrong, the timestamp itself may be.
         return not batch.is_valid or batch.max_timestamp >= self.times[0]
 
     def _may_be_in_offsets(self, batch: Batch) -> bool:
@@ -103,7 +103,7 @@ def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high:
 
 
 def _rows_with_key(rows: Rows, key: bytes) -> Iterator[int]:
-    """Sizes first, and bytes only if they occur among the rows at all: both are loops in C."""
+    """Compares sizes first, and keys only if the bytes occur among the rows at all; both are loops in C."""
     sizes = _column(rows, ROW_KEY_SIZE)
     if len(key) not in sizes or (key and key not in _bytes_of(rows)):
         return
@@ -116,7 +116,7 @@ def _rows_with_key(rows: Rows, key: bytes) -> Iterator[int]:
 
 
 def _bytes_of(rows: Rows) -> bytes:
-    """The part of the payload that the rows lie in, from the first key to the last value or key."""
+    """Returns the part of the payload that the rows cover, from the first key to the last value or key."""
     last = (rows.count - 1) * ROW_WIDTH
     end = rows.rows[last + ROW_KEY] + max(rows.rows[last + ROW_KEY_SIZE], 0)
     end = max(end, rows.rows[last + ROW_VALUE] + max(rows.rows[last + ROW_VALUE_SIZE], 0))

@@ -1,9 +1,9 @@
-"""A part of a segment, so that several machines can share it: what begins between two positions, and nothing else.
+"""Divides a segment into slices by position, so that several machines can share it.
 
-Positions are cuts at any byte. A part owns the batches and damage that begin in it, whole, wherever they end; so the
-parts of a file make up what reading it from its start makes of it, each item once. For that a part is read from a place
-before its start that is a batch's beginning for certain: never from what merely looks like one, as a record may hold
-whole batches, and what is damage depends on the batches before it.
+Slices are cut at arbitrary bytes. A slice owns the batches and damage that begin in it, wherever they end, so the
+slices of a file together yield the items of a full read, each once. To achieve this, reading starts before the slice at
+a certain batch start. An apparent batch start is not enough: a record may contain whole batches, and the classification
+of damage depends on the batches before it.
 """
 
 from collections import deque
@@ -20,9 +20,9 @@ _LOOKED_AT = 32
 
 
 class Slice(NamedTuple):
-    """What begins in ``[start, end)`` of a segment; ``end`` None: up to the end of the file.
+    """The items that begin in ``[start, end)`` of a segment; ``end`` None: up to the end of the file.
 
-    ``is_certain``: it is known that reading from the start of the file comes by ``start``, and a batch begins there.
+    ``is_certain``: a batch begins at ``start``, and reading from the start of the file reaches it.
     """
 
     start: int = 0
@@ -31,14 +31,14 @@ class Slice(NamedTuple):
 
 
 def slices(size: int, slice_bytes: int) -> list[Slice]:
-    """Cuts a file into parts of about so many bytes, one at least; the last is open, as the file may have grown."""
+    """Cuts a file into slices of about ``slice_bytes``, at least one; the last is open, because the file may grow."""
     count = max(1, round(size / slice_bytes))
     cuts = [size * i // count for i in range(count)]
     return [Slice(start, end) for start, end in zip(cuts, [*cuts[1:], None], strict=True)]
 
 
 def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[Run | Damage]:
-    """The items of `SegmentReader.runs` that begin in the part, for a fresh reader."""
+    """Yields the items of `SegmentReader.runs` that begin in the slice; ``reader`` must be new."""
     if part.start > 0:
         reader.begin_at(part.start if part.is_certain else _certain_start(reader, file, part.start))
     for item in reader.runs():
@@ -53,7 +53,7 @@ def runs_of(reader: SegmentReader, file: SegmentFile, part: Slice) -> Iterator[R
 
 
 def _between(run: Run, part: Slice) -> tuple[int, int]:
-    """The frames of a run, first to stop, that begin in the part."""
+    """Returns the frames of a run, first to stop, that begin in the slice."""
     if part.start <= run.position and (part.end is None or run.end <= part.end):
         return 0, run.count
     positions = run.rows[FRAME_POSITION : run.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
@@ -63,7 +63,7 @@ def _between(run: Run, part: Slice) -> tuple[int, int]:
 
 
 def _certain_start(reader: SegmentReader, file: SegmentFile, position: int) -> int:
-    """Where an intact batch begins, at or before ``position``, that reading from the start of the file comes by."""
+    """Returns the position of an intact batch, at or before ``position``, that a read from the file start reaches."""
     if file.kind == ".log" and not reader.era_07:
         indexed = seek_position(reader, file, position)
         if indexed is not None:
@@ -72,10 +72,10 @@ def _certain_start(reader: SegmentReader, file: SegmentFile, position: int) -> i
 
 
 def _followed(reader: SegmentReader, position: int) -> int:
-    """As `_certain_start`, by the lengths in the headers from the start of the file on.
+    """Like `_certain_start`, by following the lengths in the headers from the start of the file.
 
-    Checksums are looked at of the last two batches alone: what a wrong length leads to is not intact. Where headers
-    cannot be followed, the batches before that are what is certain.
+    Only the checksums of the last two batches are verified: a wrong length does not lead to intact ones. If headers
+    cannot be followed further, the last certain batch before that is returned.
     """
     headers = SegmentReader(
         reader.source, reader.era_07, reader.base_offset, reader.live, reader.end, reader.scratch, BELIEVE_CHECKSUMS

@@ -1,7 +1,7 @@
-"""Where the bytes of a segment come from: a mapped file, a file read in windows, or standard input.
+"""Byte sources of a segment: a mapped file, a file read in windows, or standard input.
 
-A mapped file that is cut short under the mapping kills a process with SIGBUS. So a file is only mapped where the
-compiled kernel can guard the mapping (`kseg.kernel.guard`: what is gone reads as zeros); else it is read with pread.
+If a mapped file is truncated, access to the mapping kills the process with SIGBUS. A file is therefore mapped only if
+the compiled kernel can guard the mapping (`kseg.kernel.guard`: lost pages read as zeros); otherwise pread is used.
 """
 
 import mmap
@@ -22,15 +22,16 @@ from kseg.segment.unreadable import Range, is_disk_error, read_all, read_around,
 STANDARD_INPUT = "-"
 
 SMALL_BYTES = 32 << 10
-"""A file of so many bytes is read at once: that costs less than a mapping."""
+"""A file of at most this size is read at once, which is faster than mapping it."""
 
 _lingering: list[mmap.mmap] = []
 _lock = Lock()
 
 
 class FileBytes:
-    """A file as a sequence of bytes, sliced by pread; what a shrinking file no longer has, or a disk cannot give, reads
-    as zeros. ``has_failed``: the disk could not give something.
+    """A file as a sequence of bytes, read by pread. Bytes lost by truncation or a disk error read as zeros.
+
+    ``has_failed``: the disk failed to read something.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -53,7 +54,7 @@ class FileBytes:
     def _read(self, start: int, stop: int) -> bytes:
         at = start - self._window_start
         if at < 0 or stop - self._window_start > len(self._window):
-            # Windows grow while one leads on to the next; whoever jumps about reads little in each place.
+            # The window grows for sequential reads; for random access it stays small.
             leads_on = 0 <= at <= len(self._window)
             self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
             wanted = min(max(stop - start, self._ahead), self._size - start)
@@ -72,11 +73,10 @@ class FileBytes:
 
 
 class Source:
-    """The bytes of one segment, as ``buffer``: sliceable, of a fixed length, safe against files that shrink and disks
-    that fail.
+    """The bytes of one segment, as ``buffer``: sliceable, of fixed length, safe if the file shrinks or the disk fails.
 
-    ``size`` is that of the file when it was opened; what is appended later is not seen. ``unreadable`` are the ranges
-    that the disk cannot give, once `look_for_unreadable` has met one of them; they read as zeros.
+    ``size`` is the file's size on opening; later appends are not seen. ``unreadable`` are the ranges that the disk
+    cannot read; it is filled once `look_for_unreadable` has found one of them. They read as zeros.
     """
 
     def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
@@ -90,7 +90,7 @@ class Source:
 
     @property
     def buffer(self) -> memoryview | FileBytes | bytes:
-        """The bytes, mapped when they are first asked for. Raises PathError where they cannot be had."""
+        """The bytes, mapped on first use. Raises PathError if they cannot be read."""
         if self._buffer is None:
             self._buffer = self._opened()
         return self._buffer
@@ -118,11 +118,10 @@ class Source:
         return read_around(self._descriptor, 0, self.size)
 
     def look_for_unreadable(self) -> bool:
-        """Whether zeros may have been seen, since the last call, for bytes that the disk did not give: what was read of
-        ``buffer`` is then to be read again, from a new ``buffer``.
+        """Whether bytes read since the last call may be zeros in place of unreadable bytes.
 
-        ``unreadable`` has the ranges from then on. The file is read through for them, once. Raises PathError where
-        that fails for another reason.
+        The caller must then read them again, from a new ``buffer``. From then on ``unreadable`` holds the ranges; the
+        file is read through for them, once. Raises PathError if that fails for another reason.
         """
         has_failed = self._buffer.has_failed if isinstance(self._buffer, FileBytes) else self.has_lost_pages
         if self._was_looked_through or not has_failed or self.current_size() < self.size:
@@ -130,7 +129,7 @@ class Source:
         self._look_through()
         mapping, self._mapping = self._mapping, None
         if mapping is not None:
-            # The zeros of a page that is readable by now would stay. Views of the old mapping may be held.
+            # A new mapping is needed: the old one keeps zeros for pages that are readable again. Views of it may exist.
             self._buffer = None
             _unmap(mapping)
         return True
@@ -144,32 +143,32 @@ class Source:
 
     @property
     def descriptor(self) -> int:
-        """The open file, to be read with pread; the source closes it."""
+        """A descriptor of the open file, for pread; the source closes it."""
         return self._descriptor
 
     def end_of_data(self) -> int:
-        """The size without a hole at the end, or up to a MiB more: what lies behind was never written."""
+        """Returns the size without a hole at the end, or up to a MiB more; bytes after it were never written."""
         if self.size <= SMALL_BYTES or self._descriptor < 0:
             return self.size
         return end_of_data(self._descriptor, 0, self.size)
 
     def current_size(self) -> int:
-        """Bytes of the file that can still be read: less than ``size`` once it has been cut short."""
+        """Returns the readable size of the file: less than ``size`` if it has been truncated."""
         return min(self.size, os.fstat(self._descriptor).st_size)
 
     def expect_jumps(self, is_so: bool) -> None:
-        """Tells the system whether to read ahead in a mapped file: not while little is wanted of many places."""
+        """Turns read-ahead for a mapped file off or on: off while little is read in many places."""
         if self._mapping is not None and hasattr(mmap, "MADV_RANDOM"):
             self._mapping.madvise(mmap.MADV_RANDOM if is_so else mmap.MADV_NORMAL)
 
     @property
     def has_lost_pages(self) -> bool:
-        """Whether zeros stand in ``buffer`` for what could not be read: cut off since, or on a failing disk."""
+        """Whether ``buffer`` has zeros for bytes that could not be read, after truncation or a disk failure."""
         return self._mapping is not None and guard.was_cut(self._mapping)
 
     def close(self) -> None:
         if isinstance(self._buffer, memoryview):
-            with suppress(BufferError):  # slices of it are held: `_unmap` sees to that
+            with suppress(BufferError):  # slices of it exist: `_unmap` handles them
                 self._buffer.release()
         self._buffer = b""
         if self._mapping is not None:
@@ -187,7 +186,8 @@ class Source:
 
 
 def _map(descriptor: int, size: int) -> mmap.mmap | None:
-    """A guarded mapping; None where it cannot be had: no room for it, a file system without, too many are guarded."""
+    """Returns a guarded mapping; None if it is not possible: no address space, no file system support, guard table
+    full."""
     try:
         mapping = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ def _map(descriptor: int, size: int) -> mmap.mmap | None:
 
 
 def _map_copy(descriptor: int, size: int) -> mmap.mmap:
-    """A mapping of an unnamed temporary copy, which nobody can cut, so that it needs no guard."""
+    """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard."""
     import tempfile
 
     with tempfile.TemporaryFile() as spool:
@@ -212,8 +212,8 @@ def _map_copy(descriptor: int, size: int) -> mmap.mmap:
 
 
 def _unmap(mapping: mmap.mmap) -> None:
-    """Ends a mapping. While views of it are held (as the frames of an exception in flight do) it stays and is guarded;
-    a later call ends it.
+    """Unmaps a mapping. While views of it exist (as in the frames of an exception) it stays guarded, and a later call
+    unmaps it.
     """
     with _lock:
         _lingering.append(mapping)
@@ -224,14 +224,14 @@ def _unmap(mapping: mmap.mmap) -> None:
             except BufferError:
                 with suppress(
                     RuntimeError
-                ):  # no place in the table: so it was when this copy was made, see `_map_copy`
+                ):  # not in the guard table: so it was when this copy was made, see `_map_copy`
                     guard.guard(held)
             else:
                 _lingering.remove(held)
 
 
 def open_source(path: str) -> Source:
-    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError where it cannot."""
+    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError if it cannot."""
     try:
         if path == STANDARD_INPUT:
             if sys.stdin is None:
@@ -247,10 +247,9 @@ def open_source(path: str) -> Source:
 
 
 def check_readable(path: str) -> None:
-    """Reads a whole file. Raises UnreadableError where its disk cannot give all bytes, PathError where it cannot be
-    opened.
+    """Reads a whole file. Raises UnreadableError if its disk cannot read all bytes, PathError if it cannot be opened.
 
-    For callers that would take what they cannot read for damage.
+    For callers that would take unreadable bytes for damage.
     """
     with open_source(path) as source:
         try:
@@ -262,7 +261,7 @@ def check_readable(path: str) -> None:
 
 
 def _seekable(stream: BinaryIO) -> int:
-    """A descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary one they go to."""
+    """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())
     import shutil

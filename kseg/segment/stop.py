@@ -1,11 +1,11 @@
-"""Where reading may end, as nothing that is wanted can follow: behind the last wanted offset or time.
+"""Determines where reading can stop: after the last wanted offset or time.
 
-Offsets rise in an intact log. A base offset is outside the CRC, so one batch alone is not believed: it takes two in a
-row, and offsets that have risen so far.
+Offsets rise in an intact log. A base offset is not covered by the CRC, so a single batch is not trusted: two in a row
+must be beyond the last wanted offset, and offsets must have risen so far.
 
-Timestamps need not rise: producers set their own, and their clocks and batches run past each other. So reading goes on
-behind the last wanted time for `MARGIN_BYTES`, all of them later than it by more than timestamps have been seen to run
-backwards. A record that is stamped earlier still and appended later is missed; that is for the caller to say.
+Timestamps need not rise: producers set them, and clocks differ. Reading therefore continues for `MARGIN_BYTES` in which
+all timestamps exceed the last wanted time by more than any decrease seen so far. A record with an earlier timestamp
+that is appended later still is missed; callers must document this.
 """
 
 from kseg.formats.rows import UndecodableError
@@ -17,7 +17,7 @@ BATCHES_BEHIND = 2
 
 
 class OffsetStop:
-    """Says when no record with an offset up to ``last`` follows. To be shown every batch, in order."""
+    """Detects that no record with an offset up to ``last`` can follow. Needs every batch, in order."""
 
     def __init__(self, last: int) -> None:
         self._last = last
@@ -29,7 +29,7 @@ class OffsetStop:
         if not batch.is_valid or not self._is_rising:
             self._behind = 0
             return False
-        # A compressed v0 or v1 message keeps its first offset to itself; it is above the last one before.
+        # A compressed v0 or v1 message does not store its first offset, which is above the previous last one.
         first = batch.base_offset if batch.base_offset is not None else self._previous + 1
         self._is_rising = self._previous < first <= batch.last_offset
         self._previous = batch.last_offset
@@ -38,7 +38,7 @@ class OffsetStop:
 
 
 class TimeStop:
-    """Says when no record with a timestamp (ms) up to ``last`` is to be expected. To be shown every batch, in order."""
+    """Detects that no record with a timestamp (ms) up to ``last`` is to be expected. Needs every batch, in order."""
 
     def __init__(self, last: int) -> None:
         self._last = last
@@ -47,7 +47,7 @@ class TimeStop:
         self._batches = self._bytes = 0
 
     def is_behind(self, batch: Batch) -> bool:
-        # The header alone tells of most batches before the range that they are no part of what is behind it.
+        # For most batches before the range the header alone is enough.
         if not batch.is_valid or batch.max_timestamp <= self._last:
             self._newest = max(self._newest, batch.max_timestamp if batch.is_valid else -1)
             self._batches = self._bytes = 0
@@ -67,7 +67,7 @@ class TimeStop:
 
 
 def earliest_timestamp(batch: Batch) -> int | None:
-    """The smallest timestamp of a batch's records in ms; None where no record has one, or the batch does not decode."""
+    """Returns the smallest record timestamp of a batch in ms; None if there is none, or the batch is undecodable."""
     if batch.timestamp_type == "LogAppendTime":
         return batch.max_timestamp
     earliest = None

@@ -1,7 +1,7 @@
-"""A picture of segments: what they hold in numbers, gathered in one pass and in room that does not grow with them.
+"""Computes statistics of segments in one pass and constant memory.
 
-Numbers of whole runs of batches come from the kernel (`kseg.kernel.tally`). Sizes are kept as distributions whose
-quantiles are at most 2 % off, different keys and producers as hashes up to a cap and as an estimate beyond it.
+The kernel counts whole runs of batches (`kseg.kernel.tally`). Sizes are kept as distributions with quantiles at most
+2 % off. Distinct keys and producers are kept as hashes up to a limit, and as an estimate beyond it.
 """
 
 import math
@@ -33,7 +33,7 @@ _BUCKETS = 4
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Sizes in bytes, or numbers of records: ``median`` is at most 2 % off, the others exact."""
+    """Sizes in bytes, or record counts: ``median`` is at most 2 % off, the other fields are exact."""
 
     count: int
     total: int
@@ -44,7 +44,8 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The batches of one format and codec; their records are ``packed`` bytes as they lie there, then ``unpacked``."""
+    """The batches of one format and codec; their records take ``packed`` bytes compressed and ``unpacked`` bytes
+    decompressed."""
 
     format: str
     compression: str
@@ -56,23 +57,23 @@ class Form:
 
     @property
     def ratio(self) -> float | None:
-        """Bytes of records for each byte that they take; None where they are not compressed."""
+        """The compression ratio, unpacked by packed; None if the records are not compressed."""
         return self.unpacked / self.packed if self.compression != "none" and self.packed and self.unpacked else None
 
 
 @dataclass(frozen=True, slots=True)
 class Cardinality:
-    """How many different values there are; an estimate, 0.8 % off as a rule, unless ``is_exact``."""
+    """A number of distinct values; an estimate with a typical error of 0.8 %, unless ``is_exact``."""
 
     count: int
     is_exact: bool
 
 
 class Summary:
-    """Counts the items of any number of segments; `add_file`, then `add_run` and `add_damage` in any order.
+    """Counts the items of any number of segments: `add_file`, then `add_run` and `add_damage` in any order.
 
-    Records of a batch whose CRC is wrong or that do not decode are not counted, nor are those behind the first that
-    does not.
+    The records of a batch with a wrong CRC are not counted. Of an undecodable batch, those from the first unreadable
+    record on are not counted.
     """
 
     def __init__(self, scratch: Scratch | None = None) -> None:
@@ -86,7 +87,7 @@ class Summary:
         self._producers = _distinct(PRODUCERS_TABLE)
 
     def add_file(self, size: int) -> None:
-        """A file of ``size`` bytes whose items will be added."""
+        """Adds a file of ``size`` bytes; its items follow."""
         self.files += 1
         self.bytes += size
 
@@ -96,7 +97,7 @@ class Summary:
         self.damage[damage.code] += 1
 
     def add_run(self, reader: SegmentReader, run: Run) -> None:
-        """All batches of a run."""
+        """Adds all batches of a run."""
         if isinstance(reader.buffer, memoryview):
             first = 0
             while first < run.count:
@@ -121,7 +122,7 @@ class Summary:
         )  # fmt: skip
 
     def add_batch(self, batch: Batch) -> None:
-        """One batch, of any kind."""
+        """Adds one batch, of any kind."""
         if batch.problems:
             self._tally[_COUNTERS["batches"]] += 1
             self.problems.update(problem.code for problem in batch.problems)
@@ -152,11 +153,11 @@ class Summary:
         self._tally[at + 4] += unpacked if is_compressed else packed
 
     def counters(self) -> dict[str, int]:
-        """`kseg.kernel.tally.COUNTERS` by name."""
+        """Returns `kseg.kernel.tally.COUNTERS` by name."""
         return {name: self._tally[index] for name, index in _COUNTERS.items()}
 
     def forms(self) -> list[Form]:
-        """What there is of each format and codec, in that order."""
+        """Returns the counts of each format and codec, sorted by them."""
         found = []
         for form, shown in enumerate(FORMATS):
             for codec in range(tally.CODECS):
@@ -167,7 +168,7 @@ class Summary:
         return found
 
     def distribution(self, name: str) -> Distribution | None:
-        """One of `kseg.kernel.tally.DISTRIBUTIONS`; None where nothing was counted."""
+        """Returns one of `kseg.kernel.tally.DISTRIBUTIONS`; None if nothing was counted."""
         at = _SIZES + tally.DISTRIBUTIONS.index(name) * _SIZE_WIDTH
         count, total, least, largest = self._tally[at : at + _BUCKETS]
         if not count:
@@ -189,7 +190,7 @@ def _distinct(table: int) -> memoryview:
 
 
 def _median(buckets: memoryview, count: int) -> int:
-    """The lower median: the middle of the bucket that holds it."""
+    """Returns the lower median: the middle of its bucket."""
     passed = bucket = 0
     while bucket < len(buckets) - 1 and 2 * (passed + buckets[bucket]) < count:
         passed += buckets[bucket]
@@ -206,5 +207,6 @@ def _cardinality(buffer: memoryview) -> Cardinality:
     registers = buffer[_REGISTERS:_TABLE]
     size = len(registers)
     harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)
-    # More than half a million values were met, so no correction for small numbers is needed, and 64 bits never fill.
+    # More than half a million values have been seen, so HyperLogLog's corrections for small and large ranges are not
+    # needed.
     return Cardinality(round(0.7213 / (1 + 1.079 / size) * size * size / harmonic), False)

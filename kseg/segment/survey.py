@@ -1,7 +1,7 @@
-"""One pass over a segment for those who judge it: headers as rows, damage and problems, in the order of the file.
+"""One pass over a segment for verification: header rows, damage and problems, in file order.
 
-Intact batches are read in windows, on several threads where a file is large (`kseg.segment.parts`). From the first
-place on where something is not intact, `SegmentReader` follows the rest.
+Intact batches are read in windows, in several threads if the file is large (`kseg.segment.parts`). From the first bytes
+that are not intact, `SegmentReader` reads the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,12 +37,12 @@ from kseg.segment.windows import WINDOW_BYTES, Unproven, Windows
 T = TypeVar("T")
 
 QUICK, FULL, DEEP = 0, 1, 2
-"""Levels: headers alone; checksums; every record, decompressed."""
+"""Levels: headers only; also checksums; also every record, decompressed."""
 
 
 @dataclass(slots=True)
 class Headers:
-    """``count`` batches, end to end, as rows of BATCH_* columns (`kseg.kernel.native`)."""
+    """``count`` adjacent batches as rows of BATCH_* columns (`kseg.kernel.native`)."""
 
     rows: memoryview
     count: int
@@ -50,7 +50,7 @@ class Headers:
 
 @dataclass(frozen=True, slots=True)
 class BatchProblem:
-    """Something wrong with the records of the batch at ``position`` whose checksum is right; ``code`` as in Problem."""
+    """A problem of the records of the batch at ``position``, which has a valid checksum; ``code`` as in Problem."""
 
     code: str
     position: int
@@ -63,9 +63,9 @@ Item = Headers | Damage | BatchProblem
 
 
 class SegmentSurvey:
-    """A pass at one of the levels. ``position`` after it is where the items end.
+    """A pass at one of the levels. ``position`` is the end of the last item.
 
-    With ``buffers`` the rows of an item are written over when the next is asked for; else they are the receiver's.
+    With ``buffers``, the rows of an item are overwritten by the next item; otherwise they belong to the caller.
     """
 
     def __init__(self, reader: SegmentReader, level: int, jobs: int = 1, buffers: Buffers | None = None) -> None:
@@ -79,13 +79,13 @@ class SegmentSurvey:
 
     @staticmethod
     def manner(level: int) -> int:
-        """How a reader for such a pass has to read."""
+        """Returns the reader mode for a level."""
         return (BELIEVE_CHECKSUMS, 0, WALK_RECORDS)[level]
 
     def __iter__(self) -> Iterator[Item]:
-        """Items that tile the file, with the problems of batches behind their headers."""
+        """Yields items that tile the file; problems of batches follow their headers."""
         size = self.source.size
-        # Headers alone are read best where they lie, in a mapped file, unless a few pages hold all of it.
+        # Headers alone are best read from a mapped file, unless it has only a few pages.
         if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
             descriptor = self.source.descriptor
             if is_worth_parts(size, self.jobs):
@@ -95,13 +95,13 @@ class SegmentSurvey:
                 rows = None if buffers is None else partial(buffers.int64s, "headers")
                 part = _Part(descriptor, 0, size, self.level, self.reader.scratch, buffers, rows)
                 for items in part:
-                    yield from self._noted(items)
+                    yield from self._recorded(items)
                 self.position = part.position
         if self.position < self.reader.end:
             yield from self._rest()
 
     def _parts(self, descriptor: int) -> Iterator[Item]:
-        """Parts on threads of their own."""
+        """Reads parts in several threads."""
         pool = None if self._buffers is None else RowPool()
         rows = None if pool is None else pool.take
 
@@ -116,20 +116,20 @@ class SegmentSurvey:
         parts = in_parts(descriptor, 0, self.source.size, self.jobs, reading)
         for reached, items in _up_to_disk_error(parts):
             self.position = reached
-            for item in self._noted(items):
+            for item in self._recorded(items):
                 yield item
                 if pool is not None and isinstance(item, Headers):
                     pool.give_back(item.rows)
 
-    def _noted(self, items: list[Item]) -> list[Item]:
-        """The items, whose last batch is the one before what follows."""
+    def _recorded(self, items: list[Item]) -> list[Item]:
+        """Returns the items, after recording their last batch."""
         for item in items:
             if isinstance(item, Headers):
                 self._last_batch = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_POSITION]
         return items
 
     def _rest(self) -> Iterator[Item]:
-        """What `SegmentReader` makes of the file from the position on."""
+        """Yields the items of `SegmentReader` from the position on."""
         reader = self.reader
         if self.position:
             reader.begin_at(self.position, self._last_batch)
@@ -150,7 +150,7 @@ class SegmentSurvey:
         self.position = reader.end
 
     def _read_apart(self, frame_rows: memoryview, count: int, rows: memoryview) -> None:
-        """The headers of frames of a file that is not mapped: each from its own bytes."""
+        """Reads the headers of frames of an unmapped file, each by its own read."""
         one = int64s(FRAME_WIDTH)
         for i in range(count):
             at = i * FRAME_WIDTH
@@ -162,17 +162,17 @@ class SegmentSurvey:
 
 
 class Opener:
-    """Opens what the kernel's walk left: compressed batches, and those with something wrong."""
+    """Opens the batches that the kernel did not prove right: compressed ones, and those with errors."""
 
     def __init__(self, level: int, scratch: Scratch) -> None:
         self._is_deep = level == DEEP
         self._scratch = scratch
 
     def open(self, rows: memoryview, count: int, batch: Any) -> list[BatchProblem]:
-        """Problems of the valid batches among ``rows`` whose records are not known to be right.
+        """Returns the problems of valid batches in ``rows`` whose records were not proven right.
 
-        ``batch(i)`` makes the batch of row i. What only opening tells (first offset and count of a compressed message,
-        whether keys are missing) is filled in.
+        ``batch(i)`` returns the batch of row i. Columns that need the records (first offset and count of a compressed
+        message, missing keys) are filled in.
         """
         if not self._is_deep:
             return []
@@ -202,13 +202,13 @@ class Opener:
 
 
 class _Part:
-    """A range of a file read in windows: lists of items, each rows of headers and the problems behind them."""
+    """A range of a file read in windows: lists of items, each header rows and the problems after them."""
 
     def __init__(
         self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
         rows: Callable[[int], memoryview] | None,
     ) -> None:  # fmt: skip
-        """``rows`` as of `Windows.headers`."""
+        """``rows``: see `Windows.headers`, ``take``."""
         manner = SegmentSurvey.manner(level)
         self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
@@ -228,13 +228,13 @@ class _Part:
         return self._opener.open(last, count, lambda i: _batch_in(window, frame_rows, i, origin))
 
     def whole(self) -> tuple[int, list[Item]]:
-        """Where the part ended, and its items."""
+        """Returns the end of the part, and its items."""
         items = [item for some in self for item in some]
         return self.position, items
 
 
 def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
-    """Ends where the disk does not give more; `SegmentReader` reads around that. Raises OSError for other failures."""
+    """Stops at a disk error, which `SegmentReader` then reads around. Raises OSError for other failures."""
     try:
         yield from found
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A few threads that work on what they are given, in its order. Who waits for a result works with them meanwhile: one
-thread more than processors would take turns with the others, and wait for Python's lock behind them.
+"""A small thread pool with ordered results, in which the thread that waits for a result works too.
 
-Those of `concurrent.futures` take a tenth of kseg's start to import.
+An extra thread beyond the number of processors would only compete for the processors and Python's lock. Importing
+`concurrent.futures` would take a tenth of kseg's start-up time.
 """
 
 import threading
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """What comes of a piece of work. ``work_meanwhile`` does another piece that nobody has begun: was there one?"""
+    """The result of a task. ``work_meanwhile`` runs another waiting task and returns whether there was one."""
 
     def __init__(self, work_meanwhile: Callable[[], bool]) -> None:
         self._work_meanwhile = work_meanwhile
         self._outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
     def work(self, work: Callable[[S], T], own: S) -> BaseException | None:
-        """Does it; what it raised, which waits for who asks for the result."""
+        """Runs the task; returns its exception, which `result` raises."""
         try:
             self._outcome.put((work(own), None))
         except BaseException as error:  # noqa: BLE001 - raised again by who waits for the result
@@ -30,7 +30,7 @@ class Outcome(Generic[T]):
         return None
 
     def result(self) -> T:
-        """Waits for it, once. Raises what the work raised."""
+        """Waits for the result; call it once. Raises the task's exception."""
         while self._outcome.empty() and self._work_meanwhile():
             pass
         found, error = self._outcome.get()
@@ -40,9 +40,9 @@ class Outcome(Generic[T]):
 
 
 class Threads(Generic[S]):
-    """``count`` threads, the one that asks for results among them, until `close` or as long as the context lasts.
+    """``count`` threads, including the one that asks for results. Use it as a context manager, or call `close`.
 
-    Each has something of its own that ``make`` gives. They start with the first piece of work.
+    ``make`` creates an object for each thread. Threads start with the first task.
     """
 
     def __init__(self, count: int, make: Callable[[], S]) -> None:
@@ -59,7 +59,7 @@ class Threads(Generic[S]):
         self.close()
 
     def close(self) -> None:
-        """Waits for what is worked on. What was not begun is dropped."""
+        """Waits for running tasks; drops waiting ones."""
         self._is_over = True
         for _thread in self._threads:
             self._waiting.put(None)
@@ -68,7 +68,7 @@ class Threads(Generic[S]):
         self._threads.clear()
 
     def begin(self, work: Callable[[S], T]) -> Outcome[T]:
-        """Has it done when a thread is free."""
+        """Queues a task."""
         if not self._own:
             self._own.append(self._make())
             self._threads = [
@@ -90,7 +90,7 @@ class Threads(Generic[S]):
         outcome, work = waiting
         error = outcome.work(work, self._own[0])
         if error is not None and not isinstance(error, Exception):
-            raise error  # Ctrl-C is not the work's
+            raise error  # Ctrl-C is not an error of the task
         return True
 
     def _run(self, own: S) -> None:

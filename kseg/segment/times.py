@@ -1,4 +1,4 @@
-"""Points and lengths of time as people write and read them: ms since the epoch, RFC 3339, ``3 d 4 h``."""
+"""Parses and formats times and durations: ms since the epoch, RFC 3339, ``3 d 4 h``."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,9 +11,9 @@ _RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d
 
 
 def parse_time(text: str) -> tuple[int, int] | None:
-    """First and last ms of what a text names: the same but for a day; None where it names no time since the epoch.
+    """Returns the first and last ms of a time; they differ only for a day. None if it is malformed or before the epoch.
 
-    Without an offset from UTC it is UTC.
+    A time without an offset is in UTC.
     """
     if text.isascii() and text.isdigit():
         number = int(text) if len(text) < 20 else LAST_TIMESTAMP + 1
@@ -24,7 +24,7 @@ def parse_time(text: str) -> tuple[int, int] | None:
     day, clock, fraction, zone = found.groups()
     is_leap_second = bool(clock) and clock.endswith(":60")
     try:
-        # Kafka's timestamps, as those of Unix, know no leap seconds: 23:59:60 is what comes next.
+        # Kafka's timestamps, like Unix time, have no leap seconds: 23:59:60 is the next second.
         seconds = clock[:-2] + "59" if is_leap_second else clock or "00:00:00"
         moment = datetime.fromisoformat(f"{day}T{seconds}+00:00")
         if zone and zone not in "Zz":
@@ -39,7 +39,7 @@ def parse_time(text: str) -> tuple[int, int] | None:
 
 
 def show_time(timestamp: int) -> str:
-    """ms since the epoch for people: RFC 3339 in UTC, and the number where no calendar reaches."""
+    """Formats ms since the epoch: RFC 3339 in UTC, or the number if it is beyond the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:
@@ -48,7 +48,7 @@ def show_time(timestamp: int) -> str:
 
 
 def show_span(ms: int) -> str:
-    """A length of time in its two largest units."""
+    """Formats a duration in its two largest units."""
     seconds, rest = divmod(abs(ms), 1000)
     if seconds < 60:
         return f"{seconds}.{rest:03d} s"

@@ -1,7 +1,7 @@
-"""Reads around the bytes of a file that its disk cannot give, and says which they are.
+"""Reads around bytes that a failing disk cannot read, and lists their ranges.
 
-A disk fails by sectors, Linux by pages of its cache: a read that fails is repeated page by page. A page counts as
-unreadable once two reads of it have failed.
+A disk fails by sectors, Linux by pages of its cache: a failed read is repeated page by page. A page counts as
+unreadable after two failed reads.
 """
 
 import errno
@@ -21,22 +21,22 @@ _DISK_ERRORS = {
     for name in ("EIO", "EBADMSG", "EUCLEAN", "ENODATA", "EREMOTEIO", "EILSEQ", "ENOLINK", "ETIMEDOUT")
     if hasattr(errno, name)
 }
-"""What file systems and block devices answer for bytes that are lost (Linux: blk_errors; EBADMSG and EUCLEAN for a
-wrong checksum of their own)."""
+"""Errors of file systems and block devices for lost bytes (Linux: blk_errors; EBADMSG and EUCLEAN for a failed checksum
+of their own)."""
 
 Range = tuple[int, int]
-"""First byte, and the one behind the last."""
+"""First byte, and the byte after the last."""
 
 
 def is_disk_error(error: OSError) -> bool:
-    """Whether it means that bytes are lost, rather than that a file may not be read."""
+    """Whether the error means lost bytes, and not, for example, a missing permission."""
     return error.errno in _DISK_ERRORS
 
 
 def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
-    """All ranges of the first ``size`` bytes that cannot be read, in order. Reads them all.
+    """Returns the unreadable ranges of the first ``size`` bytes, in order. Reads all of them.
 
-    Raises OSError for any other failure than that of the disk.
+    Raises OSError for any failure other than the disk's.
     """
     found: list[Range] = []
     for start in range(0, size, _PIECE_BYTES):
@@ -45,14 +45,14 @@ def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
 
 
 def unreadable_error(path: str, ranges: list[Range]) -> UnreadableError:
-    """What was not readable, and what to do."""
+    """Returns an error that lists the ranges and advises what to do."""
     return UnreadableError(
         f"{path}: {named(ranges)}; kseg recover --mode salvage keeps what can be read, --from-replica fills the rest"
     )
 
 
 def read_around(descriptor: int, start: int, stop: int) -> bytes:
-    """The bytes of a range, zeros in the place of those that cannot be read or are no longer there. Raises OSError as
+    """Returns the bytes of a range, with zeros for unreadable or truncated bytes. Raises OSError as
     `unreadable_ranges`."""
     pieces = []
     for at in range(start, stop, _PIECE_BYTES):
@@ -62,7 +62,7 @@ def read_around(descriptor: int, start: int, stop: int) -> bytes:
 
 
 def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
-    """The parts of the ranges, which are in order, that lie in ``[start, stop)``."""
+    """Returns the parts of the sorted ranges that are in ``[start, stop)``."""
     found = []
     for i in range(bisect_right(ranges, start, key=itemgetter(1)), len(ranges)):
         first, behind = ranges[i]
@@ -73,8 +73,10 @@ def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
 
 
 def read_all(descriptor: int, start: int, stop: int) -> bytes:
-    """The bytes of a range, fewer only where the file ends. A read that stops short is gone on with, so that it meets
-    what stopped it. Raises OSError."""
+    """Returns the bytes of a range, fewer only at the end of the file. Raises OSError.
+
+    A short read is continued, so that its cause is met.
+    """
     pieces = bytearray()
     while start < stop and (piece := os.pread(descriptor, stop - start, start)):
         pieces += piece
@@ -83,7 +85,7 @@ def read_all(descriptor: int, start: int, stop: int) -> bytes:
 
 
 def named(ranges: list[Range]) -> str:
-    """A sentence on ranges that could not be read."""
+    """Returns a sentence about unreadable ranges."""
     count = sum(behind - first for first, behind in ranges)
     places = ", ".join(f"{first} to {behind - 1}" for first, behind in ranges[:_RANGES_NAMED])
     more = f" and {len(ranges) - _RANGES_NAMED} more ranges" if len(ranges) > _RANGES_NAMED else ""
@@ -91,7 +93,7 @@ def named(ranges: list[Range]) -> str:
 
 
 def _read_piece(descriptor: int, start: int, stop: int) -> tuple[bytes, list[Range]]:
-    """The bytes up to the end of the file, and the ranges of it that are zeros as they cannot be read."""
+    """Returns the bytes up to the end of the file, and the unreadable ranges, which are zeros."""
     try:
         return read_all(descriptor, start, stop), []
     except OSError as error:
@@ -127,7 +129,7 @@ def _read_twice(descriptor: int, start: int, stop: int) -> bytes | None:
 
 
 def _note(found: list[Range], more: list[Range]) -> None:
-    """Adds ranges behind those that were found, joined where they touch."""
+    """Appends ranges to the found ones, merging adjacent ones."""
     for first, behind in more:
         if found and found[-1][1] == first:
             found[-1] = (found[-1][0], behind)

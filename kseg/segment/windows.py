@@ -1,7 +1,7 @@
-"""A full pass over a segment in windows read into one buffer that is used again.
+"""Reads a whole segment in windows, in one reused buffer.
 
-Reading 1 GiB so takes half the time that the page faults of a fresh mapping take, and a file that is cut short
-meanwhile only ends early. What the frames of a window hold is looked at while it is in the processor's cache.
+This takes half the time of the page faults of a new mapping (measured for 1 GiB), and a truncated file only ends
+earlier. The frames of a window are checked while it is in the processor's cache.
 """
 
 import os
@@ -19,44 +19,43 @@ from kseg.segment.buffers import Buffers
 WINDOW_BYTES = 1 << 19
 
 LARGEST_KEPT_BYTES = 1 << 21
-"""Of a window that a large frame has widened, where `Buffers` hand it on: a batch of 1 MiB is usual."""
+"""Largest window kept in `Buffers` after a large frame has enlarged it; batches of 1 MiB are common."""
 
 _LENGTH_BYTES = 12
-"""Of a frame, up to the end of its length: an offset and a count of the bytes that follow."""
+"""Bytes of a frame up to the end of its length field: an offset, and the size of the rest."""
 
 LEAST_FRAME_BYTES = 26
-"""A message of v0 without key and value."""
+"""Size of a v0 message without key and value."""
 
 FIRST_LOOK_BYTES = 1 << 16
-"""Where the next frame begins, most often; else twice as many are looked at, again and again."""
+"""Bytes first searched for the next frame; if it is not found, the size is doubled repeatedly."""
 
 LARGEST_WINDOW_BYTES = 1 << 25
-"""A frame that does not fit is left to the reader that maps the file: a length may claim anything."""
+"""A larger frame is left to the reader that maps the file, because a length field may be wrong."""
 
 STRETCH_BYTES = 4 << 20
-"""What one call of the kernel passes over before anyone may say how far it is, or stop it."""
+"""Bytes processed by one kernel call, between which progress and interrupts are handled."""
 
 BATCHES_PER_CALL = 8192
-"""Headers that one call of the kernel hands over (128 bytes each)."""
+"""Headers returned by one kernel call (128 bytes each)."""
 
 Unproven = tuple[memoryview, memoryview, int, int]
-"""A window, rows of so many frames in it, and where it lies in the file."""
+"""A window, rows of its frames, their number, and the window's position in the file."""
 
-# Of the kernel's state (`kseg.kernel.frames`) and place (`kseg.kernel.stretches`).
+# Slots of the kernel's state (`kseg.kernel.frames`) and place (`kseg.kernel.stretches`).
 _NEXT, _ANCHOR, _MANNER, _RECORDS = 0, 2, 6, 7
 _ORIGIN, _FILLED, _COUNT, _FRAMES = 0, 1, 3, 4
 
 
 class Windows:
-    """Follows intact frames of a file of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
+    """Follows intact frames of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
-    With ``walk`` their records are checked too, lz4 and zstd included (`kseg.kernel.frames`, RECORDS_RIGHT); it may be
-    any of that module's ways to read (WALK). ``records`` counts those found right. The others have to be opened: gzip,
-    snappy, compressed messages of magic 0 and 1, what expands to more than ``max_batch_bytes`` or LARGEST_ROOM_BYTES,
-    and what is wrong. ``buffers`` are used where they are given, else fresh memory. ``position`` is where the pass
-    stands, at the end the first byte it says nothing about. A file may have several passes on threads of their own: a
-    stretch of it takes one call of the kernel, which works without the GIL. Raises OSError, behind all that was read
-    before.
+    ``walk``: whether to check records too, including those in lz4 and zstd (`kseg.kernel.frames`, RECORDS_RIGHT), or
+    another mode of that module (WALK). ``records`` counts the records proven right. Other batches must be opened by the
+    caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that expand to more than
+    ``max_batch_bytes`` or LARGEST_ROOM_BYTES. ``buffers`` are used if given, else new memory. ``position`` is the
+    current position, and at the end the first byte not covered. Several threads may run passes over one file: each
+    stretch is one call of the kernel, which releases the GIL. Raises OSError after yielding all that was read before.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Windows:
             self._rows = buffers.int64s("frames", columns)
         self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
         self._state = int64s(frames.STATE_SIZE)
-        self._room = _room(max_batch_bytes, buffers) if walk & 1 else None
+        self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & 1 else None
         self._state[_ANCHOR], self._state[_MANNER] = -1, walk
         self._place = int64s(kernel.PLACE_WIDTH)
         self._place[_ORIGIN] = position
@@ -95,9 +94,9 @@ class Windows:
         return self._state[_RECORDS]
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview, int, int]]:
-        """(window, rows, frames, origin): rows of ``frames`` frames, whose positions count from the window's start.
+        """Yields (window, rows, frames, origin): rows of ``frames`` frames, with positions relative to the window.
 
-        The window lies at ``origin`` in the file. Both buffers are written over when the next is asked for.
+        The window starts at ``origin`` in the file. Both buffers are overwritten by the next item.
         """
         nothing = int64s(0)
         while (status := self._follow(nothing)) != kernel.ENDED:
@@ -109,11 +108,11 @@ class Windows:
     def headers(
         self, take: Callable[[int], memoryview] | None = None
     ) -> Iterator[tuple[memoryview, int, Unproven | None]]:
-        """(rows, batches, unproven): headers of so many batches, end to end, as rows (BATCH_*).
+        """Yields (rows, batches, unproven): headers of adjacent batches, as rows (BATCH_*).
 
-        ``take`` gives room for so many int64, for each of these anew; without it the rows are the receiver's.
-        ``unproven`` is what `__iter__` gives of the last of these batches where they are not all known to be right, to
-        be used before the next is asked for.
+        ``take`` returns a buffer of the given number of int64 for each item; without it the rows belong to the caller.
+        ``unproven`` is None if all batches are proven right. Otherwise it is the item of `__iter__` for the last of
+        these batches, valid until the next item.
         """
         most = min(BATCHES_PER_CALL, (self._end - self.position) // LEAST_FRAME_BYTES + 1) * BATCH_WIDTH
         rows, status = int64s(0 if take else most), kernel.PAUSED
@@ -143,44 +142,43 @@ class Windows:
                 self._state, self._place, rows, self._room,
             )  # fmt: skip
         except OSError:
-            self._state[_NEXT] = 0  # the window was moved, and not filled
+            self._state[_NEXT] = 0  # the window was moved, but not filled
             raise
 
     def _seen(self) -> Unproven:
         return memoryview(self._buffer), self._rows, self._place[_FRAMES], self._place[_ORIGIN]
 
     def _widen(self) -> bool:
-        """Whether there is reason to look at the frame at the position again, with more bytes."""
+        """Enlarges the window if that may complete the frame at the position; returns whether to try again."""
         filled = self._place[_FILLED]
         if filled < len(self._buffer) or filled >= LARGEST_WINDOW_BYTES:
             return False
         claimed = _LENGTH_BYTES + int.from_bytes(self._buffer[8:_LENGTH_BYTES], "big", signed=True)
         if claimed <= filled or claimed > min(LARGEST_WINDOW_BYTES, self._end - self.position):
             return False
-        # Room for a frame and no two: what lies behind it is read again, and more would not stay in the cache.
+        # Enough for one frame, not for two: bytes after it are read again, and more would not stay in the cache.
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
         self._place[_FILLED] = 0
         return True
 
 
-def _room(max_batch_bytes: int, buffers: Buffers | None) -> Room:
+def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> Room:
     if buffers is None:
         return room(max_batch_bytes)
     return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: room(max_batch_bytes))
 
 
 def next_frame(descriptor: int, start: int, end: int, stop: int | None = None) -> int:
-    """Where the next frame from ``start`` on begins, before ``stop``, that is intact and not too large for a pass; -1
-    where none does.
+    """Returns the next intact frame in ``[start, stop)`` that is not too large for a pass; -1 if there is none.
 
-    A place to cut a file of magic 0 to 2 for passes on several threads. Bytes inside a record may look like a frame: a
-    pass up to such a place ends before it, and what the pass behind it finds is not to be used.
+    It is a place to divide a file of magic 0 to 2 for passes in several threads. Bytes inside a record may look like a
+    frame. In this case the pass up to that place ends before it, and the results of the next pass must be dropped.
     """
     size, stop = FIRST_LOOK_BYTES, end if stop is None else stop
     while start < stop:
         data = os.pread(descriptor, min(2 * size, end - start), start)
-        # Prefix CRCs keep the search linear where each byte seems to open a frame.
+        # Prefix CRCs keep the search linear even if every byte seems to start a frame.
         tables = [memoryview(bytearray(4 * (len(data) // 256 + 2))).cast("I") for _ in range(2)]
         looked = min(size, len(data), stop - start)
         state = int64s(frames.STATE_SIZE)

@@ -1,4 +1,4 @@
-"""A file that is written from its start to its end and then synced, of which the system has most on disk by then."""
+"""Starts writeback of a file while it is written, so that most of it is on disk before the final sync."""
 
 from kseg.kernel.write_behind import begin_writing
 
@@ -6,15 +6,15 @@ STEP_BYTES = 4 << 20
 
 
 class WriteBehind:
-    """Is told of what a descriptor was given: without it, all of a file is written when it is synced, while nothing
-    else goes on."""
+    """Tracks the bytes written to a descriptor. Without it the whole file would be written by the sync, while nothing
+    else runs."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._begun = self._end = 0
 
     def wrote(self, size: int) -> None:
-        """So many bytes behind those before."""
+        """Records that ``size`` more bytes have been appended."""
         self._end += size
         if self._end - self._begun >= STEP_BYTES:
             begin_writing(self._descriptor, self._begun, self._end - self._begun)

@@ -1,8 +1,8 @@
-"""Writes new segments: batches are appended, segments roll, and indexes grow beside them as in a broker.
+"""Writes new segments: appends batches, rolls segments, and builds indexes as a broker does.
 
-The files go to a folder of the caller's, never into a partition: `kseg.changes` puts them in place. Rules: Kafka's
-LogSegment.append and onBecomeInactiveSegment of 3.9.1 and later (an index entry a batch at most), RollParams,
-UnifiedLog.roll.
+The files are written to the caller's directory, never into a partition: `kseg.changes` moves them into place. Source:
+Kafka's LogSegment.append and onBecomeInactiveSegment of 3.9.1 and later (at most one index entry per batch),
+RollParams, UnifiedLog.roll.
 """
 
 import os
@@ -31,14 +31,14 @@ DEFAULT_SEGMENT_BYTES = 1 << 30
 DEFAULT_INDEX_BYTES = 10 << 20
 DEFAULT_INTERVAL_BYTES = 4096
 LARGEST_SEGMENT_BYTES = LARGEST_DELTA = (1 << 31) - 1
-"""A broker opens no larger file, and an index holds no offset that lies further above the base offset."""
+"""A broker opens no larger file, and an index stores no larger difference of an offset to the base offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """A segment that is complete. ``paths`` of its files by suffix, ``sizes`` in bytes.
+    """A complete segment. ``paths`` and ``sizes`` (in bytes) of its files by suffix.
 
-    ``next_offset`` is the one behind its last batch; ``largest_timestamp`` in ms, -1 where there is none.
+    ``next_offset`` follows its last batch; ``largest_timestamp`` is in ms, -1 if there is none.
     """
 
     base_offset: int
@@ -49,14 +49,14 @@ class WrittenSegment:
     paths: dict[str, str] = field(default_factory=dict)
 
     def name(self, suffix: str) -> str:
-        """Of its file with that suffix in a partition."""
+        """Returns the name of its file with that suffix in a partition."""
         return f"{self.base_offset:020d}{suffix}"
 
 
 class SegmentWriter:
-    """One segment, written to ``folder``, under the names that its files have in a partition.
+    """One segment, written to ``folder`` with the file names that it will have in a partition.
 
-    ``folder`` None: nothing is written, but all is counted. Raises OSError where the disk refuses.
+    ``folder`` None: nothing is written, but sizes are counted. Raises OSError on write errors.
     """
 
     def __init__(self, folder: str | None, base_offset: int, interval_bytes: int = DEFAULT_INTERVAL_BYTES) -> None:
@@ -77,17 +77,19 @@ class SegmentWriter:
         return len(self._indexes.times) // TIME_ENTRY.size
 
     def append(self, data: Any) -> None:
-        """Appends whole batches, end to end (v2, or messages v0 and v1); their checksums the caller vouches for.
+        """Appends whole adjacent batches (v2, or v0 and v1 messages) without verifying their checksums.
 
-        Raises ValueError where it is anything else, or an offset does not fit the segment.
+        Raises ValueError for any other bytes, or if an offset does not fit in the segment.
         """
         view, origin = memoryview(data), self.size
         for rows, count in batch_rows(data, origin):
             self.append_rows(view[self.size - origin :], rows, count)
 
     def append_rows(self, data: Any, rows: memoryview, count: int) -> None:
-        """As `append`, for one who has the headers: ``rows`` (BATCH_*) of ``count`` batches, the first of which begins
-        at ``data[0]``, while POSITION counts from the start of the segment."""
+        """Like `append`, with known headers: ``rows`` (BATCH_*) of ``count`` batches.
+
+        The first batch begins at ``data[0]``; POSITION is relative to the segment.
+        """
         first, last = rows[BATCH_POSITION], (count - 1) * BATCH_WIDTH
         end = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
         if first != self.size or end > LARGEST_SEGMENT_BYTES:
@@ -105,11 +107,11 @@ class SegmentWriter:
         self.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
 
     def add_aborted(self, entries: bytes) -> None:
-        """Adds entries to the .txnindex, as that file has them (`kseg.sidefiles.transaction_index`)."""
+        """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.transaction_index`)."""
         self._transactions += entries
 
     def finish(self, mtime_ns: int | None = None) -> WrittenSegment:
-        """Closes the segment as a roll does and syncs its files; ``mtime_ns``: the time that they get."""
+        """Closes the segment as a roll does and syncs its files; ``mtime_ns``: their modification time."""
         self._indexes.finish()
         contents = {".index": self._indexes.offsets, ".timeindex": self._indexes.times}
         if self._transactions:
@@ -129,7 +131,7 @@ class SegmentWriter:
         return written
 
     def discard(self) -> None:
-        """Closes what is open; the caller removes the folder."""
+        """Closes open files; the caller removes the directory."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -151,7 +153,7 @@ class SegmentWriter:
 
 @dataclass(frozen=True, slots=True)
 class RollLimits:
-    """What a broker's topic says about the size of segments and their indexes, in bytes."""
+    """The topic settings that limit the size of segments and their indexes, in bytes."""
 
     segment_bytes: int = DEFAULT_SEGMENT_BYTES
     index_bytes: int = DEFAULT_INDEX_BYTES
@@ -159,7 +161,7 @@ class RollLimits:
 
 
 class LogWriter:
-    """A log of one segment after the other: a new one begins where a broker would roll for the next batch."""
+    """Writes a log of several segments; a new one begins where a broker would roll."""
 
     def __init__(self, folder: str | None, base_offset: int, limits: RollLimits | None = None) -> None:
         self._folder, self._limits = folder, limits or RollLimits()
@@ -171,7 +173,7 @@ class LogWriter:
         return self._segment.next_offset
 
     def append(self, data: Any) -> None:
-        """As `SegmentWriter.append`; segments roll between batches."""
+        """Like `SegmentWriter.append`; segments roll between batches."""
         view = memoryview(data)
         for rows, count in batch_rows(data, 0):
             start = 0
@@ -188,11 +190,11 @@ class LogWriter:
                 start += taken
 
     def add_aborted(self, entries: bytes) -> None:
-        """As `SegmentWriter.add_aborted`, for the segment that holds the last batch appended."""
+        """Like `SegmentWriter.add_aborted`, for the segment of the last appended batch."""
         self._segment.add_aborted(entries)
 
     def finish(self) -> list[WrittenSegment]:
-        """Closes the last segment; all of them."""
+        """Closes the last segment; returns all segments."""
         self.segments.append(self._segment.finish())
         return self.segments
 
@@ -200,7 +202,7 @@ class LogWriter:
         self._segment.discard()
 
     def _fitting(self, rows: memoryview, start: int, count: int) -> int:
-        """How many of the batches the segment takes."""
+        """Returns the number of batches that fit in the segment."""
         segment, limits = self._segment, self._limits
         size = segment.size
         room = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)
@@ -213,7 +215,7 @@ class LogWriter:
         return count - start
 
     def _roll_for(self, rows: memoryview, i: int) -> None:
-        """Begins the segment of batch i. The first offset of a compressed v0 or v1 message is not known."""
+        """Starts the segment of batch i. The first offset of a compressed v0 or v1 message is unknown."""
         first, last = rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET], rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
         base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
         if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
@@ -223,8 +225,10 @@ class LogWriter:
 
 
 def batch_rows(data: Any, origin: int) -> Iterator[tuple[memoryview, int]]:
-    """Headers of batches that lie end to end in ``data``, as rows BATCH_* and how many; positions count from ``origin``
-    before it. Raises ValueError where something else lies between them."""
+    """Yields header rows (BATCH_*) and their number for adjacent batches in ``data``; positions start at ``origin``.
+
+    Raises ValueError if other bytes are between them.
+    """
     state, table = int64s(frames.STATE_SIZE), memoryview(bytearray(4)).cast("I")
     state[2], state[6] = -1, BELIEVE_CHECKSUMS
     found, end = int64s(min(FRAMES_PER_CALL, len(data) // 26 + 1) * FRAME_WIDTH), len(data)

@@ -1,4 +1,4 @@
-"""A long log out of one real batch: its base offset and timestamps moved on, its CRC made anew, with indexes."""
+"""Builds a long log from one real batch, with new base offsets, timestamps and CRCs, and with indexes."""
 
 import struct
 from pathlib import Path
@@ -16,7 +16,7 @@ _SOURCE = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 
 def batch_at(index: int, template: bytes) -> bytes:
-    """The template as batch number ``index``; its newest record lies STEP_MS behind that of the batch before."""
+    """Returns the template as batch number ``index``; its newest record is STEP_MS after that of the batch before."""
     count = struct.unpack_from(">i", template, 23)[0] + 1
     base_timestamp, max_timestamp = struct.unpack_from(">qq", template, 27)
     moved = FIRST_TIMESTAMP + index * STEP_MS - max_timestamp
@@ -28,12 +28,12 @@ def batch_at(index: int, template: bytes) -> bytes:
 
 
 def template() -> bytes:
-    """The largest uncompressed batch there is."""
+    """Returns the largest uncompressed batch of the test data."""
     return max((part for part in entries(_SOURCE.read_bytes()) if not part[22] & 7), key=len)
 
 
 def write_long_log(directory: Path, size: int, by_first_offset: bool = False, with_indexes: bool = True) -> SegmentFile:
-    """A segment of at least ``size`` bytes. ``by_first_offset``: index entries as brokers up to 1.1 wrote them."""
+    """Writes a segment of at least ``size`` bytes. ``by_first_offset``: index entries as written up to 1.1."""
     part = template()
     count = struct.unpack_from(">i", part, 23)[0] + 1
     path = directory / f"{BASE_OFFSET:020}.log"

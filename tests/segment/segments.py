@@ -1,6 +1,4 @@
-"""Small real segments for damage: the first batches of files that brokers wrote, cut at batch boundaries by the
-length fields.
-"""
+"""Small real segments for damage tests: the first batches of files written by brokers, split by their length fields."""
 
 import struct
 from functools import cache
@@ -19,7 +17,7 @@ SAMPLES = {
 
 
 def entries(data: bytes) -> list[bytes]:
-    """The batches or messages of an intact .log, told by their length fields alone."""
+    """Returns the batches or messages of an intact .log, by their length fields alone."""
     found = []
     at = 0
     while at < len(data):
@@ -31,7 +29,7 @@ def entries(data: bytes) -> list[bytes]:
 
 @cache
 def sample(name: str, count: int = 3) -> bytes:
-    """The first ``count`` entries of a sample; of the mixed one, the first of each format."""
+    """Returns the first ``count`` entries of a sample; of the mixed one, the first of each format."""
     found = entries((TESTDATA / SAMPLES[name]).read_bytes())
     if name == "v0-v1-v2":
         found = [next(part for part in found if part[16] == magic) for magic in (0, 1, 2)]

@@ -1,4 +1,4 @@
-"""The Python API as its documentation promises it: `kseg.open`, and what items, batches and records are made of."""
+"""The documented Python API: `kseg.open`, and the fields of items, batches and records."""
 
 import gc
 import os
@@ -158,7 +158,7 @@ def test_iteration_that_is_given_up_holds_no_file() -> None:
 
 
 def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:
-    """As they are by the frames of an exception on its way out."""
+    """As the frames of a raised exception hold them."""
     path = tmp_path / "0.log"
     path.write_bytes(b"k" * 100)
     with open_source(str(path)) as source:

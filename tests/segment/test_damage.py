@@ -1,4 +1,4 @@
-"""What damage is called, where that depends on how large it is."""
+"""Damage codes that depend on the size of the damage."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The interpreted and the compiled kernel find the same items, problems, records and lines in the same bytes."""
+"""The interpreted and the compiled kernel give the same items, problems, records and lines for the same bytes."""
 
 import os
 import random
@@ -31,7 +31,7 @@ for name in sorted(os.listdir(sys.argv[1])):
 
 
 def mutated(seed: int) -> bytes:
-    """A few batches of any era with one to eight seeded changes of the kinds that disks and hands make."""
+    """A few batches of any era with one to eight seeded changes, of the kinds that disks and people make."""
     rng = random.Random(seed)
     data = bytearray(b"".join(rng.choices([part for name in SAMPLES for part in entries(sample(name))], k=6)))
     for _ in range(rng.choice((1, 1, 2, 8))):
@@ -55,7 +55,7 @@ def mutated(seed: int) -> bytes:
 
 
 def lines(mode: str, command: list[str], folder: Path) -> list[str]:
-    # Not run in the project's root, whose kseg/ need not be compiled.
+    # Not run in the project's root, where kseg/ may be uncompiled.
     done = subprocess.run(
         [sys.executable, *command], env=os.environ | {"KSEG_KERNEL": mode}, cwd=folder, capture_output=True
     )

@@ -1,7 +1,7 @@
-"""What lies inside a compressed message is never taken for a batch of the segment.
+"""The contents of a compressed message are never taken for a batch of the segment.
 
-lz4 and snappy leave whole messages readable inside the compressed bytes, right CRC included. Where such a compressed
-message is torn or its length is wrong, a search for the next intact batch comes across them.
+lz4 and snappy leave whole messages, with valid CRCs, readable inside the compressed bytes. If the compressed message is
+torn or its length is wrong, a search for the next intact batch finds them.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ LOGS = sorted(
 
 
 def strangers(path: Path, data: bytes, known: set[bytes]) -> list[int]:
-    """Positions of valid batches that the undamaged segment does not have."""
+    """Returns positions of valid batches that the undamaged segment does not have."""
     path.write_bytes(data)
     items = [item for item in kseg.open(path) if not isinstance(item, kseg.Damage)]
     return [item.position for item in items if item.is_valid and bytes(item.data) not in known]
@@ -50,7 +50,7 @@ def test_a_torn_message_ends_the_segment(tmp_path: Path) -> None:
 
 
 def test_nonsense_that_looks_like_the_header_of_a_compressed_message_hides_nothing(tmp_path: Path) -> None:
-    """The bytes before an intact message make it the key of a snappy message, of which no other field fits."""
+    """The bytes before an intact message make it the key of a snappy message whose other fields do not match."""
     whole = entries(sample("v0"))[0]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes.fromhex("0000000000000200000000") + whole)
@@ -59,7 +59,8 @@ def test_nonsense_that_looks_like_the_header_of_a_compressed_message_hides_nothi
 
 @pytest.mark.parametrize("offset, is_inside", [(0, False), (1, True)])
 def test_a_message_from_before_a_torn_one_lies_behind_it(offset: int, is_inside: bool, tmp_path: Path) -> None:
-    """The torn one's length reaches into it; offsets inside of v0 are absolute, so an earlier one is none of those."""
+    """The length of the torn message extends into it; inner offsets of v0 are absolute, so an earlier one is not
+    its."""
     path = tmp_path / "00000000000000000000.log"
     first, torn = entries((TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0" / path.name).read_bytes())[:2]
     plain = next(part for part in entries(sample("v0")) if not part[17] & 7)

@@ -1,4 +1,4 @@
-"""Paths in which no part is a link, whatever way the system offers to find that out."""
+"""No component of an opened path is a link, by each of the methods that systems offer."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Open transactions of logs that real brokers left with some, against what a read_committed consumer stops at."""
+"""Open transactions in logs of real brokers, compared with the offset at which a read_committed consumer stops."""
 
 import struct
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_they_hold_back_the_last_stable_offset(partition: Path) -> None:
 
 
 def test_a_marker_ends_a_transaction(tmp_path: Path) -> None:
-    """The same batch twice is one transaction of two batches; behind its marker there is none."""
+    """The same batch twice is one transaction of two batches; after its marker there is none."""
     data = next(iter(list_segments(str(OPEN)))).path
     batches = [item for item in kseg.open(data) if isinstance(item, RecordBatch)]
     marker = next(batch for batch in batches if batch.is_control)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel read
 
 
 def grown(source: Path, path: Path, size: int) -> int:
-    """The batches of a v2 segment over and over, with offsets that rise."""
+    """Repeats the batches of a v2 segment with rising offsets."""
     content, offset, written = source.read_bytes(), 0, 0
     with path.open("wb") as file:
         while written < size:
@@ -37,7 +37,7 @@ def positions(descriptor: int, start: int, end: int) -> tuple[int, list[int]]:
 
 
 def in_parts(descriptor: int, end: int, jobs: int) -> tuple[int, list[int], int]:
-    """(where they end, positions of all batches, how many parts)."""
+    """Returns (end of the last part, positions of all batches, number of parts)."""
 
     def make() -> Callable[[int, int], tuple[int, list[int]]]:
         return lambda start, stop: positions(descriptor, start, stop)

@@ -1,4 +1,4 @@
-"""The reader tiles every input exactly, keeps every intact batch, and names what lies between."""
+"""The reader tiles every input exactly, keeps every intact batch, and classifies the bytes between them."""
 
 import os
 import random
@@ -18,7 +18,7 @@ from .segments import SAMPLES, TESTDATA, entries, sample
 
 
 def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **options: object) -> list:
-    """The items of ``data``; asserts on the way that they tile it and use known codes."""
+    """Returns the items of ``data``, after asserting that they tile it and use known codes."""
     path = tmp_path / name
     path.write_bytes(data)
     items = list(kseg.open(path, **options))
@@ -56,7 +56,7 @@ def test_what_a_healthy_broker_wrote_has_no_damage(path: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_byte_flipped(name: str, tmp_path: Path) -> None:
-    """Whatever byte is hit, the other batches stay, and the one that is hit is never passed off as something else."""
+    """Whichever byte is changed, the other batches are kept, and the changed one is never reported as another."""
     data = sample(name)
     parts = entries(data)
     step = 1 if COMPILED else 7
@@ -108,7 +108,7 @@ NONSENSE = {
 @pytest.mark.parametrize("kind", NONSENSE)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_nonsense_at_each_boundary(name: str, kind: str, tmp_path: Path) -> None:
-    """Bytes that do not belong are told exactly, and nothing around them is lost."""
+    """Inserted bytes are reported exactly, and nothing around them is lost."""
     block, code = NONSENSE[kind]
     parts = entries(sample(name))
     for k in range(len(parts) + 1):
@@ -172,7 +172,7 @@ def test_a_zero_page_over_several_batches(tmp_path: Path) -> None:
 )
 @given(data=st.data())
 def test_any_mixture_of_batches_and_nonsense(data: st.DataObject, tmp_path: Path) -> None:
-    """Every intact batch survives any surroundings, unless bytes before it happen to make a batch that claims it."""
+    """Every intact batch is found in any surroundings, unless the bytes before it form a batch that includes it."""
     pool = [part for name in SAMPLES for part in entries(sample(name))]
     pieces = data.draw(
         st.lists(
@@ -193,7 +193,7 @@ def test_any_bytes(data: bytes, suffix: str, tmp_path: Path) -> None:
 
 
 def hostile(kind: str, size: int) -> bytes:
-    """Bytes that open a plausible header at every step, each claiming all that is left, or half of it where nested."""
+    """Bytes with a plausible header at every step, which claims all remaining bytes, or half of them if nested."""
     out = bytearray()
     rng = random.Random(kind)
     real = entries(sample("v2"))
@@ -239,7 +239,7 @@ HOSTILE = ("v2-headers", "nested", "v0-headers", "batch-then-claim", "wrong-batc
 @pytest.mark.skipif(COMPILED, reason="counts the bytes that the interpreted kernel takes checksums of")
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted in bytes that checksums are taken of and that are searched, never in seconds."""
+    """Counts bytes that are checksummed and searched, never seconds."""
     from kseg.kernel import frame_checksums, frames
 
     counted = [0]
@@ -292,7 +292,7 @@ def test_standard_input_as_a_pipe_and_as_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
-    """Reading goes on to the new end, and no signal kills the process."""
+    """Reading continues to the new end, and no signal kills the process."""
     whole = (TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log").read_bytes()
     path = tmp_path / "00000000000000000000.log"
     for seed in range(6):

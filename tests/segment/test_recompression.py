@@ -1,4 +1,4 @@
-"""What recompression would save: exact against doing it here, sampled against exact."""
+"""The saving by recompression: exact results compared with compression here, samples compared with exact results."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Records counted by headers alone, against the reader that looks at every record."""
+"""Record counts from headers alone, compared with the reader, which reads every record."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ LOGS = sorted(TESTDATA.glob("kafka-*/*/*-0/*.log"))
 
 
 def counted(path: Path) -> int | None:
-    """None for a log with a compressed message v0 or v1, whose header does not tell."""
+    """Returns None for a log with a compressed v0 or v1 message, whose header has no record count."""
     if any(part[16] < 2 and part[17] & 7 for part in entries(path.read_bytes())):
         return None
     return sum(len(list(item)) for item in kseg.open(path) if isinstance(item, kseg.Batch))

@@ -1,4 +1,4 @@
-"""Seeking never skips what is wanted, whatever the indexes hold, and with right ones touches little of the file."""
+"""Seeking never skips a wanted record, whatever the indexes hold, and reads little of the file with right ones."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def batches(file: SegmentFile) -> list[Batch]:
 
 
 def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int) -> int:
-    """Seeks ``offset``; the position is that of a batch, and all before it are below."""
+    """Seeks ``offset``; asserts that the position is that of a batch, and that all batches before it are below."""
     reader = opened(file)
     with reader.source:
         start = seek_offset(reader, file, offset)
@@ -165,7 +165,7 @@ def test_leftovers_have_indexes_of_their_own(leftover: str) -> None:
 
 
 class Touched:
-    """Counts bytes of segments that are read: by pread where they are not mapped, and those the kernel goes through."""
+    """Counts the bytes read of segments: by pread of unmapped ones, and by the kernel."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = self.followed = 0
@@ -212,6 +212,6 @@ def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest
     assert stamps is not None
     assert stamps[1] == FIRST_TIMESTAMP + count * STEP_MS
     assert 0 < touched.followed < TOUCHED_BYTES_MAX
-    # Index entries are read by pread too, in either case.
+    # Index entries are read by pread in both cases.
     assert touched.read < TOUCHED_BYTES_MAX
     assert COMPILED or touched.read > touched.followed // 2

@@ -1,4 +1,4 @@
-"""A selection finds what going through every record finds."""
+"""A selection finds the same records as a scan of every record."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def read(path: Path) -> list[Batch]:
 
 
 def selected(selection: Selection, batches: list[Batch]) -> list[Record]:
-    """What a printer would print: the spans of the batches that hold something."""
+    """Returns the records that a printer would print: the matching rows of matching batches."""
     found = []
     for batch in batches:
         if not selection.holds(batch):

@@ -1,4 +1,4 @@
-"""Parts of a segment: whatever it holds and wherever it is cut, they make up what reading it from its start finds."""
+"""Slices of a segment, however it is cut, together give the items of a read from its start."""
 
 import struct
 from pathlib import Path
@@ -22,7 +22,7 @@ BASE = 1187
 
 
 def items(file: SegmentFile, part: Slice | None) -> list[tuple[object, ...]]:
-    """Frames and damage; None: of the whole file, by the reader alone."""
+    """Returns the frames and damage of a slice; None: of the whole file, by the reader alone."""
     found: list[tuple[object, ...]] = []
     with open_source(file.path) as source:
         reader = SegmentReader(source, base_offset=file.base_offset or 0)
@@ -43,7 +43,7 @@ def check(file: SegmentFile, cuts: list[int]) -> None:
 
 
 def holding(payload: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """A v2 batch of one record whose value is ``payload``."""
+    """Returns a v2 batch of one record with ``payload`` as its value."""
 
     def varint(value: int) -> bytes:
         value = value << 1 ^ value >> 63
@@ -82,7 +82,7 @@ PARTS = st.lists(
 
 @st.composite
 def segments(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
-    """Bytes of a .log with batches, payloads that embed whole ones, and damage; with an index: right, wrong or none."""
+    """A .log with batches, values that contain whole batches, and damage; with a right or wrong index, or none."""
     data, entries_of_index, offset = bytearray(), [], BASE
     for part in draw(PARTS):
         if len(part) > 100 and part[16] == 2:
@@ -119,7 +119,7 @@ def test_the_parts_of_any_file_make_up_the_whole(
 
 @pytest.mark.parametrize("has_index", [True, False])
 def test_a_cut_inside_a_payload_of_whole_batches(has_index: bool, tmp_path: Path) -> None:
-    """Every cut of a log whose records hold logs; and an index that points into them is not believed."""
+    """Every cut of a log whose records contain logs; an index that points into them is not used."""
     inner = b"".join(moved(batch, BASE + 2 + i) for i, batch in enumerate(V2[:2]))
     parts = [moved(V2[0], BASE), holding(inner, BASE + 1), moved(V2[1], BASE + 40)]
     path = tmp_path / f"{BASE:020}.log"

@@ -1,4 +1,4 @@
-"""Reading ends behind what is wanted, and not at a single batch that says so."""
+"""Reading stops after the wanted range, but not because of a single batch."""
 
 import struct
 from pathlib import Path
@@ -13,7 +13,7 @@ from .segments import TESTDATA, entries
 
 
 def batches(*indexes: int) -> list[Batch]:
-    """Batches of a long log, one behind the other."""
+    """Batches of a long log, adjacent."""
     part, position, found = template(), 0, []
     for index in indexes:
         found.append(RecordBatch(batch_at(index, part), position, len(part), 2, True))

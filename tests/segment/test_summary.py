@@ -1,4 +1,4 @@
-"""The picture of a segment against one counted record by record, over every real segment of testdata."""
+"""The summary of a segment compared with a count record by record, for every real segment of testdata."""
 
 import random
 import statistics
@@ -40,7 +40,7 @@ def summarize(path: Path) -> Summary:
 
 
 def whole_records(batch):
-    """The records of a batch and whether they are all there."""
+    """Returns the records of a batch, and whether they are complete."""
     try:
         for _ in batch.rows():
             pass
@@ -69,7 +69,7 @@ def test_numbers_are_those_of_the_records_of_mutated_segments(seed: int, tmp_pat
 
 
 def make_right(data: bytearray, suffix: str) -> None:
-    """Gives every v2 batch its CRC, so that wrong records are met behind right ones."""
+    """Gives every v2 batch a valid CRC, so that malformed records come with valid checksums."""
     at = 0
     while suffix == ".log" and len(data) - at > 61 and data[at + 16] == 2:
         end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)

@@ -1,4 +1,4 @@
-"""The pass that rules stand on: its items tile a file, and parts on threads give what one pass gives."""
+"""The survey of a segment: its items tile the file, and parts in threads give the same items as one pass."""
 
 import random
 import tempfile
@@ -27,7 +27,7 @@ Flat = list[tuple[Any, ...]]
 
 
 def surveyed(path: Path, level: int, jobs: int = 1, live: bool = False) -> tuple[Flat, int]:
-    """Rows, damage and problems in their order, rows one by one; and where the pass ended."""
+    """Returns header rows (one by one), damage and problems in order, and the end of the pass."""
     found: Flat = []
     with open_source(str(path)) as source:
         reader = SegmentReader(source, path.suffix == ".kafka", live=live, manner=SegmentSurvey.manner(level))
@@ -102,7 +102,7 @@ def write(folder: Path, data: bytes) -> Path:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts and windows of a few batches, so that small files have many of both."""
+    """Makes parts and windows of a few batches, so that small files have many of both."""
     monkeypatch.setattr(parts, "PART_BYTES", 3000)
     monkeypatch.setattr(windows, "WINDOW_BYTES", 2048)
 
@@ -116,7 +116,7 @@ def test_parts_on_threads_are_one_pass(level: int, small_parts: None, tmp_path: 
 
 
 def embedding(payload: bytes, count: int) -> bytes:
-    """v0 messages, intact, whose values are whole segments."""
+    """Returns intact v0 messages whose values are whole segments."""
     import struct
     import zlib
 
@@ -139,7 +139,7 @@ def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from([QUICK, FULL, DEEP]), st.booleans())
-@example(175, QUICK, True)  # damage at the end of the last part, named after the offsets before it
+@example(175, QUICK, True)  # damage at the end of the last part, classified by the offsets before it
 def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
     data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -153,7 +153,7 @@ def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
 
 @pytest.mark.parametrize("level", [FULL, DEEP], ids=["full", "deep"])
 def test_a_part_that_was_begun_in_the_wrong_place_is_dropped(level: int, small_parts: None, tmp_path: Path) -> None:
-    """A length that swallows the border of a part makes the parts behind it wrong, not the result."""
+    """A length that reaches over the start of the next part invalidates the parts after it, not the result."""
     rng = random.Random(4)
     batches = entries(V2) * 6
     data = bytearray(b"".join(batches))
@@ -171,7 +171,7 @@ def test_a_live_tail_is_left_out(tmp_path: Path) -> None:
 
 
 def test_levels_look_as_deep_as_they_say(tmp_path: Path) -> None:
-    """A wrong checksum is seen from full on, what a right one covers at deep only."""
+    """A wrong checksum is found from level full on, errors under a valid one only at level deep."""
     case = next((TESTDATA / "damaged").glob("4.3.1-crcok-gzip-payload-garbage/dgzip-0/*.log"))
     kinds = [{flat[0] for flat in surveyed(case, level)[0]} for level in (QUICK, FULL, DEEP)]
     assert kinds == [{"row"}, {"row"}, {"row", "problem"}]

@@ -1,4 +1,4 @@
-"""Bytes that the disk cannot give: read around, told as damage of a kind of their own, everything else as it is."""
+"""Bytes that the disk cannot read: they are reported as damage of their own kind, and all others are read."""
 
 from itertools import cycle
 from pathlib import Path
@@ -18,7 +18,7 @@ SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 
 
 def segment_of(path: Path, size: int) -> list[tuple[int, int]]:
-    """Writes intact batches of about so many bytes; where each begins and ends."""
+    """Writes intact batches of about ``size`` bytes; returns the start and end of each."""
     taken, at, extents = [], 0, []
     for batch in cycle(entries(SEGMENT.read_bytes())):
         taken.append(batch)
@@ -31,7 +31,7 @@ def segment_of(path: Path, size: int) -> list[tuple[int, int]]:
 
 
 def lost_extent(extents: list[tuple[int, int]], start: int, stop: int) -> tuple[int, int]:
-    """From the beginning of the first batch with bytes in the range to the end of the last."""
+    """Returns the range from the start of the first batch with bytes in the range to the end of the last."""
     hit = [(first, behind) for first, behind in extents if first < stop and behind > start]
     return hit[0][0], hit[-1][1]
 

@@ -1,5 +1,5 @@
-"""Files whose bytes go to the disk while more are written: each range is asked for once, and what is refused is not
-told, as the sync tells it."""
+"""Writeback during writing: each range is requested once, and a failed request is ignored, because the later sync
+reports the error."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from kseg.segment.write_behind import STEP_BYTES
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Positions and sizes that the system was asked to write."""
+    """Returns the positions and sizes whose writeback was requested."""
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(write_behind, "begin_writing", lambda _, position, size: asked.append((position, size)))
     return asked

@@ -1,4 +1,4 @@
-"""New segments against real ones: the same batches, appended here, make the files that a broker's append has made."""
+"""New segments compared with real ones: the same batches, appended here, give the files that a broker's append gave."""
 
 import os
 from pathlib import Path

@@ -13,18 +13,18 @@ from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CONTROL, CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
-from kseg.formats.rows import int64s
 from kseg.kernel import survivors as kernel
+from kseg.kernel.judging import Counts
 from kseg.kernel.native import BATCH_ATTRIBUTES, BATCH_BASE_TIMESTAMP, BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.segment.buffers import Buffers
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import build_transaction_index
 
-_Filtered = tuple[list[bytes], memoryview]
+_Filtered = tuple[list[bytes], Counts]
 
 
 class GroupCopier:
-    """Copies the groups of a round, one after another. ``counts``: COUNTS of `kseg.kernel.survivors`, of all groups.
+    """Copies the groups of a round, one after another. ``counts``: those of all groups so far.
 
     ``end``: the first offset that this round does not clean. ``legacy_horizon_ms``: v0 and v1 tombstones in segments
     written after this time are kept.
@@ -46,11 +46,11 @@ class GroupCopier:
         self._map, self._producers, self._settings = offset_map, producers, settings
         self._end, self._legacy_horizon_ms, self._workers = end, legacy_horizon_ms, workers
         self._transactions = transactions or CleanedTransactions()
-        self._numbers = int64s(16)
+        self._counts = Counts()
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(dict(zip(kernel.COUNTS, self._numbers, strict=False)))
+        return Counter(self._counts.as_dict())
 
     @property
     def transactions(self) -> CleanedTransactions:
@@ -71,7 +71,7 @@ class GroupCopier:
         """Filters a window, and appends those survivors of this and earlier windows that are ready."""
         verdicts, workers = self._verdicts(window, manner.keeps_tombstones), self._workers
         if workers.is_alone:
-            self._add_counts(manner.filter(window, verdicts, workers.buffers[0], writer.append))
+            self._counts.add(manner.filter(window, verdicts, workers.buffers[0], writer.append))
             return
 
         def work(buffers: RecordBuffers, kept: Window) -> _Filtered:
@@ -81,14 +81,10 @@ class GroupCopier:
         self._append(workers.submit(window, work), writer)
 
     def _append(self, ready: Iterable[_Filtered], writer: SegmentWriter) -> None:
-        for pieces, numbers in ready:
-            self._add_counts(numbers)
+        for pieces, counts in ready:
+            self._counts.add(counts)
             for piece in pieces:
                 writer.append(piece)
-
-    def _add_counts(self, numbers: memoryview) -> None:
-        for i, number in enumerate(numbers):
-            self._numbers[i] += number
 
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""

@@ -7,6 +7,7 @@ from kseg.cleaner.opening import RecordBuffers, open_message, open_records, refu
 from kseg.cleaner.reading import Window
 from kseg.formats.rows import int64s
 from kseg.kernel import keys
+from kseg.kernel.key_hash import Secret
 from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
 
 
@@ -29,7 +30,7 @@ def read_keys(
     window: Window,
     verdicts: memoryview,
     least: int,
-    secret: memoryview,
+    secret: Secret,
     buffers: RecordBuffers,
     put: Callable[[Hashes], bool],
 ) -> bool:
@@ -37,40 +38,40 @@ def read_keys(
 
     The hashes are valid only during the call of ``put``. Raises DamagedError.
     """
-    state = int64s(8)
+    reader = keys.KeyReader(secret, least)
     opened: bytes | memoryview | None = None
     while True:
-        status = keys.read(
-            window.data, window.rows, window.count, verdicts, least, secret, buffers.rows, buffers.hashes,
-            buffers.offsets, state, buffers.room, opened,
+        status = reader.read(
+            window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
+            buffers.room, opened,
         )  # fmt: skip
-        opened, i = None, state[keys.BATCH]
+        opened, i = None, reader.batch
         if status == keys.BAD:
-            refuse(window, i, state[keys.REASON])
-        if not put(Hashes(buffers.hashes, buffers.offsets, state[keys.KEYS], i)):
+            refuse(window, i, reader.reason)
+        if not put(Hashes(buffers.hashes, buffers.offsets, reader.keys, i)):
             return False
-        state[keys.KEYS] = 0
+        reader.keys = 0
         if status == keys.DONE:
             return True
         if status == keys.ROWS:
-            buffers.widen(state[keys.NEEDED])
+            buffers.widen(reader.needed)
         elif status == keys.OPEN or (status == keys.ROOM and not buffers.expand(window, i)):
             if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
-                if not _read_message(window, i, least, secret, buffers, put):
+                if not _read_message(window, i, reader, buffers, put):
                     return False
-                state[keys.BATCH] = i + 1
+                reader.batch = i + 1
             else:
                 opened = open_records(window, i, buffers)
 
 
 def _read_message(
-    window: Window, i: int, least: int, secret: memoryview, buffers: RecordBuffers, put: Callable[[Hashes], bool]
+    window: Window, i: int, reader: keys.KeyReader, buffers: RecordBuffers, put: Callable[[Hashes], bool]
 ) -> bool:
     """Like `read_keys`, for one v0 or v1 message that the kernel does not decompress."""
     for rows in open_message(window, i, buffers).rows():
         if rows.count > len(buffers.offsets):
             buffers.widen(rows.count)
-        count = keys.of_rows(rows.payload, rows.rows, rows.count, least, secret, buffers.hashes, buffers.offsets)
+        count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
         if not put(Hashes(buffers.hashes, buffers.offsets, count, i)):
             return False
     return True

@@ -57,7 +57,7 @@ class MapBuilder:
 
     def _take(self, window: Window) -> bool:
         """Submits a window and adds the results that are ready; returns False if the map is full."""
-        workers, start, secret = self._workers, self._start, self._map.secret
+        workers, start, secret = self._workers, self._start, self._map.keys.secret
         verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
         if workers.is_alone:
             return read_keys(

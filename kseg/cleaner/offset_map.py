@@ -5,7 +5,8 @@ import mmap
 import os
 
 from kseg.formats.rows import int64s
-from kseg.kernel import key_hash, key_map
+from kseg.kernel.key_hash import SECRET_BYTES, Secret
+from kseg.kernel.key_map import ENTRY_WIDTH, KeyMap
 
 ENTRY_BYTES = 24
 LOAD_FACTOR = 0.9
@@ -26,14 +27,13 @@ def memory_for(keys: int) -> int:
 
 
 def new_secret() -> bytes:
-    return os.urandom(key_hash.SECRET_BYTES)
+    return os.urandom(SECRET_BYTES)
 
 
 class OffsetMap:
-    """``latest_offset``: the log is in the map up to this offset; -1 at first (see `kseg.cleaner.mapping`).
+    """A `KeyMap` (``keys``) whose table grows with its keys, up to a size for ``expected_keys`` if that is known.
 
-    The map grows with its keys, up to a size for ``expected_keys`` if that is known. Each map draws a new secret for
-    its hash, unless it is a partition of a larger map, whose secret it then shares.
+    Each map draws a new secret for its hash, unless it is a partition of a larger map, whose secret it then shares.
     """
 
     def __init__(self, memory_bytes: int, expected_keys: int | None = None, secret: bytes | None = None) -> None:
@@ -42,16 +42,22 @@ class OffsetMap:
         if expected_keys is not None:
             slots = min(slots, max(expected_keys * 2, _LEAST_SLOTS))
         self._most_slots = slots
-        self.secret = memoryview(bytearray(secret or new_secret())).cast("q")
-        self.state = int64s(4)
-        self._memory, self.table = self._allocated(min(slots, _FIRST_SLOTS))
-        self.latest_offset = -1
+        self.keys = KeyMap(Secret(secret or new_secret()))
+        self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))
+
+    @property
+    def latest_offset(self) -> int:
+        """The log is in the map up to this offset; -1 at first (see `kseg.cleaner.mapping`)."""
+        return int(self.keys.latest_offset)
+
+    @latest_offset.setter
+    def latest_offset(self, offset: int) -> None:
+        self.keys.latest_offset = offset
 
     def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:
-        """Allocates an empty table as the map's new table, and stores its size in ``state``."""
+        """Allocates an empty table and makes it the map's table."""
         is_last = slots == self._most_slots
         most = self._most_keys if is_last else int(slots * _GROWING_LOAD)
-        self.state[key_map.SLOTS], self.state[key_map.MOST] = slots, min(most, slots - 1)
         size = slots * ENTRY_BYTES
         if hasattr(mmap, "MAP_PRIVATE"):
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared ones get no huge pages
@@ -59,17 +65,19 @@ class OffsetMap:
             memory = mmap.mmap(-1, size)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-        return memory, memoryview(memory).cast("q")
+        table = memoryview(memory).cast("q")
+        self.keys.use(table, slots, min(most, slots - 1))
+        return memory, table
 
     def _grow(self) -> bool:
         """Moves to a table of twice the size, releasing the old one in steps; returns False at the maximum size."""
-        old_memory, old, slots = self._memory, self.table, self.state[key_map.SLOTS]
+        old_memory, old, slots = self._memory, self._table, self.keys.slots
         if slots == self._most_slots:
             return False
-        self._memory, self.table = self._allocated(min(2 * slots, self._most_slots))
+        self._memory, self._table = self._allocated(min(2 * slots, self._most_slots))
         for first in range(0, slots, _MOVED_SLOTS):
             stop = min(first + _MOVED_SLOTS, slots)
-            key_map.move(old, first, stop, self.table, self.state)
+            self.keys.move(old, first, stop)
             if hasattr(mmap, "MADV_DONTNEED"):
                 old_memory.madvise(mmap.MADV_DONTNEED, first * ENTRY_BYTES, (stop - first) * ENTRY_BYTES)
         old.release()
@@ -77,13 +85,13 @@ class OffsetMap:
         return True
 
     def __len__(self) -> int:
-        return int(self.state[key_map.COUNT])
+        return int(self.keys.count)
 
     def put(self, hashes: memoryview, offsets: memoryview, count: int) -> int:
         """Adds keys by their hashes, in order; returns the number added before the map was full."""
         taken = 0
         while True:
-            taken += key_map.put(hashes[2 * taken :], offsets[taken:], count - taken, self.table, self.state)
+            taken += self.keys.put(hashes[2 * taken :], offsets[taken:], count - taken)
             if taken == count or not self._grow():
                 return taken
 
@@ -92,13 +100,13 @@ class OffsetMap:
 
         A key is in the same bucket of every map with this secret.
         """
-        bounds, out = int64s(buckets + 2), int64s(3 * len(self))
-        key_map.scatter(self.table, self.state, bounds, out)
-        return [out[3 * bounds[b] : 3 * bounds[b + 1]] for b in range(buckets)]
+        bounds, out = int64s(buckets + 2), int64s(ENTRY_WIDTH * len(self))
+        self.keys.scatter(bounds, out)
+        return [out[ENTRY_WIDTH * bounds[b] : ENTRY_WIDTH * bounds[b + 1]] for b in range(buckets)]
 
     def merge(self, entries: memoryview, least: int = 0) -> bool:
         """Merges entries of offsets from ``least`` on, keeping each key's last offset; False if the map is full."""
-        while not key_map.merge(entries, least, self.table, self.state):  # merging an entry twice is harmless
+        while not self.keys.merge(entries, least):  # merging an entry twice is harmless
             if not self._grow():
                 return False
         return True
@@ -106,8 +114,9 @@ class OffsetMap:
     def look_up(self, entries: memoryview) -> memoryview:
         """Returns this map's entries for the keys of ``entries``."""
         out = int64s(len(entries))
-        return out[: 3 * key_map.look_up(entries, self.table, self.state, out)]
+        return out[: ENTRY_WIDTH * self.keys.look_up(entries, out)]
 
     def close(self) -> None:
-        self.table.release()
+        self.keys.clear()
+        self._table.release()
         self._memory.close()

@@ -1,7 +1,16 @@
-# For the loop over the batches of a window.
+# Which records survive, for the loop over the batches of a window.
+from kseg.kernel.key_map cimport KeyMap
+
+cdef enum:
+    # Records that are hashed before the first of them is looked up: their slots arrive meanwhile.
+    GROUP = 64
+
+cdef class Counts:
+    cdef public long long records, kept, superseded, tombstones, no_key, discarded_records, discarded_markers
+    cdef public long long copied, rewritten, emptied, dropped
+
 cdef long long judge(
-    const unsigned char* payload, const long long* rows, long long count, bint is_protected, long long latest,
-    const long long* secret, const long long* table, long long slots, long long* hashes, unsigned char* keep,
-    long long* counts
+    KeyMap key_map, const unsigned char* payload, const long long* rows, long long count, bint is_protected,
+    unsigned char* keep, Counts counts
 ) noexcept nogil
 cdef bint has_tombstone(const long long* rows, long long count, const unsigned char* keep) noexcept nogil

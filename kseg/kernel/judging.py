@@ -1,7 +1,4 @@
-"""Which records survive a compaction (Cleaner.shouldRetainRecord), by rows of them (ROW_*) and the offset map.
-
-``counts`` (int64[16], added to): COUNTS of `kseg.kernel.survivors`.
-"""
+"""Which records survive a compaction (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the map of keys."""
 
 try:
     from kseg.kernel import cython
@@ -9,59 +6,96 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.key_hash import hash_key
-    from cython.cimports.kseg.kernel.key_map import ask_for, check, find_entry
+    from cython.cimports.kseg.kernel.key_hash import KeyHash, hash_key
+    from cython.cimports.kseg.kernel.key_map import KeyMap, ask_for, last_offset
     from cython.cimports.kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
+    from cython.cimports.kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
 else:
-    from kseg.kernel.key_hash import hash_key
-    from kseg.kernel.key_map import ask_for, check, find_entry
+    from kseg.kernel.key_hash import KeyHash, hash_key
+    from kseg.kernel.key_map import KeyMap, ask_for, last_offset
     from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
+    from kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
 
 COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants("judging"))
+
+COUNTS = (
+    "records", "kept", "superseded", "tombstones", "no_key", "discarded_records", "discarded_markers", "copied",
+    "rewritten", "emptied", "dropped",
+)  # fmt: skip
+
+
+class Counts:
+    """Records read and kept; removed: superseded by a later one, tombstones, without a key, of aborted transactions,
+    markers. Batches copied as they stand, written anew, left as a header, and dropped.
+    """
+
+    def __init__(self):
+        self.records = self.kept = self.superseded = self.tombstones = self.no_key = 0
+        self.discarded_records = self.discarded_markers = 0
+        self.copied = self.rewritten = self.emptied = self.dropped = 0
+
+    def add(self, other) -> None:
+        """Adds the numbers of ``other``."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_dict(self) -> dict[str, int]:
+        """The numbers by their names."""
+        return {name: getattr(self, name) for name in COUNTS}
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def judge(
+    key_map: KeyMap,
     payload: cython.pointer[cython.const[cython.uchar]],
     rows: cython.pointer[cython.const[cython.longlong]],
     count: cython.longlong,
     is_protected: cython.bint,
-    latest: cython.longlong,
-    secret: cython.pointer[cython.const[cython.longlong]],
-    table: cython.pointer[cython.const[cython.longlong]],
-    slots: cython.longlong,
-    hashes: cython.pointer[cython.longlong],
     keep: cython.pointer[cython.uchar],
-    counts: cython.pointer[cython.longlong],
+    counts: Counts,
 ) -> cython.longlong:
-    """Marks the records to keep; how many. ``is_protected``: tombstones of the batch may not go yet."""
+    """Marks the records to keep; their number. ``is_protected``: tombstones of the batch may not go yet."""
+    keys: KeyHash[GROUP]
+    key: cython.pointer[KeyHash]
+    first: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t
     k: cython.Py_ssize_t
     row: cython.Py_ssize_t
     kept: cython.longlong = 0
     found: cython.longlong
-    for k in range(count):
-        row = k * ROW_WIDTH
-        if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] <= latest:
-            hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], secret, hashes, 2 * k)
-            ask_for(table, slots, hashes[2 * k])
-    for k in range(count):
-        row = k * ROW_WIDTH
-        keep[k] = 0
-        if rows[row + ROW_OFFSET] > latest:
-            keep[k] = 1
-        elif rows[row + ROW_KEY_SIZE] < 0:
-            counts[4] += 1
-        else:
-            found = table[find_entry(table, slots, hashes[2 * k], hashes[2 * k + 1]) + 2] - 1
-            if rows[row + ROW_OFFSET] < found:
-                counts[2] += 1
-            elif rows[row + ROW_VALUE_SIZE] < 0 and not is_protected:
-                counts[3] += 1
-            else:
+    latest: cython.longlong = key_map.latest_offset
+    if not cython.compiled:
+        keys = [KeyHash() for _ in range(GROUP)]
+    while first < count:
+        stop = min(first + GROUP, count)
+        for k in range(first, stop):
+            row = k * ROW_WIDTH
+            if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] <= latest:
+                key = cython.address(keys[k - first])
+                hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], key_map.secret, key)
+                ask_for(key_map, key.high)
+        for k in range(first, stop):
+            row = k * ROW_WIDTH
+            keep[k] = 0
+            if rows[row + ROW_OFFSET] > latest:
                 keep[k] = 1
-        kept += keep[k]
+            elif rows[row + ROW_KEY_SIZE] < 0:
+                counts.no_key += 1
+            else:
+                found = last_offset(key_map, cython.address(keys[k - first]))
+                if rows[row + ROW_OFFSET] < found:
+                    counts.superseded += 1
+                elif rows[row + ROW_VALUE_SIZE] < 0 and not is_protected:
+                    counts.tombstones += 1
+                else:
+                    keep[k] = 1
+            kept += keep[k]
+        first = stop
     return kept
 
 
@@ -82,40 +116,19 @@ def has_tombstone(
 
 
 def judge_rows(
+    key_map: KeyMap,
     payload: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
     count: cython.Py_ssize_t,
     is_protected: cython.bint,
-    latest: cython.longlong,
-    secret: cython.const[cython.longlong][::1],
-    table: cython.longlong[::1],
-    map_state: cython.longlong[::1],
-    hashes: cython.longlong[::1],
     keep: cython.uchar[::1],
-    counts: cython.longlong[::1],
+    counts: Counts,
 ) -> int:
     """`judge` for ``count`` rows whose bytes are in ``payload``, which are counted as read."""
-    check(table, map_state)
-    if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(keep) < count or len(secret) < 2:
-        raise ValueError("a buffer is too short")
-    if len(counts) < 16:
+    key_map.check()
+    if len(rows) < count * ROW_WIDTH or len(keep) < count:
         raise ValueError("a buffer is too short")
     if count <= 0 or len(payload) == 0:
         return 0
-    counts[0] += count
-    if cython.compiled:
-        return judge(
-            cython.address(payload[0]),
-            cython.address(rows[0]),
-            count,
-            is_protected,
-            latest,
-            cython.address(secret[0]),
-            cython.address(table[0]),
-            map_state[0],
-            cython.address(hashes[0]),
-            cython.address(keep[0]),
-            cython.address(counts[0]),
-        )
-    else:
-        return judge(payload, rows, count, is_protected, latest, secret, table, map_state[0], hashes, keep, counts)
+    counts.records += count
+    return judge(key_map, bytes_in(payload), int64s_in(rows), count, is_protected, bytes_out(keep), counts)

@@ -1,7 +1,7 @@
-"""The 128-bit keyed hash by which compaction tells keys apart: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
+"""The keyed hash of 128 bits by which compaction tells keys apart: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
 
-With a secret drawn for each run nobody can make two keys that collide, which would lose a record. Interpreted, keyed
-BLAKE2b of hashlib stands in: all that counts is that one run has one hash.
+A secret is drawn for each run, so nobody can make two keys that collide; a collision would lose a record. Interpreted,
+keyed BLAKE2b of hashlib takes its place: one run needs one hash, no more.
 """
 
 try:
@@ -15,12 +15,26 @@ else:
     from hashlib import blake2b
 
 COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.structs("key_hash"))
+
 SECRET_BYTES = 16
-# As names: such literals would be Python objects.
+# The constants of the algorithm. As names: such literals would be Python objects.
 _V0 = cython.declare(cython.ulonglong, 0x736F6D6570736575)
 _V1 = cython.declare(cython.ulonglong, 0x646F72616E646F6D ^ 0xEE)
 _V2 = cython.declare(cython.ulonglong, 0x6C7967656E657261)
 _V3 = cython.declare(cython.ulonglong, 0x7465646279746573)
+
+
+class Secret:
+    """The key of the hash: SECRET_BYTES bytes. Raises ValueError for any other number."""
+
+    def __init__(self, data: bytes):
+        if len(data) != SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes")
+        self.low = int.from_bytes(data[:8], "little", signed=True)
+        self.high = int.from_bytes(data[8:], "little", signed=True)
 
 
 @cython.cfunc
@@ -35,19 +49,29 @@ def rotated(x: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def mix_rounds(v: cython.pointer[cython.ulonglong], rounds: cython.int) -> cython.void:
+def mix_rounds(state: cython.pointer[SipState], rounds: cython.int) -> cython.void:
     _k: cython.int
     for _k in range(rounds):
-        v[0] += v[1]
-        v[1] = rotated(v[1], 13) ^ v[0]
-        v[0] = rotated(v[0], 32)
-        v[2] += v[3]
-        v[3] = rotated(v[3], 16) ^ v[2]
-        v[0] += v[3]
-        v[3] = rotated(v[3], 21) ^ v[0]
-        v[2] += v[1]
-        v[1] = rotated(v[1], 17) ^ v[2]
-        v[2] = rotated(v[2], 32)
+        state.v0 += state.v1
+        state.v1 = rotated(state.v1, 13) ^ state.v0
+        state.v0 = rotated(state.v0, 32)
+        state.v2 += state.v3
+        state.v3 = rotated(state.v3, 16) ^ state.v2
+        state.v0 += state.v3
+        state.v3 = rotated(state.v3, 21) ^ state.v0
+        state.v2 += state.v1
+        state.v1 = rotated(state.v1, 17) ^ state.v2
+        state.v2 = rotated(state.v2, 32)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def mix_word(state: cython.pointer[SipState], word: cython.ulonglong) -> cython.void:
+    state.v3 ^= word
+    mix_rounds(state, 2)
+    state.v0 ^= word
 
 
 @cython.cfunc
@@ -57,56 +81,45 @@ def hash_key(
     p: cython.pointer[cython.const[cython.uchar]],
     at: cython.Py_ssize_t,
     size: cython.longlong,
-    secret: cython.pointer[cython.const[cython.longlong]],
-    out: cython.pointer[cython.longlong],
-    place: cython.Py_ssize_t,
+    secret: Secret,
+    found: cython.pointer[KeyHash],
 ) -> cython.void:
-    """The hash of ``size`` bytes at p[at] into out[place] and out[place + 1]."""
+    """The hash of ``size`` bytes at p[at]."""
     if cython.compiled:
-        v: cython.ulonglong[4]
+        state: SipState
         word: cython.ulonglong
         i: cython.longlong = 0
-        v[0] = cython.cast(cython.ulonglong, secret[0]) ^ _V0
-        v[1] = cython.cast(cython.ulonglong, secret[1]) ^ _V1
-        v[2] = cython.cast(cython.ulonglong, secret[0]) ^ _V2
-        v[3] = cython.cast(cython.ulonglong, secret[1]) ^ _V3
+        state.v0 = cython.cast(cython.ulonglong, secret.low) ^ _V0
+        state.v1 = cython.cast(cython.ulonglong, secret.high) ^ _V1
+        state.v2 = cython.cast(cython.ulonglong, secret.low) ^ _V2
+        state.v3 = cython.cast(cython.ulonglong, secret.high) ^ _V3
         while size - i >= 8:
             memcpy(cython.address(word), p + at + i, 8)
-            v[3] ^= word
-            mix_rounds(v, 2)
-            v[0] ^= word
+            mix_word(cython.address(state), word)
             i += 8
         word = 0
         if size > i:
             memcpy(cython.address(word), p + at + i, size - i)
-        word ^= cython.cast(cython.ulonglong, size) << 56
-        v[3] ^= word
-        mix_rounds(v, 2)
-        v[0] ^= word
-        v[2] ^= 0xEE
-        mix_rounds(v, 4)
-        out[place] = cython.cast(cython.longlong, v[0] ^ v[1] ^ v[2] ^ v[3])
-        v[1] ^= 0xDD
-        mix_rounds(v, 4)
-        out[place + 1] = cython.cast(cython.longlong, v[0] ^ v[1] ^ v[2] ^ v[3])
+        mix_word(cython.address(state), word ^ cython.cast(cython.ulonglong, size) << 56)
+        state.v2 ^= 0xEE
+        mix_rounds(cython.address(state), 4)
+        found.high = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
+        state.v1 ^= 0xDD
+        mix_rounds(cython.address(state), 4)
+        found.low = cython.cast(cython.longlong, state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
     else:
-        key = int(secret[0]).to_bytes(8, "little", signed=True) + int(secret[1]).to_bytes(8, "little", signed=True)
+        key = secret.low.to_bytes(8, "little", signed=True) + secret.high.to_bytes(8, "little", signed=True)
         digest = blake2b(bytes(p[at : at + size]), digest_size=16, key=key).digest()
-        out[place] = int.from_bytes(digest[:8], "little", signed=True)
-        out[place + 1] = int.from_bytes(digest[8:], "little", signed=True)
+        found.high = int.from_bytes(digest[:8], "little", signed=True)
+        found.low = int.from_bytes(digest[8:], "little", signed=True)
 
 
-def hash_of(key: cython.const[cython.uchar][::1], secret: cython.const[cython.longlong][::1]) -> tuple[int, int]:
-    """The hash of one key."""
-    out: cython.longlong[2]
-    if len(secret) < 2:
-        raise ValueError("a buffer is too short")
+def hash_of(key: cython.const[cython.uchar][::1], secret: Secret) -> tuple[int, int]:
+    """The two halves of the hash of one key."""
+    found: KeyHash
     if cython.compiled:
-        if len(key) == 0:
-            hash_key(cython.NULL, 0, 0, cython.address(secret[0]), out, 0)
-        else:
-            hash_key(cython.address(key[0]), 0, key.shape[0], cython.address(secret[0]), out, 0)
+        hash_key(cython.address(key[0]) if len(key) else cython.NULL, 0, key.shape[0], secret, cython.address(found))
     else:
-        out = [0, 0]
-        hash_key(key, 0, len(key), secret, out, 0)
-    return out[0], out[1]
+        found = KeyHash()
+        hash_key(key, 0, len(key), secret, found)
+    return found.high, found.low

@@ -1,8 +1,4 @@
-"""Hashes the keys of v2 batches, and of plain messages v0 and v1, for the map of a compaction (`kseg.kernel.key_map`).
-
-``state`` (int64[8], in and out): 0 BATCH to begin with, then the one it stopped at   1 KEYS written so far
-2 NEEDED records that there is no room for   3 REASON that records make no sense (`kseg.kernel.opening`)
-"""
+"""Hashes the keys of v2 batches and of plain messages v0 and v1 for the map of a compaction (`kseg.kernel.key_map`)."""
 
 try:
     from kseg.kernel import cython
@@ -11,7 +7,8 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import Room
-    from cython.cimports.kseg.kernel.key_hash import hash_key
+    from cython.cimports.kseg.kernel.key_hash import KeyHash, hash_key
+    from cython.cimports.kseg.kernel.layout import CONTROL
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_COUNT,
@@ -25,11 +22,22 @@ if cython.compiled:
         ROW_OFFSET,
         ROW_WIDTH,
     )
-    from cython.cimports.kseg.kernel.opening import open_batch, read_batch
+    from cython.cimports.kseg.kernel.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
     from cython.cimports.kseg.kernel.plain import is_legacy_plain, legacy_row
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in
 else:
     from kseg.kernel.expand import Room
-    from kseg.kernel.key_hash import hash_key
+    from kseg.kernel.key_hash import KeyHash, hash_key
+    from kseg.kernel.layout import CONTROL
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_COUNT,
@@ -43,213 +51,202 @@ else:
         ROW_OFFSET,
         ROW_WIDTH,
     )
-    from kseg.kernel.opening import open_batch, read_batch
+    from kseg.kernel.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
     from kseg.kernel.plain import is_legacy_plain, legacy_row
+    from kseg.kernel.pointers import bytes_in, int64s_in
 
 COMPILED = cython.compiled
-BATCH, KEYS, NEEDED, REASON = 0, 1, 2, 3
-DONE, FULL, ROWS, ROOM, OPEN, BAD = 0, 1, 2, 3, 4, 5
-"""DONE with all batches; FULL: no room for more keys; ROWS: no room for NEEDED rows; ROOM to expand into is missing;
-OPEN: a batch has to be opened by someone else; BAD: records make no sense, REASON tells."""
 
-SKIP = 1
-"""Of a verdict: the batch's keys do not count (it is aborted)."""
+if not cython.compiled:
+    globals().update(cython.constants("keys"))
+
+
+class KeyReader:
+    """Reads the keys of records whose offset is ``least`` or above, window by window.
+
+    ``batch``: the next batch of the window; ``keys``: the number written so far; the caller resets both. ``needed``:
+    records for which the buffers are too small. ``reason``: why records are malformed (REASONS of opening and
+    record_fields).
+    """
+
+    def __init__(self, secret, least):
+        self.secret = secret
+        self.least = least
+        self.batch = self.keys = 0
+        self.needed = self.reason = 0
+
+    def read(
+        self,
+        data: cython.const[cython.uchar][::1],
+        batches: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        verdicts: cython.const[cython.longlong][::1],
+        rows: cython.longlong[::1],
+        hashes: cython.longlong[::1],
+        offsets: cython.longlong[::1],
+        room: Room,
+        opened: cython.const[cython.uchar][::1] = None,
+    ) -> int:
+        """Hashes the keys of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
+
+        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at ``batch``.
+        """
+        status: cython.int
+        window: BatchWindow
+        if not cython.compiled:
+            window = BatchWindow()
+        if count <= self.batch:
+            return DONE
+        if self.batch < 0 or self.keys < 0:
+            raise ValueError("there are no such batches")
+        fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
+        with cython.nogil:
+            status = hash_window(self, cython.address(window), hashes, offsets)
+        return status
+
+    def read_rows(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        rows: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        hashes: cython.longlong[::1],
+        offsets: cython.longlong[::1],
+    ) -> int:
+        """The same for ``count`` records in rows (ROW_*), written from the start; the number of keys."""
+        if count <= 0 or len(payload) == 0:
+            return 0
+        if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count:
+            raise ValueError("a buffer is too short")
+        self.keys = 0
+        hash_rows(self, bytes_in(payload), int64s_in(rows), count, hashes, offsets)
+        count, self.keys = self.keys, 0
+        return count
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def hash_rows(
+    reader: KeyReader,
     payload: cython.pointer[cython.const[cython.uchar]],
     rows: cython.pointer[cython.const[cython.longlong]],
     count: cython.longlong,
-    least: cython.longlong,
-    secret: cython.pointer[cython.const[cython.longlong]],
-    hashes: cython.pointer[cython.longlong],
-    offsets: cython.pointer[cython.longlong],
-    keys: cython.longlong,
-) -> cython.longlong:
-    """Adds the records of a batch that have a key and an offset of ``least`` or above; how many keys there are then."""
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.void:
+    """Adds the records of a batch that have a key and an offset of ``least`` or above."""
     k: cython.Py_ssize_t
     row: cython.Py_ssize_t
+    keys: cython.Py_ssize_t = reader.keys
+    key: KeyHash
+    if not cython.compiled:
+        key = KeyHash()
     for k in range(count):
         row = k * ROW_WIDTH
-        if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] >= least:
-            hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], secret, hashes, 2 * keys)
+        if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] >= reader.least:
+            hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], reader.secret, cython.address(key))
+            hashes[2 * keys] = key.high
+            hashes[2 * keys + 1] = key.low
             offsets[keys] = rows[row + ROW_OFFSET]
             keys += 1
-    return keys
+    reader.keys = keys
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def hash_window(
-    p: cython.pointer[cython.const[cython.uchar]],
-    batches: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    verdicts: cython.pointer[cython.const[cython.longlong]],
-    least: cython.longlong,
-    secret: cython.pointer[cython.const[cython.longlong]],
-    rows: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-    hashes: cython.pointer[cython.longlong],
-    offsets: cython.pointer[cython.longlong],
-    key_capacity: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    out: cython.pointer[cython.uchar],
-    room_bytes: cython.Py_ssize_t,
-    zstd: cython.p_void,
-    opened: cython.pointer[cython.const[cython.uchar]],
-    opened_bytes: cython.Py_ssize_t,
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
 ) -> cython.int:
     i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    batch: cython.Py_ssize_t
-    magic: cython.longlong
-    records: cython.longlong
     status: cython.int
-    payload: cython.pointer[cython.const[cython.uchar]]
-    span: cython.longlong[2]
-    if not cython.compiled:
-        span = [0, 0]
-    for i in range(state[0], count):
-        state[0] = i
-        batch = i * BATCH_WIDTH
-        records = batches[batch + BATCH_COUNT]
-        at = batches[batch + BATCH_POSITION]
-        magic = batches[batch + BATCH_MAGIC]
-        if magic != 2:
-            if magic > 1 or not is_legacy_plain(p, at, batches[batch + BATCH_SIZE], cython.cast(cython.int, magic)):
-                return 4
-            if state[1] >= key_capacity:
-                state[2] = 1
-                return 1
-            legacy_row(p, at, cython.cast(cython.int, magic), rows)
-            state[1] = hash_rows(p, rows, 1, least, secret, hashes, offsets, state[1])
-            continue
-        if (
-            verdicts[i] & 1
-            or batches[batch + BATCH_ATTRIBUTES] & 32
-            or records == 0
-            or batches[batch + BATCH_LAST_OFFSET] < least
-        ):
-            continue
-        payload = p
-        if opened_bytes >= 0:
-            payload, span[0], span[1] = opened, 0, opened_bytes
+    capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
+    for i in range(reader.batch, window.count):
+        reader.batch = i
+        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == 2:
+            status = hash_batch(reader, window, i, capacity, hashes, offsets)
         else:
-            status = open_batch(p, at, batches[batch + BATCH_SIZE], out, room_bytes, zstd, span)
-            if status == 2:
-                return 3
-            if status == 3:
-                return 4
-            if status == 1:
-                payload = out
-        if records < 0 or records > (span[1] - span[0]) // 7:
-            state[3] = 103
-            return 5
-        if records > key_capacity - state[1] or records > capacity:
-            state[2] = records
-            return 1 if state[1] else 2
-        state[3] = read_batch(p, at, payload, span, rows)
-        if state[3]:
-            return 5
-        state[1] = hash_rows(payload, rows, records, least, secret, hashes, offsets, state[1])
-        opened_bytes = -1
-    state[0] = count
-    return 0
+            status = hash_message(reader, window, i, capacity, hashes, offsets)
+        if status != DONE:
+            return status
+    reader.batch = window.count
+    return DONE
 
 
-def read(
-    window: cython.const[cython.uchar][::1],
-    batches: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    verdicts: cython.const[cython.longlong][::1],
-    least: cython.longlong,
-    secret: cython.const[cython.longlong][::1],
-    rows: cython.longlong[::1],
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_message(
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    i: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
     hashes: cython.longlong[::1],
     offsets: cython.longlong[::1],
-    state: cython.longlong[::1],
-    room: Room,
-    opened: cython.const[cython.uchar][::1] = None,
-) -> int:
-    """Hashes the keys of batches BATCH to ``count`` of ``window`` whose offsets are ``least`` or above.
+) -> cython.int:
+    """The key of a plain message v0 or v1."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    magic: cython.int = window.batches[at + BATCH_MAGIC]
+    if magic > 1 or not is_legacy_plain(window.p, position, window.batches[at + BATCH_SIZE], magic):
+        return OPEN
+    if reader.keys >= capacity:
+        reader.needed = 1
+        return FULL
+    legacy_row(window.p, position, magic, window.rows)
+    hash_rows(reader, window.p, window.rows, 1, hashes, offsets)
+    return DONE
 
-    ``batches`` are rows BATCH_* with positions in the window, ``opened`` the records of the first of them where it had
-    to be opened. DONE, or why it stopped at BATCH.
-    """
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_batch(
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    i: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.int:
+    """The keys of a v2 batch."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    records: cython.longlong = window.batches[at + BATCH_COUNT]
     status: cython.int
-    if count <= state[0]:
+    if (
+        window.verdicts[i] & SKIP
+        or window.batches[at + BATCH_ATTRIBUTES] & CONTROL
+        or records == 0
+        or window.batches[at + BATCH_LAST_OFFSET] < reader.least
+    ):
         return DONE
-    if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(secret) < 2 or len(state) < 8 or state[0] < 0:
-        raise ValueError("a buffer is too short")
-    if len(rows) < ROW_WIDTH or len(hashes) < 2 or len(offsets) < 1:
-        raise ValueError("a buffer is too short")
-    if cython.compiled:
-        status = DONE
-        spare: cython.pointer[cython.const[cython.uchar]] = cython.NULL
-        spare_bytes: cython.Py_ssize_t = -1
-        if opened is not None:
-            spare_bytes = opened.shape[0]
-            spare = cython.address(opened[0]) if spare_bytes else cython.address(window[0])
-        with cython.nogil:
-            status = hash_window(
-                cython.address(window[0]),
-                cython.address(batches[0]),
-                count,
-                cython.address(verdicts[0]),
-                least,
-                cython.address(secret[0]),
-                cython.address(rows[0]),
-                rows.shape[0] // ROW_WIDTH,
-                cython.address(hashes[0]),
-                cython.address(offsets[0]),
-                min(offsets.shape[0], hashes.shape[0] // 2),
-                cython.address(state[0]),
-                cython.address(room.out[0]),
-                room.capacity,
-                room.zstd,
-                spare,
-                spare_bytes,
-            )
-        return status
-    else:
-        size = -1 if opened is None else len(opened)
-        most = min(len(offsets), len(hashes) // 2)
-        return hash_window(
-            window, batches, count, verdicts, least, secret, rows, len(rows) // ROW_WIDTH, hashes, offsets, most,
-            state, None, 0, None, opened, size,
-        )  # fmt: skip
-
-
-def of_rows(
-    payload: cython.const[cython.uchar][::1],
-    rows: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    least: cython.longlong,
-    secret: cython.const[cython.longlong][::1],
-    hashes: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-) -> int:
-    """As `read`, of ``count`` records in rows (ROW_*); how many keys there are."""
-    if count <= 0 or len(payload) == 0:
-        return 0
-    if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count or len(secret) < 2:
-        raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            count = hash_rows(
-                cython.address(payload[0]),
-                cython.address(rows[0]),
-                count,
-                least,
-                cython.address(secret[0]),
-                cython.address(hashes[0]),
-                cython.address(offsets[0]),
-                0,
-            )
-        return count
-    else:
-        return hash_rows(payload, rows, count, least, secret, hashes, offsets, 0)
+    status = open_batch(window, at)
+    if status == NO_ROOM:
+        return ROOM
+    if status == CLOSED:
+        return OPEN
+    if not count_is_right(window, at):
+        reader.reason = TOO_MANY
+        return BAD
+    if records > capacity - reader.keys or records > window.row_capacity:
+        reader.needed = records
+        return FULL if reader.keys else ROWS
+    reader.reason = read_batch(window, at)
+    if reader.reason:
+        return BAD
+    hash_rows(reader, window.payload, window.rows, records, hashes, offsets)
+    return DONE

@@ -1,7 +1,7 @@
-"""Lays the records of v2 batches open for loops that look at each of them: rows of records, plain or expanded.
+"""Opens the records of v2 batches for loops that look at each of them: rows of records, plain or expanded.
 
-`open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record, with HEADERS and CHECK as
-`kseg.kernel.rewriting` wants them: where the headers begin and where they end.
+`open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record. HEADERS and CHECK of a row are as
+`kseg.kernel.rewriting` needs them: where the headers of the record begin and end.
 """
 
 try:
@@ -10,103 +10,173 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.expand import expand_area
-    from cython.cimports.kseg.kernel.native import ROW_CHECK, ROW_HEADERS, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-    from cython.cimports.kseg.kernel.plain import read_header
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.expand import Room, expand_area
+    from cython.cimports.kseg.kernel.layout import CODEC, V2_FLAGS, V2_HEADER_BYTES
+    from cython.cimports.kseg.kernel.native import (
+        BATCH_COUNT,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.record_fields import COMPLETE, MORE
+    from cython.cimports.kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 else:
-    from kseg.kernel.expand import expand_area
-    from kseg.kernel.native import ROW_CHECK, ROW_HEADERS, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-    from kseg.kernel.plain import read_header
-    from kseg.kernel.records import read_records
+    from kseg.kernel.expand import Room
+    from kseg.kernel.layout import CODEC, V2_FLAGS, V2_HEADER_BYTES
+    from kseg.kernel.native import (
+        BATCH_COUNT,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+    from kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
+    from kseg.kernel.record_fields import COMPLETE, MORE
+    from kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 
 COMPILED = cython.compiled
 
-PLAIN, EXPANDED, ROOM, CLOSED = 0, 1, 2, 3
-"""What `open_batch` tells: the records lie in the batch itself, or in the room; more room is needed; someone else has
-to open it."""
+if not cython.compiled:
+    globals().update(cython.constants("opening"))
+    globals().update(cython.structs("opening"))
 
-NOT_RISING, OUT_OF_RANGE, TOO_MANY = 101, 102, 103
-"""What `read_batch` refuses besides the REASONS of `kseg.kernel.records`."""
 REASONS = {
     NOT_RISING: "offset deltas do not rise",
     OUT_OF_RANGE: "an offset delta is outside the batch",
     TOO_MANY: "it counts more records than it has offsets or bytes",
 }
+LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
+# What `expand_area` answers where more room may help.
+_EXPAND_NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 
 @cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_batch(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    zstd: cython.p_void,
-    span: cython.pointer[cython.longlong],
+@cython.exceptval(-1, check=False)
+def fill_window(
+    window: cython.pointer[BatchWindow],
+    data: cython.const[cython.uchar][::1],
+    batches: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    verdicts: cython.const[cython.longlong][::1],
+    rows: cython.longlong[::1],
+    room: Room,
+    opened: cython.const[cython.uchar][::1],
 ) -> cython.int:
-    """PLAIN and so on; where the records begin and end goes into span[0] and span[1]."""
-    codec: cython.int = p[at + 22] & 7
-    held: cython.Py_ssize_t
-    if codec == 0:
-        span[0] = at + 61
-        span[1] = at + size
-        return 0
-    if not cython.compiled or out == cython.NULL:
-        return 3
+    """Raises ValueError where a buffer is too short for ``count`` batches."""
+    if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(rows) < ROW_WIDTH:
+        raise ValueError("a buffer is too short")
+    window.p = bytes_in(data)
+    window.batches, window.count, window.verdicts = int64s_in(batches), count, int64s_in(verdicts)
+    window.rows, window.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+    window.opened_size = -1
+    if opened is not None:
+        window.opened, window.opened_size = bytes_in(opened), len(opened)
     if cython.compiled:
-        held = expand_area(codec, 2, p + at + 61, size - 61, out, capacity, zstd)
-        if held >= 0:
-            span[0] = 0
-            span[1] = held
-            return 1
-        return 2 if held == -2 else 3
+        window.room, window.room_bytes, window.zstd = cython.address(room.out[0]), room.capacity, room.zstd
+    return 0
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_batch(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    payload: cython.pointer[cython.const[cython.uchar]],
-    span: cython.pointer[cython.const[cython.longlong]],
-    rows: cython.pointer[cython.longlong],
-) -> cython.int:
-    """Rows of the records of the batch at p[at], which lie in payload[span[0]:span[1]]; 0, or why they make no sense.
+def open_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+    """Finds the records of the batch whose row is batches[at]: OPENED, NO_ROOM or CLOSED."""
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
+    codec: cython.int = window.p[position + V2_FLAGS] & CODEC
+    held: cython.Py_ssize_t
+    if window.opened_size >= 0:
+        window.payload, window.first, window.end = window.opened, 0, window.opened_size
+        window.opened_size = -1
+        return OPENED
+    if codec == 0:
+        window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
+        return OPENED
+    if cython.compiled:
+        held = expand_area(
+            codec, 2, window.p + position + V2_HEADER_BYTES, size - V2_HEADER_BYTES, window.room, window.room_bytes,
+            window.zstd,
+        )  # fmt: skip
+        if held >= 0:
+            window.payload, window.first, window.end = window.room, 0, held
+            return OPENED
+        if held == _EXPAND_NO_ROOM:
+            return NO_ROOM
+    return CLOSED
 
-    There is room for all that the header counts, which is not negative.
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_is_right(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
+    """Whether so many records as the header counts fit into the bytes of the batch that is open."""
+    return 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+    """Rows of the records of the batch that is open; 0, or why they make no sense.
+
+    There are rows for all that the header counts, which `count_is_right`.
     """
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
+    header: RecordsHeader
+    cursor: RecordCursor
+    table: RecordTable
     k: cython.longlong
     row: cython.Py_ssize_t
-    status: cython.int = 0
+    status: cython.int = COMPLETE
     if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    read_header(p, at, batch)
-    batch[5] = -1
-    if batch[0] > batch[6] + 1:
-        return 103
-    cursor[0] = cursor[2] = cursor[3] = cursor[4] = cursor[6] = 0
-    cursor[1] = span[0]
-    cursor[5] = -1
-    for k in range(batch[0]):
-        row = k * ROW_WIDTH
-        if cython.compiled:
-            status = read_records(payload, span[1], cursor, batch, rows + row, 1, cython.NULL, -1)
-        else:
-            status = read_records(payload, span[1], cursor, batch, rows[row:], 1, None, -1)
-        if status != 0 and (status != 1 or cursor[2] != 1):
+        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
+    read_records_header(window.p, window.batches[at + BATCH_POSITION], cython.address(header))
+    if header.count > header.last_offset_delta + 1:
+        return TOO_MANY
+    header.base_sequence = -1
+    begin_records(cython.address(cursor), window.first, 0)
+    table.rows, table.row_count, table.header_capacity, table.header_count = window.rows, 0, -1, 0
+    for k in range(header.count):
+        table.row_capacity = k + 1
+        status = append_records(
+            window.payload, window.end, cython.address(cursor), cython.address(header), cython.address(table)
+        )
+        if status != COMPLETE and (status != MORE or table.row_count != k + 1):
             return status
-        rows[row + ROW_HEADERS] = rows[row + ROW_VALUE]
-        if rows[row + ROW_VALUE_SIZE] > 0:
-            rows[row + ROW_HEADERS] += rows[row + ROW_VALUE_SIZE]
-        rows[row + ROW_CHECK] = cursor[1]
-    if cursor[4] & 1:
-        return 101
-    if cursor[4] & 2:
-        return 102
+        row = k * ROW_WIDTH
+        window.rows[row + ROW_HEADERS] = window.rows[row + ROW_VALUE]
+        if window.rows[row + ROW_VALUE_SIZE] > 0:
+            window.rows[row + ROW_HEADERS] += window.rows[row + ROW_VALUE_SIZE]
+        window.rows[row + ROW_CHECK] = cursor.position
+    if cursor.flags & FLAG_NOT_RISING:
+        return NOT_RISING
+    if cursor.flags & FLAG_OUT_OF_RANGE:
+        return OUT_OF_RANGE
     return status

@@ -88,7 +88,7 @@ class _Shared:
 
 
 def _probe(secret: bytes) -> tuple[str, int, int]:
-    return (__version__, *key_hash.hash_of(_PROBE, memoryview(secret).cast("q")))
+    return (__version__, *key_hash.hash_of(_PROBE, key_hash.Secret(secret)))
 
 
 class _Scan(NamedTuple):

@@ -134,12 +134,12 @@ def put_keys(count: int) -> float:
         offset_map, begin = OffsetMap(40 * count), time.process_time()
         for data, all_rows in windows:
             for rows, batches in all_rows:
-                state, status = int64s(8), keys.FULL
+                reader, status = keys.KeyReader(offset_map.keys.secret, 0), keys.FULL
                 while status != keys.DONE:
-                    status = keys.read(data, rows, batches, verdicts, 0, offset_map.secret, buffers.rows,
-                                       buffers.hashes, buffers.offsets, state, buffers.room)  # fmt: skip
-                    offset_map.put(buffers.hashes, buffers.offsets, state[keys.KEYS])
-                    state[keys.KEYS] = 0
+                    status = reader.read(data, rows, batches, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
+                                         buffers.room)  # fmt: skip
+                    offset_map.put(buffers.hashes, buffers.offsets, reader.keys)
+                    reader.keys = 0
         found.append(time.process_time() - begin)
         assert len(offset_map) >= count
         offset_map.close()

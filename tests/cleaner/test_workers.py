@@ -12,7 +12,7 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
-from kseg.kernel import survivors
+from kseg.kernel import judging
 from kseg.kernel.rewriting import seal
 from kseg.segment.log import open_path
 from kseg.segment.writer import SegmentWriter
@@ -128,4 +128,4 @@ def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: boo
     assert counts["records"] == len(rows)  # type: ignore[index]
     assert counts["kept"] == len(stay)  # type: ignore[index]
     assert counts["no_key"] == sum(row[1] is None for row in rows)  # type: ignore[index]
-    assert set(counts) <= set(survivors.COUNTS)  # type: ignore[arg-type]
+    assert set(counts) <= set(judging.COUNTS)  # type: ignore[arg-type]

@@ -7,19 +7,21 @@ from hypothesis import strategies as st
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.formats.rows import int64s
 from kseg.kernel import key_hash, key_map
+from kseg.kernel.key_hash import Secret
+from kseg.kernel.key_map import KeyMap
 
 
 def put_key(offset_map: OffsetMap, key: bytes, offset: int) -> bool:
     """Whether there was room for it."""
     hashes, offsets = int64s(2), int64s(1)
-    hashes[0], hashes[1] = key_hash.hash_of(key, offset_map.secret)
+    hashes[0], hashes[1] = key_hash.hash_of(key, offset_map.keys.secret)
     offsets[0] = offset
     return offset_map.put(hashes, offsets, 1) == 1
 
 
 def offset_of(offset_map: OffsetMap, key: bytes) -> int:
     """The last offset of a key, -1 where it is not in the map."""
-    return int(key_map.find(offset_map.table, offset_map.state, *key_hash.hash_of(key, offset_map.secret)))
+    return int(offset_map.keys.find(*key_hash.hash_of(key, offset_map.keys.secret)))
 
 
 KEYS = st.lists(st.binary(max_size=20), max_size=300)
@@ -68,23 +70,23 @@ def test_a_large_one_takes_no_more_memory_than_its_keys_need() -> None:
     for i in range(count):
         hashes[2 * i], hashes[2 * i + 1], offsets[i] = (i * 0x9E3779B97F4A7C15) % (1 << 64) - (1 << 63), i, i
     assert found.put(hashes, offsets, count) == count == len(found)
-    assert len(found.table) <= max(3 * count * 2 / 0.6, 3 << 16)
+    assert found.keys.slots <= max(count * 2 / 0.6, 1 << 16)
     assert other.merge(found.entries(1)[0], 100)
     assert len(other) == count - 100
-    assert all(key_map.find(found.table, found.state, hashes[2 * i], i) == i for i in range(count))
-    assert all(key_map.find(other.table, other.state, hashes[2 * i], i) == i for i in range(100, count))
+    assert all(found.keys.find(hashes[2 * i], i) == i for i in range(count))
+    assert all(other.keys.find(hashes[2 * i], i) == i for i in range(100, count))
 
 
 def test_each_map_has_a_hash_of_its_own() -> None:
     one, other = OffsetMap(1 << 12), OffsetMap(1 << 12)
-    assert key_hash.hash_of(b"key", one.secret) == key_hash.hash_of(b"key", one.secret)
-    assert key_hash.hash_of(b"key", one.secret) != key_hash.hash_of(b"key", other.secret)
+    assert key_hash.hash_of(b"key", one.keys.secret) == key_hash.hash_of(b"key", one.keys.secret)
+    assert key_hash.hash_of(b"key", one.keys.secret) != key_hash.hash_of(b"key", other.keys.secret)
 
 
 @pytest.mark.skipif(not key_hash.COMPILED, reason="interpreted, BLAKE2b stands in")
 def test_the_hash_is_siphash_2_4_128() -> None:
     """The first vectors of its authors: key 00 01 .. 0f, inputs of 0 to 3 bytes 00 01 02."""
-    secret = memoryview(bytearray(range(16))).cast("q")
+    secret = Secret(bytes(range(16)))
     vectors = [
         "a3817f04ba25a8e66df67214c7550293", "da87c1d86b99af44347659119b22fc45", "8177228da4a45dc7fca38bdef60affe4",
         "9c70b60c5267a94e5f33b6b02985ed51",
@@ -95,17 +97,17 @@ def test_the_hash_is_siphash_2_4_128() -> None:
 
 
 def test_buffers_that_are_too_short_are_refused() -> None:
-    table, state, secret = int64s(30), int64s(4), int64s(2)
-    state[key_map.SLOTS], state[key_map.MOST] = 10, 9
+    keys = KeyMap(Secret(bytes(16)))
+    with pytest.raises(ValueError, match="no room"):
+        keys.find(1, 2)
     for slots, most, room in [(11, 9, 30), (10, 10, 30), (0, 0, 30), (10, 9, 29)]:
-        state[key_map.SLOTS], state[key_map.MOST] = slots, most
         with pytest.raises(ValueError, match="no room"):
-            key_map.find(table[:room], state, 1, 2)
-    state[key_map.SLOTS], state[key_map.MOST] = 10, 9
+            keys.use(int64s(room), slots, most)
+    keys.use(int64s(30), 10, 9)
     with pytest.raises(ValueError, match="too short"):
-        key_map.put(int64s(2), int64s(1), 2, table, state)
-    with pytest.raises(ValueError, match="too short"):
-        key_hash.hash_of(b"", secret[:1])
+        keys.put(int64s(2), int64s(1), 2)
+    with pytest.raises(ValueError, match="16 bytes"):
+        Secret(bytes(15))
 
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1000)), max_size=200)
@@ -149,6 +151,6 @@ def test_shares_that_are_too_many_for_a_map_are_refused() -> None:
     with pytest.raises(ValueError, match="offsets begin"):
         small.merge(share, -1)
     with pytest.raises(ValueError, match="too short"):
-        key_map.scatter(part.table, part.state, int64s(2), int64s(60))
+        part.keys.scatter(int64s(2), int64s(60))
     with pytest.raises(ValueError, match="too short"):
-        key_map.look_up(share, part.table, part.state, int64s(57))
+        part.keys.look_up(share, int64s(57))

@@ -1,1 +1,1 @@
-"""Records of segments as columns that Apache Arrow takes as they are; `kseg.columns.arrow` alone needs pyarrow."""
+"""Records of segments as columns in the Apache Arrow layout. Only `kseg.columns.arrow` needs pyarrow."""

@@ -1,7 +1,7 @@
-"""Runs of a segment decoded on threads, as kernel and codecs run without the GIL, into chunks that keep their order.
+"""Decodes runs of a segment on threads, without the GIL, and returns the chunks in order.
 
-A decoder belongs to one run until all of its chunks are taken. A thread takes chunks from it until they are so many
-bytes; the rest is decoded when its turn has come, so memory does not depend on what batches expand to.
+A decoder works on one run until all of its chunks are taken. A thread takes chunks up to a size limit; the rest is
+decoded when its turn comes, so that memory does not depend on the compression ratio.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from kseg.segment.threads import Outcome, Threads
 
 AHEAD_BYTES = 2 << 20
 RUN_BYTES = 2 << 20
-"""Of a run (`SegmentReader`): enough that a task costs little beside what is done in it."""
+"""Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
 
-class _Told:
-    """What one decoder tells, between the chunks where it told it."""
+class _Decoded:
+    """The chunks of one decoder, and between them the ranges that it skipped."""
 
     def __init__(self, make: Callable[[Tell], Decoder]) -> None:
         self._left_out: list[LeftOut] = []
@@ -29,30 +29,31 @@ class _Told:
     def items(self, run: Run) -> Iterator[Chunk | LeftOut]:
         for chunks in (self._decoder.take(run), self._decoder.rest()):
             for chunk in chunks:
-                yield from self._told()
+                yield from self._reported()
                 yield chunk
-        yield from self._told()
+        yield from self._reported()
 
-    def _told(self) -> Iterator[LeftOut]:
+    def _reported(self) -> Iterator[LeftOut]:
         told = self._left_out.copy()
         self._left_out.clear()
         yield from told
 
 
 class Ahead:
-    """Gives the chunks of all runs taken, in order, and tells what is left out where it has its place.
+    """Yields the chunks of all runs in order, and reports skipped ranges in their place.
 
-    ``make``: a decoder that tells to what it is given. To be used as a context manager, while the segment is open.
+    ``make``: creates a decoder that reports to the given function. Use it as a context manager while the segment is
+    open.
     """
 
     def __init__(self, jobs: int, make: Callable[[Tell], Decoder], tell: Tell) -> None:
         self._threads: Threads[None] = Threads(jobs, lambda: None)
         self._make, self._tell = make, tell
-        self._free: list[_Told] = []
+        self._free: list[_Decoded] = []
         self._made, self._most = 0, jobs + 1
-        self._pending: deque[tuple[_Told | None, Iterator[Chunk | LeftOut], Outcome[list[Chunk | LeftOut]] | None]] = (
-            deque()
-        )
+        self._pending: deque[
+            tuple[_Decoded | None, Iterator[Chunk | LeftOut], Outcome[list[Chunk | LeftOut]] | None]
+        ] = deque()
 
     def __enter__(self) -> "Ahead":
         return self
@@ -61,15 +62,15 @@ class Ahead:
         self._threads.close()
 
     def leave_out(self, left_out: LeftOut) -> None:
-        """What no decoder needs to look at."""
+        """Reports a range that needs no decoder."""
         self._pending.append((None, iter([left_out]), None))
 
     def take(self, run: Run) -> Iterator[Chunk]:
-        """A run, whose rows its reader may overwrite afterwards; the chunks that are ready."""
+        """Adds a run, whose rows the reader may overwrite afterwards. Yields the finished chunks."""
         while not self._free and self._made == self._most:
             yield from self._first()
         if not self._free:
-            self._free.append(_Told(self._make))
+            self._free.append(_Decoded(self._make))
             self._made += 1
         decoder = self._free.pop()
         rows = int64s(run.count * FRAME_WIDTH)
@@ -78,7 +79,7 @@ class Ahead:
         self._pending.append((decoder, items, self._threads.begin(lambda _: _some(items))))
 
     def rest(self) -> Iterator[Chunk]:
-        """All that is not given yet."""
+        """Yields all remaining chunks."""
         while self._pending:
             yield from self._first()
 

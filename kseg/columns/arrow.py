@@ -1,5 +1,6 @@
-"""Chunks of columns as Arrow record batches, without a copy; but for `kseg.columns.arrow_rows` nothing else here needs
-pyarrow."""
+"""Chunks of columns as Arrow record batches, without copying. Only this module and `kseg.columns.arrow_rows` need
+pyarrow.
+"""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 Constants = dict[str, Any]
-"""What all records of a chunk share: values for columns that it does not have."""
+"""Values of the columns that are the same for all records of a chunk, and not part of it."""
 
 
 def schema(names: Sequence[str]) -> "pyarrow.Schema":
-    """These columns in the names and types of Spark's Kafka source, timestamps in microseconds."""
+    """Returns the schema of these columns with the names and types of Spark's Kafka source; timestamps are in
+    microseconds.
+    """
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -35,9 +38,9 @@ def schema(names: Sequence[str]) -> "pyarrow.Schema":
 
 
 def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -> "pyarrow.RecordBatch":
-    """The chunk in the columns and types of a schema, which are `schema`'s or differ from them in field names alone.
+    """Returns the chunk as a record batch. The schema is `schema`'s, or differs from it in field names only.
 
-    Timestamps are those that `Chunks` has scaled to the unit of the schema.
+    `Chunks` has scaled timestamps to the unit of the schema.
     """
     import pyarrow as pa
 
@@ -51,14 +54,13 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
-    """``count`` times a text or an int32."""
+    """Returns ``count`` copies of a string or an int32."""
     return _column_of(value, max(count, CHUNK_ROWS), kind).slice(0, count)
 
 
 @lru_cache(maxsize=4)
 def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
-    """The same for all chunks of a partition. Not by pyarrow's scalars, which would import all of pandas, where it
-    is."""
+    """Returns the same column for all chunks of a partition. pyarrow's scalars would import pandas, if installed."""
     import pyarrow as pa
 
     if value is None:
@@ -87,7 +89,7 @@ def _bytes(name: str) -> Callable[[Chunk, Any], Any]:
 def _binary(column: Bytes, count: int, kind: Any) -> Any:
     import pyarrow as pa
 
-    ends = column.ends[: count + 1]  # what is behind them would fill up the pages of a file
+    ends = column.ends[: count + 1]  # unused entries would be written to the file
     buffers = [pa.py_buffer(column.valid), pa.py_buffer(ends), pa.py_buffer(column.data[: ends[count]])]
     return pa.Array.from_buffers(kind, count, buffers)
 
@@ -109,12 +111,12 @@ def _headers(chunk: Chunk, kind: Any) -> Any:
 
 
 def _texts(keys: Bytes, count: int, kind: Any) -> Any:
-    """Header keys as text. Kafka's clients write UTF-8; what is none is shown as Java shows it, with U+FFFD."""
+    """Returns header keys as text. Kafka's clients write UTF-8; other bytes are shown as U+FFFD, as in Java."""
     import pyarrow as pa
 
     found = _binary(keys, count, kind)
     try:
-        found.validate(full=True)  # a cast would judge the same, but import all of pyarrow.compute
+        found.validate(full=True)  # a cast would check the same, but import all of pyarrow.compute
     except pa.ArrowInvalid:
         return pa.array([key.decode("utf-8", "replace") for key in _binary(keys, count, pa.binary()).to_pylist()], kind)
     return found

@@ -1,4 +1,4 @@
-"""Arrow record batches as the rows that batches are built from: without a Python object for each record."""
+"""Arrow record batches as rows for building record batches, without a Python object for each record."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,16 +30,16 @@ _LOG_APPEND_TIME = 1
 
 
 class Stretch(NamedTuple):
-    """Records that can share a batch; ``append_time`` in ms where they have a LogAppendTime, else None."""
+    """Records that can share a batch. ``append_time``: their LogAppendTime in ms, or None."""
 
     rows: Rows
     append_time: int | None
 
 
 def stretches(batch: "pyarrow.RecordBatch") -> Iterator[Stretch]:
-    """All records of a batch whose columns are some of those of `kseg.columns.arrow.schema`, ``offset`` among them.
+    """Yields all records of a batch with columns of `kseg.columns.arrow.schema`, ``offset`` among them.
 
-    Raises ValueError for an offset or the key of a header that is null, and for a timestamp that v2 has not.
+    Raises ValueError for a null offset or header key, and for a timestamp that v2 cannot represent.
     """
     if not batch.num_rows:
         return
@@ -97,7 +97,7 @@ class _Payload:
         self._size = 0
 
     def add(self, column: Any) -> tuple[memoryview, memoryview]:
-        """Where each value of a column lies, and how long it is, -1 for null."""
+        """Returns the position of each value of a column, and its length, -1 for null."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -121,7 +121,7 @@ def _all(value: int, count: int) -> memoryview:
 
 
 def _numbers(column: Any, instead_of_null: int | None = None) -> memoryview:
-    """A column of numbers as int64, without nulls."""
+    """Returns a column of numbers as int64 without nulls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -132,7 +132,7 @@ def _numbers(column: Any, instead_of_null: int | None = None) -> memoryview:
 
 
 def _milliseconds(column: Any) -> memoryview:
-    """Of timestamps in microseconds, rounded down; -1 for null."""
+    """Returns timestamps in microseconds as milliseconds, rounded down; -1 for null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,6 +1,6 @@
-"""Columns that are being filled: one chunk after the other, each with buffers of its own.
+"""Fills columns with records, one chunk after the other, each with its own buffers.
 
-The layout is Apache Arrow's (int32 ends of bytes, validity bits from the lowest on), made without pyarrow.
+The layout is Apache Arrow's (int32 end positions, validity bits from the least significant bit), without pyarrow.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,20 +17,20 @@ from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
 OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
 KEY, VALUE, HEADERS = "key", "value", "headers"
 NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
-"""The columns that records have. ``timestamp`` is in ms, or whatever `Chunks` is told to scale it to."""
+"""The columns of records. ``timestamp`` is in ms, or scaled by `Chunks`."""
 
 _PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
 
 
 def _ends(capacity: int) -> memoryview:
-    """Room for the ends of so many entries, of which there is none yet."""
+    """Returns a buffer for the end positions of ``capacity`` entries, initially none."""
     ends: memoryview = fresh(4 * (capacity + 1)).cast("i")
     ends[0] = 0
     return ends
 
 
 class Bytes:
-    """A column of bytes: ``data`` up to the last of ``ends``; bit i of ``valid`` is 0 where entry i is null."""
+    """A column of bytes: ``data`` up to the last of ``ends``; bit i of ``valid`` is 0 if entry i is null."""
 
     __slots__ = ("capacity", "data", "ends", "valid")
 
@@ -41,14 +41,14 @@ class Bytes:
         self.valid = memoryview(bytearray(capacity // 8 + 1))
 
     def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
-        """Entries ``at`` and on, from the rows first to stop (`kseg.kernel.gathering`)."""
+        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.gathering`)."""
         while gathering.gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
             wider = fresh(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]
             self.data = wider
 
     def widen(self, capacity: int, filled: int) -> None:
-        """Room for so many entries, of which ``filled`` are there."""
+        """Enlarges the buffers to ``capacity`` entries, of which ``filled`` are set."""
         if capacity > self.capacity:
             wider = Bytes(max(capacity, 2 * self.capacity), 0)
             wider.ends[: filled + 1] = self.ends[: filled + 1]
@@ -58,12 +58,11 @@ class Bytes:
 
 @dataclass(slots=True)
 class Chunk:
-    """``count`` records. Only the columns asked for are there, by their names; behind what is theirs, buffers may hold
-    anything.
+    """``count`` records. Only the requested columns exist; buffers after the last record are undefined.
 
-    ``numbers``: int64, of ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
+    ``numbers``: int64, ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
     and value. Headers of record i are entries ends[i] to ends[i + 1] of ``header_keys`` and ``header_values``.
-    ``valid``: of ``timestamp``, null where the format has none.
+    ``valid``: validity bits of ``timestamp``, null if the format has none.
     """
 
     count: int = 0
@@ -76,7 +75,7 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """About how many bytes its records take."""
+        """Approximate size of the records in bytes."""
         texts = sum(column.ends[self.count] for column in self.bytes.values())
         for column in (self.header_keys, self.header_values):
             texts += 0 if column is None else column.ends[self.header_count]
@@ -88,7 +87,7 @@ class Chunk:
 
 
 class Chunks:
-    """Makes chunks of at most ``rows`` records and, but for single records that are larger, ``room`` bytes."""
+    """Creates chunks of at most ``rows`` records and ``room`` bytes; a single larger record has its own chunk."""
 
     def __init__(
         self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, room: int = CHUNK_BYTES
@@ -106,11 +105,11 @@ class Chunks:
         self._begin()
 
     def another(self) -> "Chunks":
-        """One that makes the same."""
+        """Returns a new object with the same settings."""
         return Chunks(self._names, self._scale, self._rows, self._room_bytes)
 
     def _begin(self) -> None:
-        """An empty chunk, with room for as many bytes as the one before had."""
+        """Starts an empty chunk, with buffers of the size of the previous chunk."""
         names, rows, expected = self._names, self._rows, self._expected
         chunk = self._chunk = Chunk()
         self._left = self._room_bytes
@@ -130,7 +129,7 @@ class Chunks:
             chunk.header_values = Bytes(1, expected["header values"])
 
     def add(self, rows: Rows) -> Iterator[Chunk]:
-        """Appends rows that have the ROW_CHECK of `kseg.kernel.columns`; yields the chunks that they fill."""
+        """Appends rows that have the ROW_CHECK of `kseg.kernel.columns`. Yields full chunks."""
         first = 0
         while first < rows.count:
             free = self._rows - self._chunk.count
@@ -146,7 +145,7 @@ class Chunks:
             first = stop
 
     def rest(self) -> Iterator[Chunk]:
-        """The chunk that is not full; none where it is empty."""
+        """Yields the last chunk, if it is not empty."""
         if self._chunk.count:
             yield self._end()
 

@@ -1,7 +1,7 @@
-"""The records of a part of a segment as chunks of columns.
+"""Reads the records of a part of a segment as chunks of columns.
 
-Records are those that a consumer sees: no control records, none of batches whose checksum is wrong. What is left out
-for damage is told, never silent.
+The records are those that a consumer sees: no control records, none from batches with a wrong checksum. Every range
+skipped because of damage is reported.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,10 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
 
 class Wanted(NamedTuple):
-    """Records asked for; ranges include both ends, times are ms. Records without a timestamp are in no range of times.
+    """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
+    times.
 
-    ``transactions``, of the whole partition, hide what a consumer that reads committed data does not see.
+    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
     """
 
     first_offset: int = _SMALLEST
@@ -41,9 +42,9 @@ class Wanted(NamedTuple):
 
 
 class RecordColumns:
-    """Reads one part of a segment; iterating yields chunks. ``tell`` is called with what is left out, in order.
+    """Iterates over the chunks of one part of a segment. ``tell`` is called for each skipped range, in order.
 
-    With several ``jobs`` threads decode what is compressed; chunks are smaller then.
+    With several ``jobs``, threads decode compressed batches, and chunks are smaller.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class RecordColumns:
         return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
 
     def _is_compressed(self, run: Run) -> bool:
-        """Whether it is worth a thread: copying what is plain is done as soon as handed over. Told by the first."""
+        """Whether the first batch is compressed. Copying uncompressed records is not worth a thread."""
         at = 22 if run.rows[FRAME_MAGIC] == 2 else 17
         position = run.position + at
         return bool(self._reader.era_07 or self._reader.buffer[position : position + 1][0] & 7)
@@ -118,14 +119,14 @@ class RecordColumns:
                 yield from self._committed(item, self._transactions)
 
     def _sought(self) -> Slice:
-        """The part without what the index says is before the first offset."""
+        """Returns the part without the bytes that, by the index, precede the first offset."""
         if self._first_offset <= (self._file.base_offset or 0):
             return self._part
         start = seek_offset(self._reader, self._file, self._first_offset).position
         return self._part._replace(start=max(start, self._part.start))
 
     def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
-        """A run without the batches of aborted transactions."""
+        """Yields a run without the batches of aborted transactions."""
         first = 0
         for i in transactions.aborted_in(self._reader, run):
             if i > first:

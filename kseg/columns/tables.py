@@ -1,4 +1,4 @@
-"""Record batches of Arrow written to a file by pyarrow, as Parquet or in Arrow's own file format."""
+"""Writes Arrow record batches to a file with pyarrow, as Parquet or in the Arrow file format."""
 
 import io
 import os
@@ -10,9 +10,9 @@ from kseg.errors import UnsupportedError
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
-"""Size of a row group of Parquet: pyarrow holds one at a time, so an export stays below 100 MB."""
+"""Size of a Parquet row group. pyarrow holds one at a time, so an export needs less than 100 MB."""
 _SMALL_BYTES = 512 << 10
-"""A record batch of this size does not begin another row group: a small group costs as much as a megabyte of rows."""
+"""Record batches up to this size do not start a row group: a small group costs as much as a megabyte of rows."""
 PARQUET, ARROW = "parquet", "arrow"
 _CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
 _DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
@@ -29,7 +29,7 @@ _LARGE_WRITE_BYTES = 64 << 10
 
 
 def check_codec(form: str, codec: str | None) -> None:
-    """Raises UnsupportedError where the form has no such codec."""
+    """Raises UnsupportedError if the form does not support the codec."""
     if codec is not None and codec not in _CODECS[form]:
         raise UnsupportedError(f"{form} has no {codec}: {', '.join(_CODECS[form])}")
 
@@ -43,7 +43,7 @@ class Output(Protocol):
 
 
 class _Stream(io.RawIOBase):
-    """An output as the file object that pyarrow writes to. Once abandoned, it drops what is written."""
+    """Wraps an output as the file object that pyarrow writes to. After an error, writes are discarded."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -69,7 +69,7 @@ class _Stream(io.RawIOBase):
 
 
 class _Groups:
-    """Gathers record batches into tables, one for each row group."""
+    """Collects record batches into tables, one for each row group."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
@@ -77,7 +77,7 @@ class _Groups:
         self._rows = self._bytes = 0
 
     def add(self, batch: Any) -> Iterator[Any]:
-        """Adds a record batch; yields the table of those before it where they fill a row group."""
+        """Adds a record batch. Yields the table of the earlier ones if they fill a row group."""
         size = batch.nbytes
         is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
         if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
@@ -87,7 +87,7 @@ class _Groups:
         self._bytes += size
 
     def rest(self) -> Iterator[Any]:
-        """The table of the batches held; none where there are none."""
+        """Yields the table of the remaining batches, if any."""
         import pyarrow as pa
 
         held, self._held, self._rows, self._bytes = self._held, [], 0, 0
@@ -96,10 +96,10 @@ class _Groups:
 
 
 class TableWriter:
-    """Writes record batches of one schema. To be used as a context manager: a block that ends well ends the file; after
-    an error nothing more is written, so that no broken file looks whole.
+    """Writes record batches of one schema, as a context manager.
 
-    ``codec``: a name, and a level where it has any; None: snappy in Parquet, none in Arrow's format.
+    The file is completed if the block succeeds. After an error nothing more is written, so that a broken file is
+    detected. ``codec``: a name, and a level if it has any; None: snappy in Parquet, none in the Arrow format.
     """
 
     def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:
@@ -121,7 +121,7 @@ class TableWriter:
         self._writer.close()
 
     def add(self, batch: Any) -> None:
-        """One record batch."""
+        """Writes one record batch."""
         if self._groups is None:
             self._writer.write_batch(batch)
         else:
@@ -160,11 +160,11 @@ def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -
 
 
 def need_pyarrow() -> None:
-    """Raises UnsupportedError where pyarrow is not installed.
+    """Raises UnsupportedError if pyarrow is not installed.
 
-    pyarrow begins with importing numpy, where there is one, which takes longer than all else that a small export does.
-    It is told that there is none: for a program, not for a library whose caller may want arrays of numpy. And its own
-    allocators keep twice as much of what row groups free as the system's does.
+    pyarrow imports numpy if it is installed, which takes longer than a small export. Therefore numpy is hidden from it:
+    this is for programs, not for a library whose caller may want numpy arrays. The system's memory allocator is used,
+    because pyarrow's own allocators retain twice as much of the freed row groups.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     hidden = {} if "numpy" in sys.modules else {"numpy": cast(Any, None)}

@@ -1,1 +1,1 @@
-"""What a dump reads, filters and renders; `kseg.cli.dump` turns the command line into `DumpOptions`."""
+"""Dumps: reading, filtering and rendering. `kseg.cli.dump` turns the command line into `DumpOptions`."""

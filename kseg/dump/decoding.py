@@ -1,4 +1,4 @@
-"""Which decoder a dump uses: a named one, formats of keys and values, or one for each internal topic."""
+"""Selects the decoder of a dump: a named one, formats of keys and values, or one for each internal topic."""
 
 import os
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.paths import expand_path
 
 INTERNAL_TOPICS = ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state")
-"""Names of decoders in kafka-dump-log's order: the first that is asked for counts."""
+"""Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
 
 def decoder_of(options: DumpOptions) -> Any:
-    """The decoder for all records, None without any: one of `INTERNAL_TOPICS`, else formats of keys and values."""
+    """Returns the decoder for all records, None for none: one of `INTERNAL_TOPICS`, or formats of keys and values."""
     if options.decoder is not None:
         from kseg.decoders import decoder
 
@@ -27,7 +27,7 @@ def decoder_of(options: DumpOptions) -> Any:
 
 
 def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | None:
-    """With ``decode_by_topic`` a function that gives the decoder of a file's topic, None for a topic without one."""
+    """With ``decode_by_topic``, returns a function from a file to the decoder of its topic, None for other topics."""
     if not options.decode_by_topic:
         return None
     from kseg.decoders import decoder, name_for
@@ -42,7 +42,7 @@ def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | Non
 
 
 def offsets_partitions(path: str) -> list[str]:
-    """As `expand_path`, but of a log directory only the partitions of __consumer_offsets. Raises PathError."""
+    """As `expand_path`, but for a log directory only the partitions of __consumer_offsets. Raises PathError."""
     parts = expand_path(path)
     if parts == [path]:
         return parts

@@ -1,4 +1,6 @@
-"""The filters of a dump: which files and batches they admit, where reading starts and ends, notices of no match."""
+"""The filters of a dump: which files and batches are selected, where reading starts and ends, messages if nothing
+matches.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ _NOTHING = "no record in it matches"
 
 
 class Filters:
-    """The filters of one run. ``are_set``: not all batches and records are printed."""
+    """The filters of one run. ``are_set``: whether only some batches and records are printed."""
 
     def __init__(self, options: DumpOptions, scratch: Scratch, notices: Notices) -> None:
         self.selection = Selection(options.offsets, options.times, options.key, options.producer_id)
@@ -31,17 +33,17 @@ class Filters:
         self._found = 0
         self._places = 0
         self._example = ""
-        """The first place that holds nothing of what is wanted, and what it holds instead."""
+        """The first path without matches, and the range that it holds instead."""
         self._ended_early = 0
         self._stops: list[OffsetStop | TimeStop] = []
 
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
-        """The segments whose names let them hold what is wanted."""
+        """Returns the segments that can contain matches, judged by their names."""
         offsets = self.selection.offsets
         return between(files, *offsets) if offsets is not None and len(files) > 1 else files
 
     def restart(self) -> None:
-        """Batches of another file, or message set, are about to be shown."""
+        """Prepares for the batches of another file or message set."""
         offsets, times = self.selection.offsets, self.selection.times
         self._stops = []
         if offsets is None and times is None:
@@ -54,7 +56,7 @@ class Filters:
             self._stops.append(TimeStop(times[1]))
 
     def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
-        """Moves a reader to where what is wanted may begin, by the indexes of its segment."""
+        """Moves a reader to the first possible match, found in the indexes of its segment."""
         self.restart()
         if self.selection.offsets is None and self.selection.times is None:
             return
@@ -72,7 +74,7 @@ class Filters:
         reader.begin_at(max(start.position for start in starts))
 
     def is_behind(self, batch: Batch) -> bool:
-        """Whether nothing that is wanted is to be expected from this batch on. To be asked of every batch, in order."""
+        """Whether no match can follow from this batch on. Must be called for every batch, in order."""
         for stop in self._stops:
             if stop.is_behind(batch):
                 from kseg.segment.stop import TimeStop
@@ -82,13 +84,13 @@ class Filters:
         return False
 
     def holds(self, batch: Batch) -> bool:
-        """Whether the batch holds anything that is wanted."""
+        """Whether the batch contains a match."""
         found = self.selection.holds(batch)
         self._found += found
         return found
 
     def end_of_place(self, files: Sequence[SegmentFile], path: str) -> None:
-        """All segments of a partition, or a file, were looked through."""
+        """Called after all segments of a partition, or a file, were read."""
         if not self.are_set:
             return
         self._places += 1
@@ -96,22 +98,22 @@ class Filters:
             self._example = f"{path}: {self._inside(files)}" if path != "-" else f"standard input: {_NOTHING}"
 
     def _inside(self, files: Sequence[SegmentFile]) -> str:
-        """The offsets and times that segments hold, if those that are wanted lie outside of them."""
+        """Returns the offsets and times of the segments, if the requested ones are outside of them."""
         from kseg.segment.seek import offset_extent, time_extent
 
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
-            if told := _told_outside("offsets", self.selection.offsets, ends, str):
+            if told := _range_if_outside("offsets", self.selection.offsets, ends, str):
                 return told
         if self.selection.times is not None:
             extents = self._extents(files, time_extent, len(files))
             what = "times (of the first record, of the newest)"
-            if told := _told_outside(what, self.selection.times, extents, show_time):
+            if told := _range_if_outside(what, self.selection.times, extents, show_time):
                 return told
         return _NOTHING
 
     def summarize(self) -> None:
-        """Tells that nothing was found, and what a range of times cannot find."""
+        """Reports that nothing matched, and the limits of a search by time."""
         if self._places and not self._found:
             several = f"{self._places} partitions and files, such as " if self._places > 1 else ""
             self._notices.warning(f"nothing found in {several}{self._example}")
@@ -131,7 +133,7 @@ class Filters:
         extent_of: Callable[[SegmentReader, SegmentFile], tuple[int, int] | None],
         most: int,
     ) -> list[tuple[int, int]]:
-        """The extents of the first ``most`` files that have one."""
+        """Returns the extents of the first ``most`` files that have one."""
         found: list[tuple[int, int]] = []
         for file in files:
             if len(found) == most:
@@ -147,10 +149,10 @@ class Filters:
         return found
 
 
-def _told_outside(
+def _range_if_outside(
     what: str, wanted: tuple[int, int], extents: list[tuple[int, int]], show: Callable[[int], str]
 ) -> str:
-    """The range that there is, if all of it lies outside of what is wanted, else ""."""
+    """Returns the existing range as text, if it does not overlap with the requested one, otherwise ""."""
     if not extents:
         return f"there are no {what.partition(' (')[0]} in it"
     first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)

@@ -1,4 +1,4 @@
-"""``kseg dump --open-transactions``: lists what no marker has ended."""
+"""``kseg dump --open-transactions``: lists transactions without an end marker."""
 
 import os
 from collections.abc import Callable
@@ -21,10 +21,11 @@ def list_open(
     scratch: Scratch,
     names_in: Callable[[str], dict[int, str]],
 ) -> int:
-    """Lists the open transactions of one path: a partition directory, or a segment, whose followers may hold the
-    markers. ``names_in``: transactional ids by producer id in a log directory. Returns how many there are.
+    """Lists the open transactions of one path. Returns their number.
 
-    Raises PathError where a segment cannot be read, UnsupportedError for what has no transactions.
+    The path is a partition directory or a segment; the markers may be in later segments. ``names_in``: transactional
+    ids by producer id in a log directory. Raises PathError if a segment cannot be read, UnsupportedError for formats
+    without transactions.
     """
     logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
     if not logs:

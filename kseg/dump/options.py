@@ -1,4 +1,4 @@
-"""What a dump is asked for, as one typed value."""
+"""The options of a dump as one typed object."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kseg.formats.compressing import Target
 
 Range = tuple[int, int]
-"""First and last, inclusive."""
+"""First and last, both inclusive."""
 
 TEXT, JSON, TABLE = "text", "json", "table"
 
@@ -20,7 +20,7 @@ TEXT, JSON, TABLE = "text", "json", "table"
 class DumpOptions:
     """The options of `kseg dump`, one field each; times are ms since the epoch.
 
-    Forms and filters exclude each other as kseg-dump(1) says; `kseg.cli.dump` refuses what contradicts itself.
+    Forms and filters exclude each other as described in kseg-dump(1); `kseg.cli.dump` rejects contradictions.
     """
 
     paths: Sequence[str]

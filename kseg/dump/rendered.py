@@ -1,4 +1,4 @@
-"""The text of part of a segment that was rendered in another process, and its counts."""
+"""Text and counts of a part of a segment that was rendered in another process."""
 
 import zlib
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from kseg.segment.files import SegmentFile
 
 
 class Rendered(NamedTuple):
-    """What a part prints, compressed, and what it counts. ``failure``: why it could not be read at all."""
+    """The compressed text of a part, and its counts. ``failure``: why it could not be read at all."""
 
     text: bytes = b""
     errors: int = 0
@@ -22,17 +22,17 @@ class Rendered(NamedTuple):
 
 
 def text_of(rendered: Rendered) -> bytes:
-    """What it prints."""
+    """Returns the text."""
     return zlib.decompress(rendered.text)
 
 
 class Renderer(Protocol):
-    """Has segments rendered elsewhere."""
+    """Renders segments in other processes."""
 
     def rendered(self, file: SegmentFile) -> list[Rendered] | None:
-        """The parts of the file in order; None where it is not rendered elsewhere. Raises PathError."""
+        """Returns the parts of the file in order; None if it is not rendered elsewhere. Raises PathError."""
         ...
 
 
 RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Renderer]
-"""Makes the renderer of segments, each with whether it is being written to."""
+"""Creates the renderer of segments. Each comes with a flag: whether a broker is still writing to it."""

@@ -1,4 +1,4 @@
-"""One dump: every PATH is read in order, filtered, and given to the printer of its form."""
+"""Runs a dump: reads every PATH in order, filters it and passes it to the printer of the chosen form."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -39,11 +39,11 @@ _ENDS_ALL = (StoppedHalfwayError, RequestError, BrokenPipeError)
 
 
 class EndOfDumpError(Exception):
-    """The limit is reached, or damage that the dump is to stop at."""
+    """The limit is reached, or the dump stops at damage."""
 
 
 class Dump:
-    """One run over all paths; ``renderer_of`` has segments rendered elsewhere."""
+    """One run over all paths. ``renderer_of`` creates a renderer in other processes."""
 
     def __init__(self, sink: Sink, options: DumpOptions, renderer_of: RendererOf | None = None) -> None:
         self.options = options
@@ -58,7 +58,7 @@ class Dump:
         self.sink = sink
         self.printer = self._make_printer(sink, style)
         self.parts_of = offsets_partitions if options.committed_offsets else expand_path
-        # Whoever watches the output itself needs no progress.
+        # Output on the terminal shows the progress by itself.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
         self.notices.before = self.progress.erase
@@ -67,27 +67,27 @@ class Dump:
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
         self._names_in: Callable[[str], dict[int, str]] | None = None
-        self._errors = 0  # of what was rendered elsewhere
+        self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
 
     def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
-        """All segments in the order of the dump, each with whether it is being written to."""
+        """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
         for path in self.options.paths:
-            with suppress(KsegError):  # told when the path is dumped
+            with suppress(KsegError):  # reported when the path is dumped
                 for part in self.parts_of(path):
                     with suppress(KsegError):
                         yield from self._files_of(segments_at(part, self.options.everything))
 
     def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
-        """Those that are asked for."""
+        """Returns the selected files."""
         files = self.filters.among(all_files)
         written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
         live = self.options.live
         return [(file, live and (file is written_to or len(files) == 1)) for file in files]
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
-        """A printer, or several on threads where nothing has to be known of one batch before the next is read."""
+        """Returns a printer; one with several threads if batches can be rendered independently."""
         if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
             return view
         if self.options.form == JSON:
@@ -102,7 +102,7 @@ class Dump:
         return ParallelPrinter(sink, lambda turn: Form(turn, style, Scratch(self.scratch.max_batch_bytes)), jobs)
 
     def run(self) -> int:
-        """Prints every path; the highest exit status of all."""
+        """Prints every path. Returns the highest exit status."""
         with self.progress:
             try:
                 for path in self.options.paths:
@@ -158,7 +158,7 @@ class Dump:
             self._side_files(path)
 
     def _side_files(self, directory: str) -> None:
-        """With --all: what lies beside the segments of a partition, or beside the partitions of a log directory."""
+        """With --all: prints the other files of a partition or of a log directory."""
         from kseg.sidefiles.kinds import list_side_files
 
         try:
@@ -170,7 +170,7 @@ class Dump:
             self._failed(error, error.exit_status)
 
     def _part(self, path: str) -> None:
-        """A partition directory, or one file."""
+        """Prints a partition directory, or one file."""
         all_files = segments_at(path, self.options.everything)
         if self.options.open_transactions:
             self._open_transactions(path, all_files)
@@ -249,7 +249,7 @@ class Dump:
                 self._failed(shrank(file.path, source), 1)
 
     def _rendered(self, file: SegmentFile, parts: list[Rendered]) -> None:
-        """A segment that was rendered elsewhere."""
+        """Prints a segment that was rendered in another process."""
         self.printer.begin(file)
         self.printer.finish()
         for part in parts:
@@ -310,7 +310,7 @@ class Dump:
         self._tell_items(file, reader.end, batches, self.damaged_ranges - ranges)
 
     def _run(self, reader: SegmentReader, run: Run) -> bool:
-        """Prints what is wanted of a run; False where nothing that is wanted follows."""
+        """Prints the matches in a run. Returns False if no more matches can follow."""
         self.progress.advance(run.end - run.position)
         if self.is_selective or self.options.stop_on_damage:
             return all(self._batch(reader.batch(run, i, keep=False)) for i in range(run.count))
@@ -323,7 +323,7 @@ class Dump:
         head = bytes(reader.buffer[damage.position : damage.position + 12])
         passed_over = damage.end == reader.end and not reader.era_07 and is_passed_over(damage, head)
         if passed_over and reader.is_cut:
-            return  # the rest of it may well lie behind --max-bytes
+            return  # the rest of the batch may be after --max-bytes
         self.damaged_ranges += 1
         self.damaged_bytes += damage.length
         if passed_over:
@@ -334,7 +334,7 @@ class Dump:
             raise EndOfDumpError
 
     def _batch(self, batch: Batch) -> bool:
-        """Prints a batch if it is wanted; False where nothing that is wanted follows."""
+        """Prints a batch if it matches. Returns False if no more matches can follow."""
         if self.filters.is_behind(batch):
             return False
         if self._is_hidden(batch) or not self.filters.holds(batch):
@@ -367,12 +367,12 @@ class Dump:
 
 
 def shrank(path: str, source: Source) -> str:
-    """What is told of a file that became shorter than it was when it was opened."""
+    """Returns the message about a file that became shorter while it was read."""
     return f"{path}: the file shrank while it was read: {source.current_size()} of {source.size} bytes are left"
 
 
 def _side_file_at(file: SegmentFile) -> "SideFile | None":
-    """The side file that a name which is no segment's stands for."""
+    """Returns the side file for a name that is not a segment's."""
     if file.is_segment:
         return None
     from kseg.sidefiles.kinds import side_file

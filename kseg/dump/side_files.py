@@ -1,4 +1,4 @@
-"""The printer of side files in the form that is asked for."""
+"""Selects the printer of side files for the chosen form."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def side_printer(options: DumpOptions, sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
-    """``warn`` takes lines for standard error."""
+    """Returns the printer. ``warn`` receives lines for standard error."""
     from kseg.output.side_files.printer import SideStyle
 
     style = SideStyle(options.verify_index_only, options.index_sanity_check, options.max_message_size, sink.is_terminal)

@@ -1,4 +1,4 @@
-"""The printer of a view for people: table, hex, summary, committed offsets."""
+"""Selects the printer of a view: table, hex, summary, committed offsets."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ HEX_WIDTH = 80
 
 
 def view_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, warn: Callable[[str], None]) -> Any:
-    """None for text and JSON, and for open transactions. ``warn`` takes lines for standard error."""
+    """Returns None for text and JSON, and for open transactions. ``warn`` receives lines for standard error."""
     is_table = options.form == TABLE
     if options.open_transactions or not (options.as_hex or options.summary or is_table or options.committed_offsets):
         return None
@@ -54,7 +54,7 @@ def view_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratc
 
 
 def _width(sink: Sink, otherwise: int) -> int:
-    """Columns: those that COLUMNS gives, else those of the terminal, else the default for a pipe."""
+    """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
     told = os.environ.get("COLUMNS", "")
     if told.isascii() and told.isdigit() and int(told) > 0:
         return int(told)

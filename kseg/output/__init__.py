@@ -1,1 +1,1 @@
-"""Rows in, text out. Rooms here know rows and items, not commands."""
+"""Output formats: rows and items in, text out. Modules here know nothing about commands."""

@@ -1,4 +1,4 @@
-"""The changes that `kseg undo --list` knows: a line each, or a JSON object."""
+"""Prints the list of `kseg undo --list`: one line or JSON object for each change."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from kseg.output.sink import Sink
 
 @dataclass(frozen=True, slots=True)
 class ListedChange:
-    """A change of a partition, or (``partitions`` is a number) of a log directory as a whole."""
+    """A change of a partition, or of a log directory as a whole if ``partitions`` is a number."""
 
     directory: str
     number: int
@@ -24,7 +24,7 @@ class ListedChange:
 
 
 def show_changes(found: list[ListedChange], form: str, sink: Sink) -> None:
-    """Oldest first for each directory."""
+    """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
             sink.write(encode(_row(change)) + b"\n")

@@ -1,4 +1,4 @@
-"""Cells in columns, as many of them as a line has room for."""
+"""Arranges cells in columns, as many as fit on a line."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from kseg.output.paint import Paint, cells
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. Where lines are too short for all, those of the highest ``rank`` go first, 0 never."""
+    """A column of a table. If a line is too short, columns with the highest ``rank`` are omitted first; rank 0 always
+    stays.
+    """
 
     title: str
     rank: int = 0
@@ -17,7 +19,7 @@ class Column:
 
 
 class Columns:
-    """Those of ``columns`` that fit into ``width``, each as wide as ``widths`` says, side by side."""
+    """The columns that fit into ``width``, each as wide as ``widths`` says."""
 
     def __init__(self, columns: Iterable[Column], widths: Mapping[str, int], width: int) -> None:
         left = list(columns)
@@ -30,17 +32,19 @@ class Columns:
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
 
     def room(self, title: str, width: int) -> int:
-        """What a line of ``width`` leaves for the column of this title."""
+        """Returns the width left for the column of this title in a line of ``width``."""
         return width - sum(wide + 1 for column, wide in self._columns if column.title != title)
 
     def line(self, found: Mapping[str, str], paint: Paint | None = None, color: str | None = None) -> str:
-        """A line of cells by title; ``color`` of all of them, None: each its own."""
+        """Returns a line of cells, given by title. ``color`` applies to all of them; None means the color of each
+        column.
+        """
         shown = []
         for column, width in self._columns:
             text = found.get(column.title, "-")
             blank = " " * (width - cells(text))
             padded = blank + text if column.is_number else text + blank
             if column is self._columns[-1][0]:
-                padded = padded.rstrip()  # colours would end behind the blanks
+                padded = padded.rstrip()  # otherwise the color would include the blanks
             shown.append(padded if paint is None else paint(padded, color or column.color))
         return " ".join(shown).rstrip()

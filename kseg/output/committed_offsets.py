@@ -1,6 +1,7 @@
-"""Committed offsets of consumer groups: a table for people, or one object a line.
+"""Prints the committed offsets of consumer groups: a table, or one JSON object a line.
 
-Everything is read before the first line is written, as a later record may set, remove or end what an earlier one began.
+All files are read before the first line is written, because a later record can replace, delete or complete an earlier
+one.
 """
 
 import os
@@ -42,10 +43,10 @@ Key = tuple[str, str, int]
 
 
 class CommittedOffsetsPrinter(Printer):
-    """Reads __consumer_offsets and lists at the end what is committed; several partitions make one list.
+    """Reads __consumer_offsets and prints the committed offsets at the end; several partitions make one list.
 
-    Lags are counted to the log ends in the log directories that the files lie in, and in those of `add_directory`.
-    ``now`` (ms since the epoch) is what ages count to; None: the newest timestamp that is read.
+    Lag is computed from the log ends in the log directories that contain the files, and in those of `add_directory`.
+    ``now`` (ms since the epoch) is the time from which ages are computed; None means the newest timestamp read.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class CommittedOffsetsPrinter(Printer):
         self.files = 0
 
     def add_directory(self, directory: str) -> None:
-        """A log directory whose partitions are known from now on."""
+        """Adds a log directory whose partitions are used for log ends."""
         directory = os.path.abspath(directory)
         if directory in self._directories:
             return
@@ -91,7 +92,7 @@ class CommittedOffsetsPrinter(Printer):
         self.files += 1
         place = os.path.dirname(os.path.abspath(file.path))
         if place != self._place:
-            self._settle()
+            self._end_partition()
             self._place = place
         if file.topic is not None:
             self.add_directory(os.path.dirname(place))
@@ -102,7 +103,7 @@ class CommittedOffsetsPrinter(Printer):
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         if not batch.is_valid:
-            self._wrong_batches += 1  # nothing that it says is to be believed
+            self._wrong_batches += 1  # its contents cannot be trusted
             self.errors += 1
             return
         self._newest = max(self._newest, batch.max_timestamp)
@@ -116,11 +117,11 @@ class CommittedOffsetsPrinter(Printer):
         self._damaged_bytes += damage.length
 
     def finish(self) -> None:
-        """Nothing is known before the last file has been read."""
+        """Does nothing: results are known only after the last file."""
 
     def close(self) -> None:
         """Writes the list."""
-        self._settle()
+        self._end_partition()
         found = sorted(self._found.values(), key=attrgetter("group", "topic", "partition"))
         if self._as_json:
             for offset in found:
@@ -132,8 +133,8 @@ class CommittedOffsetsPrinter(Printer):
                 self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
         self.sink.flush()
 
-    def _settle(self) -> None:
-        """Ends a partition. Where two know of the same offset, as copies of one do, the newest commit counts."""
+    def _end_partition(self) -> None:
+        """Ends a partition. If two copies of a partition hold the same offset, the newest commit is used."""
         for offset in self._replay.found():
             key = offset.group, offset.topic, offset.partition
             other = self._found.get(key)
@@ -146,7 +147,9 @@ class CommittedOffsetsPrinter(Printer):
         self._replay = CommittedOffsets()
 
     def _log_end(self, found: CommittedOffset) -> int | None:
-        """Of the partition that the offset is of: one made anew under the same name, with another id, is another."""
+        """Returns the log end of the partition. A topic recreated under the same name has another id and does not
+        count.
+        """
         here = self._partitions.topic_id(found.topic, found.partition) if found.topic_id is not None else None
         if here is not None and here != found.topic_id:
             return None
@@ -233,7 +236,7 @@ class CommittedOffsetsPrinter(Printer):
             yield self._paint(line, "red")
 
     def _doubts(self) -> Iterator[str]:
-        """Why an offset here may be older than the last one committed, or one that was removed may still be here."""
+        """Yields the reasons why an offset here may be outdated, or may have been deleted."""
         if self._damaged_ranges or self._wrong_batches:
             yield (
                 f"damage: {self._damaged_ranges:,} ranges, {self._damaged_bytes:,} bytes; batches with problems: "

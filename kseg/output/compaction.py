@@ -1,4 +1,4 @@
-"""What a compaction did: a few lines for people, or JSON objects."""
+"""Prints the results of a compaction: a few lines, or JSON objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink
 
 MAX_ROUNDS = 10
-"""That people are told of one by one."""
+"""Later rounds that the text form lists one by one."""
 KINDS = {
     "superseded": "superseded",
     "tombstones": "tombstones",
@@ -19,7 +19,7 @@ KINDS = {
 
 
 class CompactionPrinter:
-    """`show` for each partition; its ``segments`` are told where they are asked for."""
+    """Prints each partition with `show`, and its ``segments`` if requested."""
 
     def __init__(self, sink: Sink, notices: Notices, as_json: bool) -> None:
         self._sink, self._notices, self._as_json = sink, notices, as_json
@@ -37,7 +37,7 @@ class CompactionPrinter:
             self._notices.warning(f"{row['directory']}: {line}")
 
     def total(self) -> None:
-        """The sum of several partitions."""
+        """Prints the sum of several partitions."""
         done = [row for row in self._rows if row["rounds"]]
         if self._as_json or len(done) < 2:
             return
@@ -65,7 +65,7 @@ def _of_partition(row: dict[str, Any]) -> list[str]:
 
 
 def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
-    """What is known of the rounds that a dry run does not carry out."""
+    """Returns the known facts about the rounds that a dry run does not perform."""
     if not later:
         return []
     lines = [

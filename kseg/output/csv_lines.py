@@ -1,7 +1,7 @@
-"""Records as CSV (RFC 4180): a line of names, then a record a line.
+"""Prints records as CSV (RFC 4180): a line of column names, then one line for each record.
 
-Every text is quoted, so that an empty field is null and ``""`` an empty value. Bytes that are no UTF-8 stand as in JSON
-Lines, as ``{"base64": …}``; headers are a list in JSON.
+Every text is quoted, so that an empty field means null and ``""`` an empty value. Bytes that are not UTF-8 are written
+as in JSON Lines, as ``{"base64": …}``; headers are a JSON list.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from kseg.output.jsonl import bytes_value, encode
 COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
 FIRST_LINE = ",".join(COLUMNS).encode() + b"\r\n"
 _LINE_BYTES = 48
-"""Of a line beside its texts, about."""
+"""Approximate size of a line without its texts."""
 _TYPES = {-1: b"", 0: b'"CreateTime"', 1: b'"LogAppendTime"'}
 
 
 def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> memoryview:
-    """The records of a chunk that has all columns; timestamps in ms."""
+    """Returns the records of a chunk that has all columns; timestamps are in ms."""
     place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape")) + b","
     place += b"" if partition is None else b"%d" % partition
     headers, times = chunk.header_ends, chunk.valid

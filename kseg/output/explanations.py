@@ -1,4 +1,4 @@
-"""What the table of findings says of a code, for ``kseg verify --explain``."""
+"""Prints entries of the findings table, for ``kseg verify --explain``."""
 
 import shutil
 import textwrap
@@ -13,12 +13,12 @@ PIPED_WIDTH = 80
 
 
 def needs_of(kind: Kind) -> str:
-    """What a repair needs, as a sentence; "" for nothing."""
+    """Returns a sentence about the precondition of a repair; "" if there is none."""
     return f"Needs {NEEDED[kind.needs]}." if kind.needs else ""
 
 
 def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
-    """Writes the entries of the codes, as text or, with form json, as an object a line."""
+    """Writes the entries of the codes, as text or, for form json, as one object a line."""
     if form == "json":
         from kseg.output.jsonl import encode
 

@@ -1,4 +1,4 @@
-"""Names of files in text: as Kafka's tools write them, and harmless where a terminal reads them."""
+"""File names in text output: written as Kafka's tools write them, and safe to print on a terminal."""
 
 import os
 import re
@@ -7,10 +7,10 @@ from kseg.output.notices import on_one_line
 
 
 def as_java_writes(path: str) -> str:
-    """A path as java.io.File shows it: no doubled and no last slash."""
+    """Returns a path as java.io.File prints it: without doubled or trailing slashes."""
     return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
 def name_bytes(path: str, escape: bool) -> bytes:
-    """The bytes of a name; with ``escape``, control characters as backslash escapes."""
+    """Returns the bytes of a name; with ``escape``, control characters become backslash escapes."""
     return on_one_line(path).encode() if escape else os.fsencode(path)

@@ -1,8 +1,8 @@
 """The JSON Schema (draft 2020-12) of every object that a command prints with ``--format json``.
 
-The tables hold one entry for each kind of object: its type and fields. A field is ``name: TYPE``, or ``name?: TYPE``
-where it may be absent. TYPE is one of _TYPES or a name of PARTS; a ``?`` behind it allows null, ``[]`` before it makes
-a list, ``{}`` an object with any names. No object has other fields.
+The tables have one entry for each kind of object: its type and fields. A field is ``name: TYPE``, or ``name?: TYPE`` if
+it may be absent. TYPE is one of _TYPES or a name in PARTS; a trailing ``?`` allows null, a leading ``[]`` makes a list,
+``{}`` an object with arbitrary names. Objects have no other fields.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "severity": {"enum": ["error", "warning", "info"]},
     "needs": {"enum": ["replica", "topic id", "decision", "broker"]},
 }  # fmt: skip
-"""``bytes``: a string where they are UTF-8, else an object with base64; names of files and topics are bytes too."""
+"""``bytes``: a string if they are UTF-8, otherwise an object with base64. Names of files and topics are bytes, too."""
 
 PARTS = {
     "header": "key: any, value?: any",
@@ -69,7 +69,7 @@ PARTS = {
         "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text"
     ),
 }
-"""Objects within others."""
+"""Nested objects."""
 
 _PLACE = "file: bytes, position: int, "
 _BATCH_END = "crc: int, isValid: flag, problems: []text"
@@ -151,7 +151,7 @@ DUMP = [
         "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf",
     ),
 ]
-"""Type and fields of what `kseg dump` prints; the eras of batches differ."""
+"""Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""
 
 VERIFY = [
     (
@@ -258,11 +258,11 @@ OBJECTS = {
     "convert": [*_CHANGES, ("record", _RECORD)],
     "undo": UNDO,
 }
-"""By command."""
+"""Objects by command."""
 
 
 def schema(command: str | None = None) -> dict[str, Any]:
-    """A schema that accepts each object of a command, or of any command, and nothing else."""
+    """Returns a schema that accepts exactly the objects of a command, or of any command."""
     kinds: dict[tuple[str, str], None] = {}
     for name, of_command in OBJECTS.items():
         if command in (None, name):

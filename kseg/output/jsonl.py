@@ -1,7 +1,7 @@
-"""The JSON form of a dump: one object a line, keys in Kafka's own camelCase, lossless for any bytes.
+"""The JSON form of a dump: one object a line, with Kafka's own camelCase keys, lossless for any bytes.
 
-A string stands for bytes that are UTF-8, ``{"base64": …}`` for others, null for null. A field that a format lacks is
-absent; one that it has but that is unset is null.
+Bytes are a string if they are UTF-8, otherwise ``{"base64": …}``; null is null. Fields that a format lacks are absent;
+fields that exist but are unset are null.
 """
 
 import json
@@ -20,7 +20,7 @@ from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records
 
 
 def encode(value: Any) -> bytes:
-    """JSON without spaces. Half of a surrogate pair, which UTF-8 has no bytes for, is escaped."""
+    """Returns JSON without spaces. Lone surrogates, which UTF-8 cannot encode, are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -29,12 +29,12 @@ def encode(value: Any) -> bytes:
 
 
 def name_value(name: str | None) -> Any:
-    """How the name of a file or topic stands in JSON: as bytes do, for on a disk a name is bytes."""
+    """Returns the JSON value for the name of a file or topic. Names on disk are bytes."""
     return None if name is None else bytes_value(os.fsencode(name))
 
 
 def bytes_value(data: bytes | None) -> Any:
-    """How a key or value stands in JSON."""
+    """Returns the JSON value for a key or value."""
     if data is None:
         return None
     try:
@@ -48,7 +48,7 @@ def unset(number: int) -> int | None:
 
 
 class JsonLinesPrinter(Printer):
-    """Writes a dump as JSON Lines."""
+    """Prints a dump as JSON Lines."""
 
     _line_end = b"}\n"
 
@@ -80,7 +80,7 @@ class JsonLinesPrinter(Printer):
                 for first, stop in (spans or all_rows)(rows):
                     self._records(batch, rows, first, stop)
         except UndecodableError:
-            # The batch line has told it: `problems` comes from a walk over the same records.
+            # The batch line reports it: `problems` comes from decoding the same records.
             return
 
     def _batch_object(self, batch: Batch, problems: list[Problem]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class JsonLinesPrinter(Printer):
                 self._render_rows(batch, rows, i, i + 1)
                 if record.headers and not batch.is_control:
                     self._add_header_values(record)
-                self._take_back(2)
+                self._unwrite(2)
                 self._put(self._rest_of_record(batch.is_control, record) + b"}\n")
         renderer.flags = flags
 
@@ -155,16 +155,16 @@ class JsonLinesPrinter(Printer):
         return b',"key":' + encode(decoded.key) + b',"value":' + encode(decoded.value)
 
     def _add_header_values(self, record: Record) -> None:
-        """Puts the values into the headers of the line written last, which the kernel has written without contents."""
+        """Inserts the header values into the last line, which the kernel has written without contents."""
         end = self._renderer.written
         start = self._out.rfind(b"\n", 0, end - 1) + 1
-        # Within a string of JSON no quote follows a comma but behind a backslash.
-        self._take_back(end - self._out.index(b',"headers":[', start, end))
+        # Within a JSON string, a quote after a comma is always escaped by a backslash.
+        self._unwrite(end - self._out.index(b',"headers":[', start, end))
         shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
         self._put(b',"headers":' + encode(shown) + b"}\n")
 
-    def _take_back(self, count: int) -> None:
-        """Removes the last bytes written, which are still in the output: a line is never flushed at its end."""
+    def _unwrite(self, count: int) -> None:
+        """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
         self._renderer.written -= count
 
     def _records_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:

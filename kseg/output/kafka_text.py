@@ -1,8 +1,7 @@
-"""The text form of a dump: the lines of kafka-dump-log.sh 4.3.1, byte for byte where that tool reads a file to its end.
+"""The text form of a dump: the lines of kafka-dump-log.sh 4.3.1, byte for byte if that tool reads a file to its end.
 
-Departures: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid,
-and on a terminal control characters are escaped. 0.7 files, which that tool does not know, have lines in the same
-manner.
+Differences: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid,
+and control characters are escaped on a terminal. Files of Kafka 0.7, which that tool cannot read, have similar lines.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
 
 
 class KafkaTextPrinter(Printer):
-    """Writes a dump as text."""
+    """Prints a dump as text."""
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
@@ -64,7 +63,7 @@ class KafkaTextPrinter(Printer):
             self.sink_damage(error.problem, batch.position, batch.size)
 
     def _rows(self, batch: Batch) -> Iterator[Rows]:
-        """Rows of a batch; of a message, sizes as it claims them where nothing more is printed of keys and values."""
+        """Returns the rows of a batch. For a message whose contents are not printed, sizes are the claimed ones."""
         if isinstance(batch, Message):
             return batch.rows_as_dumped(sizes_only=not self.style.contents)
         return batch.rows()
@@ -89,7 +88,7 @@ class KafkaTextPrinter(Printer):
                 self._put(self._rest_of_record(batch.is_control, record) + b"\n")
 
     def _metadata(self, batch: Batch, rows: Rows, i: int) -> None:
-        """The line of row i up to where contents begin."""
+        """Writes the line of row i up to the start of its contents."""
         if not self.style.skip_metadata:
             flags = self._renderer.flags
             self._renderer.flags &= ~CONTENTS
@@ -116,11 +115,11 @@ class KafkaTextPrinter(Printer):
         self.sink_damage(damage.code, damage.position, damage.length)
 
     def sink_damage(self, code: str, position: int, length: int) -> None:
-        """The line that stands where damage is, or where records stop decoding."""
+        """Writes the line for damage, or for records that cannot be decoded."""
         self._put(b"| damage: %s position: %d length: %d\n" % (code.encode(), position, length))
 
     def trailing(self, damage: Damage, is_told: bool = True) -> None:
-        """Bytes behind the last batch: a line of its own, but none with --max-bytes, as kafka-dump-log has it."""
+        """Writes a line for bytes after the last batch; as in kafka-dump-log, no line with --max-bytes."""
         self.errors += 1
         if not is_told:
             return
@@ -166,7 +165,9 @@ class KafkaTextPrinter(Printer):
             self._put(b"%s%d%s\n" % (held[0], next_offset, held[1]))
 
     def _record_07(self, rows: Rows, at: int) -> tuple[bytes, bytes]:
-        """The line of a message before and behind its next offset, which depends on whether another one follows."""
+        """Returns the line of a message before and after its next offset, which depends on whether another message
+        follows.
+        """
         value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
         check = rows.rows[at + ROW_CHECK]
         content = b""
@@ -183,9 +184,11 @@ class KafkaTextPrinter(Printer):
 
 
 def is_passed_over(damage: Damage, head: bytes) -> bool:
-    """Whether kafka-dump-log ends at this damage without an error: too few bytes for a header, or an entry that is
-    longer than the rest of the file (FileLogInputStream). ``head`` is the first 12 bytes, the damage reaches to the
-    end."""
+    """Whether kafka-dump-log ends at this damage without an error.
+
+    That is the case for too few bytes for a header, or an entry longer than the rest of the file. ``head``: the first
+    12 bytes; the damage extends to the end of the file. Source: FileLogInputStream.
+    """
     if damage.length <= SHORT_TAIL_BYTES:
         return True
     size = int.from_bytes(head[8:12], "big", signed=True)
@@ -193,7 +196,7 @@ def is_passed_over(damage: Damage, head: bytes) -> bool:
 
 
 def printable(shown: str) -> bytes:
-    """What a terminal may be given: control characters as backslash escapes."""
+    """Returns text that is safe for a terminal: control characters become backslash escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown).encode(
         "utf-8", "replace"
     )

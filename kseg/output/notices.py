@@ -1,4 +1,4 @@
-"""What is told on standard error: one line each, for people; a terminal is given it folded at words."""
+"""Messages on standard error, one line each. On a terminal, long lines are wrapped at words."""
 
 import os
 import sys
@@ -13,24 +13,24 @@ Color = Literal["auto", "always", "never"]
 
 _PREFIX = "kseg:"
 _COLUMNS, _MOST_COLUMNS, _LEAST_COLUMNS = 80, 100, 40
-"""Of a terminal that tells none; as many as text is easy to read with; as few as leave more than a word to a line."""
+"""Width of a terminal of unknown width; largest readable width; smallest width for wrapping."""
 
 
 class Notices:
-    """Writes lines that begin with ``kseg:``; ``quiet`` and ``verbose`` choose which.
+    """Writes lines that start with ``kseg:``; ``quiet`` and ``verbose`` select which.
 
-    A line keeps to one line whatever names it holds: control characters and bytes that are no text are escaped.
+    A message is always one line: control characters and invalid UTF-8 in names are escaped.
     """
 
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
         self.is_verbose = verbose
         self._is_quiet = quiet
         self.before: Callable[[], None] | None = None
-        """Called before a line is written."""
+        """Called before each line."""
         self._is_colored = color == "always" or (color == "auto" and _is_color_wanted())
 
     def error(self, message: object) -> None:
-        """Why something could not be done; told even when quiet."""
+        """Reports an error, even with ``quiet``."""
         self._put(str(message), "red")
 
     def warning(self, message: str) -> None:
@@ -38,7 +38,7 @@ class Notices:
             self._put(message, "yellow")
 
     def detail(self, message: str) -> None:
-        """Told only when verbose."""
+        """Reports a detail, only with ``verbose``."""
         if self.is_verbose:
             self._put(message, "cyan")
 
@@ -46,18 +46,18 @@ class Notices:
         if self.before is not None:
             self.before()
         prefix = click.style(_PREFIX, fg=color, bold=True) if self._is_colored else _PREFIX
-        # click strips colours from what is no terminal unless it is told otherwise.
+        # By default click strips colors if the output is not a terminal.
         put_line(f"{prefix} {_folded(on_one_line(message))}", color=self._is_colored)
 
 
 def put_line(line: str, color: bool | None = None) -> None:
-    """Writes a line to standard error. Where that is full or closed nothing else changes, the exit status included."""
+    """Writes a line to standard error. A failure is ignored; the exit status stays the same."""
     with suppress(OSError):
         click.echo(line, err=True, color=color)
 
 
 def _folded(message: str) -> str:
-    """The message as it is for a pipe; for a terminal no line is wider than that, but for names that are."""
+    """Returns the message unchanged for a pipe; for a terminal, wrapped to a readable width. Names are not split."""
     if sys.stderr is None or not sys.stderr.isatty():
         return message
     columns = max(min(_columns(sys.stderr.fileno()), _MOST_COLUMNS), _LEAST_COLUMNS)
@@ -77,7 +77,7 @@ def _columns(terminal: int) -> int:
 
 
 def on_one_line(message: str) -> str:
-    """The message with a backslash escape for each character that a terminal would not show as itself."""
+    """Returns the message with a backslash escape for each character that a terminal does not print."""
     if message.isprintable():
         return message
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)

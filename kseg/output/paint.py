@@ -1,4 +1,4 @@
-"""Colours and numbers for what a person reads."""
+"""Colors, sizes, times and widths in text output."""
 
 import os
 import unicodedata
@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class Paint:
-    """Colours text or leaves it alone: ``color`` is auto, always or never; auto follows NO_COLOR and the terminal."""
+    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
 
     def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
         wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
@@ -24,7 +24,7 @@ class Paint:
 
 
 def shown_bytes(count: int) -> str:
-    """``1536`` as ``1.5 KiB``."""
+    """Returns ``1536`` as ``1.5 KiB``."""
     size, unit = float(count), 0
     while abs(size) >= 1023.95 and unit < len(_UNITS) - 1:
         size /= 1024
@@ -33,7 +33,7 @@ def shown_bytes(count: int) -> str:
 
 
 def shown_time(ms: int) -> str:
-    """Milliseconds since the epoch as UTC; the number itself where it lies outside the calendar."""
+    """Returns milliseconds since the epoch as UTC, or the number itself if it is outside the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -42,14 +42,14 @@ def shown_time(ms: int) -> str:
 
 
 def cells(text: str) -> int:
-    """Columns that a terminal takes for printable text: two for wide characters, none for those that combine."""
+    """Returns the number of terminal columns of printable text: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(char) for char in text)
 
 
 def clipped(text: str, width: int) -> str:
-    """The text if it fits into ``width`` columns, else its beginning and an ellipsis."""
+    """Returns the text, or its start and an ellipsis if it is wider than ``width`` columns."""
     if cells(text) <= width:
         return text
     taken = 0
@@ -67,5 +67,5 @@ def _cells_of(char: str) -> int:
 
 
 def plural(count: int, one: str, many: str) -> str:
-    """The number and what is counted."""
+    """Returns the number with the singular or plural noun."""
     return f"{count} {one if count == 1 else many}"

@@ -1,8 +1,8 @@
-"""A dump on several threads: the kernel renders, and codecs decompress, without holding Python's global lock.
+"""A dump on several threads: rendering in the kernel and decompression release the GIL.
 
-What is printed is cut into tasks. Any thread may work on any task, but bytes leave in the order of the tasks: a thread
-fills its own output buffer, and waits for its task's turn only where that is full or the task done, or where it needs
-more memory than LARGEST_ROOM_BYTES. So memory is that of a serial dump, and some of these a thread.
+The input is split into tasks. Threads take tasks in any order, but output is written in task order: each thread fills
+its own output buffer, and waits for its task's turn only when the buffer is full, the task is done, or it needs more
+memory than LARGEST_ROOM_BYTES. So memory use is that of a serial dump plus a constant for each thread.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
 
 SERIAL_BYTES = 1 << 20
-"""So much is rendered before threads are started: for less they'd cost more than they bring."""
+"""Threads are started after this many bytes: for less input they would cost more time than they save."""
 
 TASKS_PER_THREAD = 4
 
@@ -29,7 +29,7 @@ Task = Callable[[Printer], None]
 
 
 class TurnSink(Sink):
-    """Stands between one printer and the sink of all: what is written waits until all earlier tasks have written."""
+    """A sink of one printer. Writes wait until all earlier tasks have been written."""
 
     def __init__(self, sink: Sink) -> None:
         self.is_terminal = sink.is_terminal
@@ -37,7 +37,7 @@ class TurnSink(Sink):
         self._before: Any = None
 
     def enter(self, before: Any) -> None:
-        """Begins a task whose turn comes when ``before`` is released."""
+        """Starts a task whose turn comes when ``before`` is released."""
         self._before = before
 
     def wait(self) -> None:
@@ -54,11 +54,11 @@ class TurnSink(Sink):
         self._sink.write_view(view)
 
     def flush(self) -> None:
-        """Nothing is gathered here."""
+        """Does nothing: this sink has no buffer."""
 
 
 class ParallelPrinter:
-    """Prints as one of its printers would. Call `abandon` before what is being printed goes away."""
+    """Prints the same output as a single printer. Call `abandon` before the input is closed."""
 
     def __init__(self, sink: Sink, make: Callable[[Sink], Printer], jobs: int) -> None:
         self._sink = sink
@@ -87,13 +87,13 @@ class ParallelPrinter:
         self._submit(lambda printer: printer.begin(file), 0)
 
     def attend(self, reader: SegmentReader) -> None:
-        """As `Printer.attend`: each task brings its reader along."""
+        """As `Printer.attend`, but does nothing: each task has its own reader."""
 
     def close(self) -> None:
-        """As `Printer.close`: `finish` has written all."""
+        """As `Printer.close`, but does nothing: `finish` has written everything."""
 
     def run(self, reader: SegmentReader, run: Run) -> None:
-        """A run of frames, whose rows the reader will overwrite."""
+        """Prints a run of frames. The rows are copied, because the reader overwrites them."""
         rows = int64s(run.count * FRAME_WIDTH)
         rows[:] = run.rows[: run.count * FRAME_WIDTH]
         kept = Run(rows, run.count)
@@ -106,7 +106,7 @@ class ParallelPrinter:
         self._submit(lambda printer: printer.trailing(damage, is_told), 0)
 
     def finish(self) -> None:
-        """Ends a file: all of it is written. Raises what went wrong in a thread."""
+        """Waits until a file is completely written. Raises the first error of a thread."""
         if self._threads:
             self._drain()
             self._raise()
@@ -114,14 +114,14 @@ class ParallelPrinter:
             self._printers[0].finish()
 
     def abandon(self) -> None:
-        """Drops what is not yet begun and returns when no thread looks at a file any more."""
+        """Drops the tasks that have not started, and returns when no thread reads a file any more."""
         if self._threads:
             self._is_dropping = True
             self._drain()
             self._is_dropping = False
 
     def _drain(self) -> None:
-        with self._last:  # tasks end in their order
+        with self._last:  # tasks end in order
             return
 
     def _raise(self) -> None:

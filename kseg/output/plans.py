@@ -1,4 +1,4 @@
-"""Plans and their results: a screen for people, or a JSON line for each action and a summary at the end."""
+"""Prints plans and their results: text, or one JSON line for each action and a summary at the end."""
 
 import os
 import textwrap
@@ -17,21 +17,20 @@ from kseg.output.sink import Sink
 
 COLUMNS = 80
 MAX_STEPS = 20
-"""Steps of one partition that people are shown; the others are counted."""
+"""Steps of one partition that the text form lists; the others are only counted."""
 MAX_GAPS = 1000
-"""Gaps that JSON lists."""
+"""Gaps that the JSON form lists."""
 MAX_LINES = 400
-"""Lines in all; then each partition is one line, and behind twice as many none."""
+"""After this many lines each further partition is one line; after twice as many it has none."""
 _COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "green", "extend": "green"}
 
 
 @dataclass(slots=True)
 class PlanTotals:
-    """What plans amount to; ``at_once`` of them are carried out at the same time, in no order that is known.
+    """Totals of several plans. ``at_once`` plans are applied concurrently, in unknown order.
 
-    ``peak_bytes``: the most room that they take, or can take where several are carried out at the same time.
-    ``left_bytes``: by how much the files have grown behind the last one, below 0 where they have shrunk.
-    ``damage_remains``: something is left that is not as it should be.
+    ``peak_bytes``: the largest amount of disk space that the plans can need. ``left_bytes``: growth of the files after
+    the last plan, below 0 if they shrank. ``damage_remains``: some damage is not repaired.
     """
 
     at_once: int = 1
@@ -66,17 +65,17 @@ class PlanTotals:
         self.created_bytes += plan.created_bytes
         self.new_bytes += plan.new_bytes
         needed = space_of(plan, keeps=keeps)
-        # What is kept takes its room still when the next one begins.
-        self._add_room(needed.peak + plan.taken_bytes, needed.left + plan.taken_bytes)
+        # Kept bytes still use disk space when the next plan starts.
+        self._add_space(needed.peak + plan.taken_bytes, needed.left + plan.taken_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         room = MAX_GAPS - len(self.gaps)
         self.gaps += [(plan.directory, first, last) for first, last in plan.gaps[:room]]
 
-    def _add_room(self, peak: int, left: int) -> None:
+    def _add_space(self, peak: int, left: int) -> None:
         if self.at_once == 1:
             self.peak_bytes = max(self.peak_bytes, self.left_bytes + peak)
-        else:  # all may have grown and none shrunk, while those that take most beyond that are under way
+        else:  # worst case: all plans that grow files are done, none that shrink, and the largest peaks coincide
             grown = max(left, 0)
             self.grown_bytes += grown
             heappush(self.passing_bytes, peak - grown)
@@ -86,7 +85,7 @@ class PlanTotals:
         self.left_bytes += left
 
     def append(self, later: "PlanTotals") -> None:
-        """Counts plans that come behind these."""
+        """Adds the totals of plans that are applied after these."""
         self.names |= later.names
         self.actions += later.actions
         self.freed_bytes += later.freed_bytes
@@ -94,18 +93,17 @@ class PlanTotals:
         self.rewriting_bytes += later.rewriting_bytes
         self.created_bytes += later.created_bytes
         self.new_bytes += later.new_bytes
-        self._add_room(later.peak_bytes, later.left_bytes)
+        self._add_space(later.peak_bytes, later.left_bytes)
         self.records += later.records
         self.missing_offsets += later.missing_offsets
         self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
 
 
 class PlanPrinter:
-    """Base of the forms: `show` for each plan before it is carried out, `done` or `failed` behind it, `finish` once at
-    the end.
+    """Base class: call `show` for each plan before it is applied, `done` or `failed` after it, and `finish` at the end.
 
-    ``is_dry``: no plan is carried out, and `totals` are those of all. Else they are those of plans that were, and
-    `undone` those of the others. ``keeps``: whether what goes is kept. ``is_summary``: steps are only counted.
+    ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
+    `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.
     """
 
     is_summary = False
@@ -117,7 +115,7 @@ class PlanPrinter:
         self._shown: dict[str, PlanTotals] = {}
 
     def show(self, plan: Plan, with_directory: str = "") -> None:
-        """``with_directory``: whose plan, shown next, this one is carried out with."""
+        """``with_directory``: the directory of the next plan shown, if both are applied together."""
         if not self.is_summary:
             self._put_facts(plan)
         if plan:
@@ -130,8 +128,7 @@ class PlanPrinter:
             self.sink.flush()
 
     def done(self, change: Change | None = None, directory: str = "") -> None:
-        """The plan that was shown for a directory is carried out, or all; ``change``: what keeps the bytes that went,
-        if anything does."""
+        """The plan of a directory, or all plans, were applied. ``change``: keeps the removed bytes, if any."""
         for shown in self._taken(directory):
             self.totals.has_changed = True
             self.totals.append(shown)
@@ -139,7 +136,7 @@ class PlanPrinter:
             self.totals.kept.append(change.kept)
 
     def failed(self, directory: str = "") -> None:
-        """The plan that was shown for a directory will not be carried out, or all that are left."""
+        """The plan of a directory, or all remaining plans, will not be applied."""
         for shown in self._taken(directory):
             self.undone.append(shown)
 
@@ -160,12 +157,14 @@ class PlanPrinter:
         raise NotImplementedError
 
     def _put_facts(self, plan: Plan) -> None:
-        """What was found; as text it is told on standard error."""
+        """Prints the facts of a plan; in the text form they are messages on standard error."""
 
 
 class TextPlans(PlanPrinter):
-    """For each directory its name, an action a line with the reason below, unless it is that of the action before, and
-    what goes in all."""
+    """Prints for each directory its name, one line for each action with the reason below it, and the total removed.
+
+    A reason is not repeated if it is the same as for the action before.
+    """
 
     def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
         super().__init__(sink, is_dry, keeps, at_once)
@@ -206,7 +205,7 @@ class TextPlans(PlanPrinter):
         action = self._paint(f"{'left' if taken.why else 'taken':<8}", "cyan", bold=True)
         self._put(f"  {action} offsets {taken.first_offset}..{taken.last_offset}")
         lines = textwrap.wrap(on_one_line(taken.why), COLUMNS - 11, break_on_hyphens=False)
-        for line in [f"from {on_one_line(taken.file)}", *lines]:  # a path is not cut in two
+        for line in [f"from {on_one_line(taken.file)}", *lines]:  # paths are not wrapped
             self._put(" " * 11 + line)
 
     def _put(self, line: str) -> None:
@@ -232,7 +231,7 @@ class TextPlans(PlanPrinter):
             notices.warning(f"what went is kept in {totals.kept[0]}{more} (kseg undo puts it back, --purge frees it)")
 
     def _finish_undone(self, notices: Notices, status: int) -> None:
-        """Nothing was done. Where something is left half-way, or could not even be planned, errors have told so."""
+        """Nothing was applied. If something is incomplete or could not be planned, errors have reported it."""
         if self.undone.directories:
             notices.warning(f"not done: {_told(self.undone)}")
         elif status <= 1:
@@ -240,7 +239,7 @@ class TextPlans(PlanPrinter):
 
 
 class JsonPlans(PlanPrinter):
-    """An object a line; the last is the summary."""
+    """Prints one object a line; the last one is the summary."""
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
@@ -288,7 +287,7 @@ class JsonPlans(PlanPrinter):
 
 
 def plan_printer(form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> PlanPrinter:
-    """The printer of a form of the command line. ``at_once``: plans that are carried out at the same time."""
+    """Returns the printer for ``--format``. ``at_once``: number of plans applied concurrently."""
     return JsonPlans(sink, is_dry, keeps, at_once) if form == "json" else TextPlans(sink, color, is_dry, keeps, at_once)
 
 
@@ -325,7 +324,7 @@ def _new_size(step: Step) -> int | None:
 
 
 def _grouped(steps: list[Step]) -> list[list[Step]]:
-    """Steps that are shown in one line: files of one segment in a row to which the same happens for the same reason."""
+    """Groups consecutive steps that share one line: files of one segment with the same action and reason."""
     groups: list[list[Step]] = []
     for step in steps:
         if groups and _kind_of(step) == _kind_of(groups[-1][0]) and not (step.removed or groups[-1][0].removed):
@@ -336,7 +335,7 @@ def _grouped(steps: list[Step]) -> list[list[Step]]:
 
 
 def _kind_of(step: Step) -> tuple[str, ...]:
-    """The same for steps that belong together."""
+    """Returns the key by which steps are grouped."""
     stem, dot, suffixes = step.file.partition(".")
     if not (stem.isascii() and stem.isdigit()) or not dot or step.action in (TRUNCATE, EXTEND):
         return (step.action, step.file)
@@ -344,7 +343,7 @@ def _kind_of(step: Step) -> tuple[str, ...]:
 
 
 def _names(group: list[Step]) -> str:
-    """The file's name, or that of a segment's first file and the suffixes of the others."""
+    """Returns the file's name, or the name of a segment's first file and the suffixes of the others."""
     first, *others = group
     stem = first.file.partition(".")[0]
     suffixes = [step.file.removeprefix(stem) for step in others]
@@ -365,7 +364,7 @@ def _sizes(group: list[Step]) -> str:
 
 
 def _reason(step: Step) -> str:
-    """Why, and what of it goes; many ranges are told as one."""
+    """Returns the reason and the removed ranges; many ranges are summarized."""
     parts = [step.reason] if step.reason else []
     if len(step.removed) > 3:
         parts.append(f"{len(step.removed)} ranges, {_range(step)}")
@@ -401,7 +400,7 @@ def _removed(plan: Plan) -> str:
 
 
 def _gone(of: Plan | PlanTotals) -> str:
-    """What goes, what of it is only replaced, and what is new."""
+    """Returns a summary of removed, replaced and new bytes."""
     removed_bytes = of.freed_bytes - of.rewritten_bytes
     parts = [f"{shown_bytes(removed_bytes)} removed"] if removed_bytes else []
     if of.rewritten_bytes:

@@ -1,4 +1,4 @@
-"""What the two forms of a dump share: rendering runs in the kernel, batch by batch where it hands one back."""
+"""The base of the dump printers. Runs of frames are rendered in the kernel; other batches are rendered one by one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,16 +18,16 @@ from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
 
 FRAMES_LAID = 64
-"""Compressed batches whose records lie open at the same time, at most."""
+"""Largest number of compressed batches that are decompressed at the same time."""
 
 Span = tuple[int, int]
 
 
 class Style(NamedTuple):
-    """What is shown of a batch: its records (``deep``), their keys and values (``contents``).
+    """The parts of a batch to print: its records (``deep``), their keys and values (``contents``).
 
-    A ``decoder`` (`kseg.decoders`) turns keys and values into texts and objects. ``choose`` may give a file one of its
-    own, whose records are shown with their contents then.
+    A ``decoder`` (`kseg.decoders`) turns keys and values into text and objects. ``choose`` may return a decoder for a
+    single file, whose records are then printed with contents.
     """
 
     deep: bool = False
@@ -38,13 +38,13 @@ class Style(NamedTuple):
     choose: Callable[[SegmentFile], Any] | None = None
 
     def of(self, file: SegmentFile) -> "Style":
-        """The style of one file."""
+        """Returns the style for one file."""
         found = self.choose(file) if self.choose is not None else None
         return self if found is None else self._replace(deep=True, contents=True, decoder=found)
 
 
 class Frames(NamedTuple):
-    """Frames as rows, of bytes that hold them, and where their records lie: ``laid``, of ``area``."""
+    """Frames as rows of the bytes that contain them, and their decompressed records: ``laid`` in ``area``."""
 
     buffer: Any
     rows: memoryview
@@ -55,7 +55,7 @@ class Frames(NamedTuple):
 class Printer:
     """Base of the forms: `begin` a file, then `run`, `batch` and `damage` in the order of its items, then `finish`.
 
-    ``errors`` counts damage and batches that are not right.
+    ``errors`` counts damage and invalid batches.
     """
 
     _line_end = b"\n"
@@ -72,26 +72,28 @@ class Printer:
         self._laid = int64s(FRAMES_LAID * FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
-        """What follows is of this file, whose beginning another printer may have printed."""
+        """Selects the file of the following items. Another printer may have printed its start."""
         self.style = self._style.of(file)
-        # What the kernel decodes records with; None where it cannot: it knows no text for terminals.
+        # The decoder program of the kernel; None if it has none, or for terminals, which need escaping.
         self._program = None if self.style.escape else getattr(self.style.decoder, "program", None)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
 
     def attend(self, reader: SegmentReader) -> None:
-        """The items that come next, of the file begun last, are those of this reader."""
+        """Selects the reader of the following items; they belong to the file begun last."""
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
-        """One batch; ``spans`` picks the rows (first, stop) that are shown of its records, None: all."""
+        """Prints one batch. ``spans`` selects the rows (first, stop) of the records to print, None: all."""
         raise NotImplementedError
 
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
     def trailing(self, damage: Damage, is_told: bool = True) -> None:
-        """Damage at the end that kafka-dump-log passes over with a line of its own, if ``is_told``: not --max-bytes."""
+        """Prints damage at the end, for which kafka-dump-log has a line of its own; none unless ``is_told``
+        (--max-bytes).
+        """
         self.damage(damage)
 
     def finish(self) -> None:
@@ -99,13 +101,13 @@ class Printer:
         self._flush()
 
     def abandon(self) -> None:
-        """Called where something went wrong between `begin` and `finish`."""
+        """Called after an error between `begin` and `finish`."""
 
     def close(self) -> None:
         """Ends the dump."""
 
     def run(self, reader: SegmentReader, run: Run) -> None:
-        """A run of frames: plain ones in the kernel, the others through `batch`."""
+        """Prints a run of frames: uncompressed ones in the kernel, the others with `batch`."""
         if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._room))
@@ -134,7 +136,9 @@ class Printer:
         self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, laid_open if self.style.deep else alone)
 
     def _print(self, frames: "Frames", first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
-        """Frames of a run. ``others(i)`` prints those from i on that the kernel leaves, and tells how many."""
+        """Prints frames of a run. ``others(i)`` prints the frames from i on that the kernel skips, and returns their
+        number.
+        """
         renderer = self._renderer
         renderer.go_to(first)
         renderer.origin = origin
@@ -161,17 +165,22 @@ class Printer:
                 renderer.origin = origin
 
     def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
-        """Ends the line of a record that the kernel has begun but whose key and value it leaves to the decoder."""
+        """Completes the line of a record whose key and value the kernel leaves to the decoder."""
         at = self._renderer.row
         (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
         self._put(self._rest_of_record(self._renderer.is_control, record) + self._line_end)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
-        """What the kernel does not write: the meaning of a control record, or what a decoder makes of key and value."""
+        """Returns the part that the kernel does not write: the meaning of a control record, or the decoded key and
+        value.
+        """
         raise NotImplementedError
 
     def _render_rows(self, batch: Batch, rows: Rows, first: int, stop: int, decodes: bool = False) -> None:
-        """Lets the kernel print rows of a batch, flushing and growing the output as it asks for."""
+        """Calls ``render(first, stop)`` to write rows, and flushes or enlarges the output buffer as needed.
+
+        ``rows``: the rows to render, if a decoder needs them.
+        """
         renderer, kind = self._renderer, TIMESTAMP_TYPES.index(batch.timestamp_type)
         renderer.record, renderer.origin = first, batch.position
         while True:
@@ -190,12 +199,12 @@ class Printer:
     def _grow(self, needed: int) -> None:
         self._flush()
         if needed > LARGEST_ROOM_BYTES:
-            self.sink.wait()  # one thread at a time holds so much
+            self.sink.wait()  # only one thread at a time holds a buffer of this size
         if needed > len(self._out):
             self._out = bytearray(needed)
 
     def _put(self, data: bytes) -> None:
-        """Appends bytes made in Python to those the kernel has written."""
+        """Appends bytes to the output of the kernel."""
         if len(data) > len(self._out) - self._renderer.written:
             self._flush()
             if len(data) > len(self._out):
@@ -219,7 +228,7 @@ def all_rows(rows: Rows) -> list[Span]:
 
 
 def frame_row(batch: Batch) -> memoryview:
-    """The batch as the only frame of its own bytes."""
+    """Returns the batch as the only frame of its own bytes."""
     row = int64s(FRAME_WIDTH)
     row[FRAME_SIZE], row[FRAME_MAGIC], row[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
     return row

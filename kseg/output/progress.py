@@ -1,7 +1,7 @@
-"""Progress on standard error, for what takes longer than a second and is watched on a terminal: bytes, rate, time left.
+"""A progress line on standard error for operations longer than a second: bytes, rate, time left. Only on a terminal.
 
-One line, drawn over itself a few times a second and erased at the end, whatever the end is. The cursor stays visible,
-so that nothing is left behind where the process is killed. What draws it is imported when it is drawn first.
+The line is redrawn a few times a second and erased at the end, also after an error. The cursor stays visible, so that a
+killed process leaves the terminal usable. The drawing library is imported at the first drawing.
 """
 
 import io
@@ -18,15 +18,15 @@ from kseg.segment.reader import Run
 DELAY_SECONDS = 1.0
 INTERVAL_SECONDS = 0.2
 PIECE_BYTES = 8 << 20
-"""What is worked on between two looks at the clock."""
+"""Bytes processed between two checks of the clock."""
 
 _BAR_WIDTH = 24
 
 
 class Progress:
-    """A line that tells how far a pass over ``total`` bytes (None: unknown) is. To be used as a context manager.
+    """The progress of a pass over ``total`` bytes (None: unknown), as a context manager.
 
-    Draws only where ``stream`` is a terminal, and nothing if ``quiet`` (``is_on``): a call costs next to nothing then.
+    Draws only if ``stream`` is a terminal and not ``quiet`` (``is_on``). Otherwise a call costs next to nothing.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class Progress:
         self.is_on = False
 
     def at(self, path: str) -> None:
-        """What is worked on from now on: a file or directory, of which the last two names are shown."""
+        """Sets the current file or directory. The last two names of the path are shown."""
         self._path = path
 
     def advance(self, count: int) -> None:
-        """``count`` bytes more are done."""
+        """Adds ``count`` processed bytes."""
         self._done += count
         if self.is_on and (now := self._clock()) >= self._next:
             self._next = now + INTERVAL_SECONDS
             self._draw(now)
 
     def erase(self) -> None:
-        """Takes the line away, so that something else can be written; it comes back with the next `advance`."""
+        """Erases the line, so that other output can be written. The next `advance` draws it again."""
         if self._is_drawn:
             self._is_drawn = False
             self._write("\r\x1b[2K")
@@ -81,13 +81,15 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone: what is worked on goes on without it
+        except (OSError, ValueError):  # the terminal is closed: continue without progress
             self.is_on = self._is_drawn = False
 
 
 def _renderer() -> Callable[[int, int | None, float, str], str]:
-    """What draws the line, from bytes done, bytes in all, seconds passed and path; as wide as the terminal, less a
-    column."""
+    """Returns a function that renders the line, one column narrower than the terminal.
+
+    Its arguments: bytes done, total bytes, seconds, path.
+    """
     import shutil
 
     from rich.console import Console
@@ -113,7 +115,7 @@ def _renderer() -> Callable[[int, int | None, float, str], str]:
 
 
 def progress_text(done: int, total: int | None, seconds: float) -> str:
-    """How far it is after ``seconds``: share, bytes, rate and time left as far as they can be told."""
+    """Returns share, bytes, rate and time left after ``seconds``, as far as they are known."""
     from kseg.output.paint import shown_bytes
 
     rate = done / seconds if seconds > 0 else 0.0
@@ -125,7 +127,7 @@ def progress_text(done: int, total: int | None, seconds: float) -> str:
 
 
 def _place(path: str) -> str:
-    """The last two names of a path, "" for none."""
+    """Returns the last two names of a path, "" for none."""
     from kseg.output.notices import on_one_line
 
     return f"  {on_one_line('/'.join(path.rstrip('/').rsplit('/', 2)[-2:]))}" if path else ""
@@ -138,7 +140,7 @@ def _clock_time(seconds: float) -> str:
 
 
 def pieces(run: Run, piece_bytes: int = PIECE_BYTES) -> Iterator[Run]:
-    """A run as shorter ones of some ``piece_bytes`` each, one batch at least, between which progress can be told."""
+    """Splits a run into runs of about ``piece_bytes``, at least one batch each, so that progress can be shown."""
     first = 0
     while first < run.count:
         stop = run.count

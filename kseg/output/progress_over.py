@@ -1,4 +1,4 @@
-"""Progress over the bytes of all segments that some PATHs stand for."""
+"""Progress over the bytes of all segments of some PATHs."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ def progress_over(
     everything: bool = False,
     parts_of: Callable[[str], list[str]] = expand_path,
 ) -> Progress:
-    """Not yet begun; with ``everything`` leftovers are counted too. Looks at no file where nobody watches.
+    """Returns the progress, not started yet. With ``everything``, leftover files count, too.
 
-    ``parts_of`` gives the partitions and files that a path stands for.
+    Reads no sizes if progress is not shown. ``parts_of`` returns the partitions and files of a path.
     """
     progress = Progress(None, quiet)
     if progress.is_on:
@@ -26,7 +26,7 @@ def progress_over(
 
 
 def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
-    """Bytes of all segments that the paths stand for; None where one cannot be told."""
+    """Returns the total size of the segments of the paths; None if one is unknown."""
     total = 0
     for path in paths:
         if path == STANDARD_INPUT:
@@ -36,5 +36,5 @@ def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str
                 os.path.getsize(file.path) for part in parts_of(path) for file in segments_at(part, everything)
             )
         except (KsegError, OSError):
-            return None  # the pass over it will say why
+            return None  # reading the path will report the error
     return total

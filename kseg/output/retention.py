@@ -1,6 +1,6 @@
-"""Why segments go or stay: a few lines each for people, or a JSON object each.
+"""Prints why segments are deleted or kept: a few lines each, or one JSON object each.
 
-A row of a partition or segment is what the JSON form writes; ``directory`` is a path, ``file`` a name in it.
+Rows are the objects of the JSON form; ``directory`` is a path, ``file`` a name in it.
 """
 
 import os
@@ -25,7 +25,7 @@ _HELD = {
 
 
 class RetentionPrinter:
-    """Base of the forms: `show` for each partition."""
+    """Base class: call `show` for each partition."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -46,7 +46,7 @@ class JsonRetention(RetentionPrinter):
 
 
 class TextRetention(RetentionPrinter):
-    """The partition's settings, then for each segment what becomes of it, and below it why."""
+    """Prints the partition's settings, then for each segment the decision and the reasons."""
 
     def __init__(self, sink: Sink, color: str) -> None:
         super().__init__(sink)
@@ -98,7 +98,7 @@ def _plural(count: int) -> str:
 
 
 def _verdict(row: dict[str, Any]) -> tuple[str, str]:
-    """What becomes of a segment, and its colour."""
+    """Returns the decision for a segment, and its color."""
     if row["rule"]:
         return f"goes: {_RULES[row['rule']]}", "red"
     if not row["held"] and row["goesAt"] is not None:
@@ -144,5 +144,5 @@ def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
 
 
 def retention_printer(form: str, sink: Sink, color: str) -> RetentionPrinter:
-    """The printer of a form of the command line."""
+    """Returns the printer for ``--format``."""
     return JsonRetention(sink) if form == "json" else TextRetention(sink, color)

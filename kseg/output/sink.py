@@ -1,4 +1,4 @@
-"""Where results go: standard output or a file that appears whole or not at all."""
+"""Destinations of results: standard output, or a file that is replaced atomically."""
 
 import os
 import re
@@ -21,10 +21,12 @@ _CONTROLS = re.compile(
     rb"|\xf0\x91\x83\x8d|\xf0\x93\x90[\xb0-\xbf]|\xf0\x9b\xb2[\xa0-\xa3]|\xf0\x9d\x85[\xb3-\xba]"
     rb"|\xf3\xa0\x80[\x81\xa0-\xbf]|\xf3\xa0\x81[\x80-\xbf]"
 )
-"""In UTF-8, what JSON leaves as it is and terminals obey or do not show: DEL and the C1 controls (U+009B is ESC [), and
-Unicode's line separators and format characters (U+202E turns the direction of what follows around)."""
+"""UTF-8 characters that JSON does not escape but that are unsafe on a terminal.
+
+DEL, the C1 controls (U+009B is ESC [), line separators and format characters (U+202E reverses the text direction).
+"""
 _BEGUN = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
-"""A character whose last bytes have not come yet."""
+"""An incomplete character at the end of a buffer."""
 
 
 def _as_json_escape(found: re.Match[bytes]) -> bytes:
@@ -34,10 +36,10 @@ def _as_json_escape(found: re.Match[bytes]) -> bytes:
 
 
 class Sink:
-    """Gathers output and writes it in large pieces to a descriptor.
+    """Buffers output and writes it in large blocks to a descriptor.
 
-    A terminal is given no control and no format character. Raises BrokenPipeError as the system does,
-    StoppedHalfwayError for any other reason why it cannot be written.
+    A terminal never receives control or format characters. Raises BrokenPipeError as the system does,
+    StoppedHalfwayError for any other write error.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -50,11 +52,11 @@ class Sink:
         self.is_terminal = os.isatty(descriptor)
 
     def write_behind(self) -> None:
-        """For a regular file that begins with what is written here, and will be synced."""
+        """Starts writing to disk early. Only for a regular file that is written from its start and then synced."""
         self._behind = WriteBehind(self._descriptor)
 
     def wait(self) -> None:
-        """Returns when it is the caller's turn to write; nobody else writes here."""
+        """Returns when the caller may write. This sink has only one writer."""
 
     def write(self, data: bytes) -> None:
         self._pieces.append(data)
@@ -63,7 +65,7 @@ class Sink:
             self.flush()
 
     def write_view(self, view: Any) -> None:
-        """Writes a buffer that will be reused: at once, nothing of it is kept."""
+        """Writes a buffer that will be reused; no reference is kept."""
         self.flush()
         self._write_all(view)
 
@@ -74,7 +76,7 @@ class Sink:
             self._gathered = 0
 
     def _harmless(self, view: Any) -> memoryview:
-        """What a terminal may be given, characters that it must not obey as the escapes of JSON."""
+        """Returns text that is safe for a terminal: unsafe characters become JSON escapes."""
         data = self._cut + bytes(view)
         begun = _BEGUN.search(data)
         self._cut = begun[0] if begun else b""
@@ -89,7 +91,7 @@ class Sink:
             while done < len(view):
                 try:
                     done += os.write(self._descriptor, view[done:])
-                except BlockingIOError:  # whoever shares the pipe with us made it non-blocking
+                except BlockingIOError:  # another process made the shared pipe non-blocking
                     select.select([], [self._descriptor], [])
         except BrokenPipeError:
             raise
@@ -101,9 +103,10 @@ class Sink:
 
 @contextmanager
 def open_sink(path: str | None) -> Iterator[Sink]:
-    """Standard output for None or ``-``, or a file: replaced when the block ends well, untouched when it does not.
+    """Opens standard output for None or ``-``, or a file that is replaced if the block succeeds and unchanged
+    otherwise.
 
-    What is there but no regular file (a FIFO, a device) is written to as it is. Raises PathError where nothing can be
+    An existing path that is not a regular file (FIFO, device) is written to directly. Raises PathError if it cannot be
     written.
     """
     if path is None or path == STANDARD_OUTPUT:
@@ -116,7 +119,7 @@ def open_sink(path: str | None) -> Iterator[Sink]:
         return
     if not os.path.basename(path):
         raise PathError(f"{path!r} is no name of a file")
-    target = os.path.realpath(path)  # a link stays, what it points to is replaced
+    target = os.path.realpath(path)  # a symbolic link stays, its target is replaced
     if os.path.exists(target) and not os.path.isfile(target):
         with _open_special(target, path) as sink:
             yield sink
@@ -126,8 +129,9 @@ def open_sink(path: str | None) -> Iterator[Sink]:
 
 
 class ReportSink(Sink):
-    """Standard output of a command that changes files. Where it cannot be written, ``failure`` says why, and nothing
-    is raised: the change matters more than what is printed of it.
+    """Standard output of a command that changes files. Write errors are stored in ``failure`` instead of raised.
+
+    The change is more important than its report.
     """
 
     def __init__(self) -> None:
@@ -147,8 +151,9 @@ class ReportSink(Sink):
 
 @contextmanager
 def open_report(is_dry: bool, tell: Callable[[str], None]) -> Iterator[Sink]:
-    """Standard output for the plans of a command and what became of them: for a dry run as of any command that reads,
-    else a `ReportSink`. ``tell`` is given a line at the end where not all could be delivered.
+    """Opens standard output for plans and their results: for a dry run a plain sink, otherwise a `ReportSink`.
+
+    ``tell`` gets a message at the end if output was lost.
     """
     if is_dry:
         with open_sink(None) as sink:

@@ -1,4 +1,4 @@
-"""``--summary``: a picture of each partition (of the files of it that are given), as text or as a line of JSON."""
+"""``--summary``: statistics of each partition (or of its given files), as text or as one line of JSON."""
 
 import os
 from collections.abc import Callable
@@ -24,9 +24,9 @@ _LABEL_WIDTH = 20
 
 
 class SummaryPrinter(Printer):
-    """Counts what it is given, and writes one picture for each directory that files lie in; `close` writes the last.
+    """Counts its input and writes one summary for each directory; `close` writes the last one.
 
-    ``what_if`` asks what recompression to that codec would save, ``sample`` from about so many batches.
+    ``what_if``: a codec for which the savings of recompression are estimated, from about ``sample`` batches.
     """
 
     def __init__(
@@ -51,8 +51,7 @@ class SummaryPrinter(Printer):
         self._recompression: Recompression | None = None
         self._is_first = True
         self.is_of_directory = False
-        """Whether what comes next is named as a directory: the picture is called after that even where it is of a
-        single file."""
+        """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
 
     def begin(self, file: SegmentFile) -> None:
         directory = os.path.dirname(file.path)
@@ -80,7 +79,7 @@ class SummaryPrinter(Printer):
         self.errors += self._summary.problems.total() - problems
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
-        """Counts the whole batch: a picture is of batches, and ``spans`` are not looked at."""
+        """Counts the whole batch; ``spans`` is ignored."""
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
         self._summary.add_batch(batch)
@@ -94,10 +93,10 @@ class SummaryPrinter(Printer):
         self._summary.add_damage(damage)
 
     def finish(self) -> None:
-        """Nothing: a file is a part of a picture."""
+        """Does nothing: a summary covers several files."""
 
     def close(self) -> None:
-        """Writes the picture of what was counted since the last one."""
+        """Writes the summary of everything since the last one."""
         if self._directory is None:
             return
         saving = None
@@ -118,7 +117,7 @@ class SummaryPrinter(Printer):
 
 
 def summary_object(summary: Summary, path: str, saving: Saving | None = None) -> dict[str, Any]:
-    """The picture as JSON: sizes in bytes, times in ms since the epoch, what is not there null."""
+    """Returns the summary as JSON: sizes in bytes, times in ms since the epoch, absent values null."""
     count = summary.counters()
     first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)
     has_time = count["with_timestamp"] > 0
@@ -198,7 +197,7 @@ def _saving_object(saving: Saving) -> dict[str, Any]:
 
 
 def summary_lines(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> list[str]:
-    """The picture for people, at most 80 columns wide but for the path."""
+    """Returns the summary as text, at most 80 columns wide except for the path."""
     count = summary.counters()
     files = "" if summary.files == 1 else f"{summary.files} files, "
     lines = [f"{paint(on_one_line(path), bold=True)}: {files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"]

@@ -1,7 +1,7 @@
-"""``--format table``: batches, and records, in columns for a person at a terminal; totals at the end.
+"""``--format table``: batches, and records, in columns; totals at the end.
 
-The widths of the columns come from the first rows; what is wider later pushes its line to the right, so that nothing is
-cut but keys and values and nothing more than those first rows is held.
+Column widths are chosen from the first rows. Wider cells later shift the rest of their line, so that only keys and
+values are truncated, and only the first rows are buffered.
 """
 
 import textwrap
@@ -24,9 +24,9 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.times import show_span
 
 FIRST_ROWS = 200
-"""Rows that column widths are chosen from."""
+"""Number of rows from which column widths are chosen."""
 SLACK = 4
-"""Columns of the line that are kept free for numbers that grow."""
+"""Terminal columns reserved for growing numbers."""
 WIDE = 120
 _PREVIEW_BYTES = 2048
 
@@ -48,7 +48,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Totals:
-    """What the footer tells."""
+    """The totals of the footer."""
 
     batches: int = 0
     records: int = 0
@@ -63,7 +63,7 @@ class Totals:
     has_all_counts: bool = True
 
     def span(self, first: int | None, last: int) -> None:
-        """Offsets of a batch; ``first`` None where only opening it would tell."""
+        """Adds the offsets of a batch. ``first`` is None if only decompression would reveal it."""
         first = last if first is None else first
         self.first_offset = first if self.first_offset is None else min(self.first_offset, first)
         self.last_offset = last if self.last_offset is None else max(self.last_offset, last)
@@ -75,11 +75,11 @@ class Totals:
 
 
 Row = tuple[dict[str, str] | None, str, str | None]
-"""Cells of a batch by title, or None; a whole line instead; the colour of all of it, None: each cell its own."""
+"""Cells of a batch by title, or None; a complete line instead; the color of the line, None: that of each cell."""
 
 
 class TablePrinter(Printer):
-    """Writes a table of all files; `close` writes the rows still held and the footer."""
+    """Prints a table of all files; `close` writes the buffered rows and the footer."""
 
     def __init__(
         self, sink: Sink, style: Style, scratch: Scratch, *, paint: Paint | None = None, width: int = 80
@@ -122,14 +122,14 @@ class TablePrinter(Printer):
             self._add((None, line, "red"))
 
     def finish(self) -> None:
-        """Ends a file: on a terminal its rows are seen at once."""
+        """Ends a file. On a terminal its rows are flushed."""
         if self.sink.is_terminal:
-            self._settle()
+            self._choose_widths()
         self.sink.flush()
 
     def close(self) -> None:
         """Ends the table."""
-        self._settle()
+        self._choose_widths()
         for line in self._footer():
             self._put_line(line)
         self.sink.flush()
@@ -141,7 +141,7 @@ class TablePrinter(Printer):
         if is_wrong:
             totals.problems += 1
         if not batch.is_valid:
-            return  # nothing that it says is to be believed
+            return  # its header cannot be trusted
         count = _count_of(batch, self.style.deep)
         if count is None:
             totals.has_all_counts = False
@@ -177,7 +177,7 @@ class TablePrinter(Printer):
         return found
 
     def _time(self, ms: int) -> str:
-        """To the second where there is little room."""
+        """Returns the time, in seconds precision if the line is short."""
         return shown_time(ms) if self._width >= WIDE else shown_time(ms)[:19]
 
     def _records(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None) -> None:
@@ -190,7 +190,7 @@ class TablePrinter(Printer):
                     for record in records_of(part, kind):
                         self._record(batch, record)
         except UndecodableError:
-            return  # a line of problems has told it
+            return  # the line of problems reports it
 
     def _record(self, batch: Batch, record: Record) -> None:
         time = "" if record.timestamp is None or record.timestamp < 0 else f" {shown_time(record.timestamp)}"
@@ -216,10 +216,10 @@ class TablePrinter(Printer):
             return
         self._rows.append(row)
         if len(self._rows) >= FIRST_ROWS:
-            self._settle()
+            self._choose_widths()
 
-    def _settle(self) -> None:
-        """Chooses columns and widths by the rows that are held, and writes these."""
+    def _choose_widths(self) -> None:
+        """Chooses columns and widths from the buffered rows, and writes these."""
         rows, self._rows = self._rows, []
         held = [row[0] for row in rows if row[0]]
         if held and not self._columns:
@@ -260,7 +260,7 @@ class TablePrinter(Printer):
 
 
 def _count_of(batch: Batch, deep: bool) -> int | None:
-    """Records of a batch; None where only opening it would tell."""
+    """Returns the number of records of a batch; None if only decompression would reveal it."""
     if isinstance(batch, RecordBatch):
         return max(batch.header.record_count, 0)
     if batch.header.codec == 0:
@@ -293,7 +293,7 @@ def _size(data: bytes | None) -> str:
 
 
 def _shown(data: bytes | None) -> str:
-    """A key or value as text, or in hex."""
+    """Returns a key or value as text, or in hex."""
     if data is None:
         return "null"
     part = data[:_PREVIEW_BYTES]

@@ -1,4 +1,4 @@
-"""A temporary file that is removed however the process ends, short of SIGKILL."""
+"""A temporary file that is removed when the process ends in any way except SIGKILL."""
 
 import os
 import signal
@@ -11,14 +11,13 @@ from kseg.signals import ENDING_SIGNALS
 
 @contextmanager
 def temporary_file(directory: str) -> Iterator[tuple[int, str]]:
-    """Descriptor and path of a new file. At the end the file is removed if it still has that name, and is closed.
+    """Yields descriptor and path of a new file. At the end the file is closed, and removed if it still has that name.
 
-    The signals that end a process raise an exception (`kseg.signals`), so they end this block too. Only the
-    process that made the file removes it: a forked child has inherited the block. Raises OSError where no file can be
-    made.
+    Signals that end a process raise an exception (`kseg.signals`), so they end this block, too. Only the process that
+    created the file removes it, not a forked child. Raises OSError if the file cannot be created.
     """
     owner = os.getpid()
-    # Between the making of the file and the block below, a signal would leave it behind.
+    # A signal between creating the file and entering the block below would leave the file behind.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         descriptor, path = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=directory)

@@ -1,4 +1,4 @@
-"""Two tables of one run: the batches of most files, and behind them the committed offsets of __consumer_offsets."""
+"""Two tables in one run: the batches of most files, then the committed offsets of __consumer_offsets."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from kseg.segment.reader import Run, SegmentReader
 
 
 class TopicTables:
-    """Prints each file into the table of its topic."""
+    """Prints each file to the table for its topic."""
 
     def __init__(self, batches: TablePrinter, committed: CommittedOffsetsPrinter) -> None:
         self._batches = batches
@@ -30,7 +30,7 @@ class TopicTables:
         return self._batches.errors + self._committed.errors
 
     def begin(self, file: SegmentFile) -> None:
-        # Leftovers repeat what the segments hold, in an order of their own.
+        # Leftover files repeat records of the segments, in another order.
         is_committed = file.topic == OFFSETS_TOPIC and not file.leftover
         self._of_file = self._committed if is_committed else self._batches
         self._has_batches |= not is_committed

@@ -1,4 +1,4 @@
-"""A list of open transactions as text and as JSON Lines."""
+"""Prints open transactions as text and as JSON Lines."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kseg.segment.times import show_span
 
 
 def text_line(transaction: OpenTransaction, now: int | None, name: str | None) -> str:
-    """One line in the manner of kafka-dump-log's; ``now`` is in ms since the epoch, None where it is not known.
+    """Returns one line similar to kafka-dump-log's. ``now`` is in ms since the epoch, None if unknown.
 
     ``name``: the transactional id.
     """
@@ -30,7 +30,9 @@ def text_line(transaction: OpenTransaction, now: int | None, name: str | None) -
 def json_line(
     transaction: OpenTransaction, now: int | None, path: str, place: SegmentFile | None, name: str | None
 ) -> bytes:
-    """One object; ``path`` is what was asked for, ``place`` any segment of the partition, ``name`` as in the text."""
+    """Returns one object. ``path``: the path given by the user; ``place``: any segment of the partition; ``name``: as
+    above.
+    """
     found: dict[str, Any] = {
         "type": "openTransaction",
         "file": name_value(path),

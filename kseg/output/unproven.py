@@ -1,4 +1,4 @@
-"""Records that nothing proves, as JSON Lines: in the form of a dump, each with ``"proven":false``."""
+"""Prints records of damaged batches as JSON Lines: in the form of a dump, each with ``"proven":false``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ _MARK = b',"proven":false}\n'
 
 
 class UnprovenRecords(JsonLinesPrinter):
-    """Writes the records of batches, as far as they decode, and nothing of the batches; ``count`` tells how many.
+    """Writes the decodable records of batches, without batch lines. ``count`` returns their number.
 
     Without a ``sink`` they are only counted.
     """
@@ -29,14 +29,14 @@ class UnprovenRecords(JsonLinesPrinter):
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         try:
             for rows in batch.rows():
-                # A batch whose bytes are not right may call itself one of control records.
+                # A damaged batch may have the control flag set by mistake.
                 self._render_rows(batch, rows, 0, rows.count)
         except UndecodableError:
-            return  # what comes before it was written
+            return  # the records before it are written
 
 
 class _Marking:
-    """Stands for a sink, and marks the lines on their way."""
+    """A sink that adds the mark to each line."""
 
     def __init__(self, sink: Sink | None) -> None:
         self._sink = sink

@@ -1,1 +1,1 @@
-"""Logs in another format, codec or layout: what is read batch by batch is written as new segments."""
+"""Conversion of logs to another format, codec or layout. Batches are read one by one and written to new segments."""

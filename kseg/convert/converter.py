@@ -1,15 +1,15 @@
-"""One batch after the other in the format, codec and size that was asked for.
+"""Converts batches one by one to the requested format, codec and size.
 
-As Kafka's cleaner and down-conversion do it: a compressed message becomes one batch and the other way round, plain
-messages become batches of one record. Only where plain messages are to be compressed, several of them are put together.
-A v2 batch of which nothing but the codec changes keeps every other field.
+As in Kafka's cleaner and down-conversion, a compressed message becomes one batch and vice versa, and uncompressed
+messages become batches of one record. Several uncompressed messages are grouped only if they are to be compressed. If
+only the codec of a v2 batch changes, all other fields stay.
 """
 
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from kseg.convert.grouping import Build, Grouper, Manner
+from kseg.convert.grouping import BatchFields, Build, Grouper
 from kseg.convert.losses import Losses
 from kseg.convert.plain_runs import PlainRun
 from kseg.convert.recoding import Refused, checked, recompressed
@@ -37,15 +37,15 @@ from kseg.segment.items import Problem
 from kseg.segment.problems import HARMLESS_CODES
 
 GROUP_BYTES = 16 << 10
-"""How many bytes of plain messages are put together to be compressed: batch.size of Kafka's producer."""
+"""Uncompressed messages are grouped up to this size for compression: batch.size of Kafka's producer."""
 
 _GZIP, _ZSTD = 1, 4
 
 
 class Converter:
-    """``add`` and ``flush`` give what makes the new batches, in order. ``losses`` counts what they cannot hold.
+    """``add`` and ``flush`` return functions that build the new batches, in order. ``losses`` counts lost information.
 
-    Raises Refused for a batch that is damaged, also when what ``add`` gave is called.
+    Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
     def __init__(self, request: Request) -> None:
@@ -56,10 +56,10 @@ class Converter:
         self._last: Grouper | None = None
         self._next_offset = request.base_offset
         self.has_changed = False
-        """Whether any batch did not stay as it was."""
+        """Whether any batch has changed."""
 
     def add(self, batch: Batch, next_offset: int) -> Iterator[Build]:
-        """What becomes of one valid batch, whose offsets must not be below ``next_offset``."""
+        """Converts one valid batch, whose offsets must not be below ``next_offset``."""
         if isinstance(batch, Message07):
             yield from self._add_07(batch)
         elif isinstance(batch, RecordBatch):
@@ -68,48 +68,48 @@ class Converter:
             yield from self._add_legacy(batch, next_offset)
 
     def can_take(self, magic: int) -> bool:
-        """Whether `take` does with plain batches of a format what `add` does with each."""
+        """Whether `take` gives the same result as `add` for uncompressed batches of a format."""
         request, target = self._request, magic if self._magic is None else self._magic
         return magic < 2 or (target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == 0))
 
     def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
-        """What becomes of many batches, all of them valid."""
+        """Converts many valid batches."""
         self.losses.add_plain(run.magic, run.timed)
         request, magic = self._request, run.magic if self._magic is None else self._magic
         if run.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
             yield partial(bytes, bytes(run.data)), len(run.data)
             return
-        manner = Manner(self._target(0, magic), append_time=run.append_time if magic else None)
-        if magic == 2 and manner.target.codec == 0 and request.batch_bytes is None:
+        fields = BatchFields(self._target(0, magic), append_time=run.append_time if magic else None)
+        if magic == 2 and fields.target.codec == 0 and request.batch_bytes is None:
             yield from self.flush()
             self.has_changed = True
             for rows in run.rows(scratch):
                 batches = _single_batches(rows, LOG_APPEND_TIME * (run.append_time is not None))
                 yield partial(bytes, batches), len(batches)
             return
-        yield from self._group_rows(magic, manner, self._counted(run.rows(scratch)), run.magic < 2)
+        yield from self._group_rows(magic, fields, self._counted(run.rows(scratch)), run.magic < 2)
 
     @property
     def only_recodes(self) -> bool:
-        """Whether nothing is asked for but a codec, and no batch is held back."""
+        """Whether only the codec changes, and no batch is being held back."""
         request = self._request
         return request.magic in (None, 2) and request.batch_bytes is None and self._last is None
 
     def drops(self, batch: Batch) -> bool:
-        """Whether a batch is one that the format asked for has none like."""
+        """Whether the target format has no equivalent of a batch."""
         return self._magic in (0, 1) and (
             batch.is_control or (isinstance(batch, RecordBatch) and not batch.header.record_count)
         )
 
     def flush(self) -> Iterator[Build]:
-        """What has been kept back to be joined with what comes behind it."""
+        """Converts the records that were held back for grouping."""
         if self._last is not None:
             yield from self._last.flush()
             self._last = None
 
     def _target(self, codec: int, magic: int) -> Target:
-        """The codec of a new batch in place of one of ``codec``."""
+        """Returns the codec for a new batch that replaces one with ``codec``."""
         target = self._request.target
         if target is not None:
             if target.codec == _ZSTD and magic < 2:
@@ -120,7 +120,7 @@ class Converter:
         return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
 
     def _is_kept(self, codec: int) -> bool:
-        """Whether the codec stays, and so the compressed bytes."""
+        """Whether the codec, and so the compressed bytes, stay the same."""
         target = self._request.target
         return target is None or (target.codec == codec and not (self._request.has_level and codec))
 
@@ -136,8 +136,8 @@ class Converter:
             if not is_bare:
                 append_time = header.max_timestamp if header.is_log_append_time else None
                 self._check(batch)
-                manner = Manner(self._target(header.codec, magic), append_time=append_time if magic else None)
-                yield from self._group(magic, manner, batch)
+                fields = BatchFields(self._target(header.codec, magic), append_time=append_time if magic else None)
+                yield from self._group(magic, fields, batch)
             return
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
@@ -148,12 +148,12 @@ class Converter:
                 yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
-        manner = Manner(
+        fields = BatchFields(
             self._target(header.codec, magic), header.base_offset, header.last_offset,
             header.max_timestamp if header.is_log_append_time else None, header.is_transactional,
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
         )  # fmt: skip
-        yield from self._group(magic, manner, batch)
+        yield from self._group(magic, fields, batch)
 
     # v0, v1
 
@@ -166,14 +166,16 @@ class Converter:
             yield partial(bytes, batch.data), batch.size
             return
         append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-        yield from self._group(magic, Manner(self._target(codec, magic), append_time=append_time), batch, not codec)
+        yield from self._group(
+            magic, BatchFields(self._target(codec, magic), append_time=append_time), batch, not codec
+        )
 
     # 0.7
 
     def _add_07(self, batch: Message07) -> Iterator[Build]:
         magic, codec = 2 if self._magic is None else self._magic, batch.header.codec
         self._check(batch)
-        yield from self._group_rows(magic, Manner(self._target(codec, magic)), self._numbered(batch), not codec)
+        yield from self._group_rows(magic, BatchFields(self._target(codec, magic)), self._numbered(batch), not codec)
 
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
         for rows in batch.rows():
@@ -187,19 +189,19 @@ class Converter:
 
     # All
 
-    def _group(self, magic: int, manner: Manner, batch: Batch, is_plain: bool = False) -> Iterator[Build]:
-        yield from self._group_rows(magic, manner, self._counted(batch.rows()), is_plain)
+    def _group(self, magic: int, fields: BatchFields, batch: Batch, is_plain: bool = False) -> Iterator[Build]:
+        yield from self._group_rows(magic, fields, self._counted(batch.rows()), is_plain)
 
-    def _group_rows(self, magic: int, manner: Manner, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
+    def _group_rows(self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
         limit, self.has_changed = self._request.batch_bytes, True
         is_joined = limit is not None
-        if limit is None and is_plain and manner.target.codec:
+        if limit is None and is_plain and fields.target.codec:
             limit, is_joined = GROUP_BYTES, True
         grouper = self._groupers.setdefault(magic, Grouper(magic))
         if self._last is not grouper or not is_joined:
             yield from self.flush()
         self._last = grouper
-        yield from grouper.add(manner, batches, limit)
+        yield from grouper.add(fields, batches, limit)
         if not is_joined:
             yield from self.flush()
 
@@ -215,7 +217,7 @@ class Converter:
 
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
-    """Raises Refused for a message that is wrong, or holds others of offsets that it should not."""
+    """Raises Refused for an invalid message, or a compressed one with wrong inner offsets."""
     survey = Survey()
     try:
         for rows in batch.rows():
@@ -228,7 +230,7 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:
         raise Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
-    if last != batch.last_offset and batch.last_offset:  # early librdkafka left 0 there
+    if last != batch.last_offset and batch.last_offset:  # early librdkafka versions wrote 0
         raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
 
 
@@ -240,7 +242,7 @@ def _single_batches(rows: Rows, attributes: int) -> bytearray:
 
 
 def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
-    """The same records, each with one header."""
+    """Returns the same records with one header each."""
     size, headers = len(rows.payload), int64s(HEADER_WIDTH)
     headers[HEADER_KEY], headers[HEADER_KEY_SIZE] = size, len(key)
     headers[HEADER_VALUE], headers[HEADER_VALUE_SIZE] = size + len(key), len(value)

@@ -1,7 +1,7 @@
-"""Records put into new batches: those of one batch, or of several that agree in all that a batch says of its records.
+"""Groups records into new batches: records of one batch, or of several batches with equal header fields.
 
-Offsets stay as they are, gaps included. A v2 batch that is cut in two covers the same range of offsets and sequences;
-two that are joined follow each other without a gap in either.
+Offsets stay the same, including gaps. If a v2 batch is split, the parts cover the same range of offsets and sequences;
+batches are joined only if neither offsets nor sequences have a gap between them.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,15 +17,15 @@ from kseg.kernel.native import ROW_OFFSET, ROW_WIDTH
 _SEQUENCES = LARGEST_DELTA = 0x7FFFFFFF
 
 Build = tuple[Callable[[], bytes], int]
-"""What makes a batch, and how many bytes it works on."""
+"""A function that builds a batch, and the number of its input bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """What the batches that records go into say of them; records whose manners differ in anything share none.
+class BatchFields:
+    """Header fields of the batches that records go into. Records with different fields never share a batch.
 
-    ``append_time`` in ms, None for CreateTime. ``sequence`` is that of the record at ``base_offset``, which is None
-    where only the records tell it (v0, v1).
+    ``append_time`` in ms, None for CreateTime. ``sequence``: that of the record at ``base_offset``; None if only the
+    records contain it (v0, v1).
     """
 
     target: Target
@@ -38,8 +38,8 @@ class Manner:
     producer_epoch: int = -1
     sequence: int = -1
 
-    def is_followed_by(self, other: "Manner") -> bool:
-        """Whether what comes behind may share a batch: all is the same, and sequences go on as offsets do."""
+    def is_followed_by(self, other: "BatchFields") -> bool:
+        """Whether the next records can share a batch: equal fields, and sequences continue as offsets do."""
         rest = replace(other, base_offset=self.base_offset, last_offset=self.last_offset, sequence=self.sequence)
         if rest != self or (self.sequence < 0) != (other.sequence < 0):
             return False
@@ -51,67 +51,67 @@ class Manner:
         return is_next and other.sequence == self.sequence_at(other.base_offset)
 
     def sequence_at(self, offset: int) -> int:
-        """Sequences go round after 2^31 - 1."""
+        """Returns the sequence at an offset. Sequences wrap around after 2^31 - 1."""
         if self.sequence < 0 or self.base_offset is None:
             return self.sequence
         return (self.sequence + offset - self.base_offset) & _SEQUENCES
 
 
 class Grouper:
-    """Makes batches of format ``magic``; ``limit``: bytes that one has at most before compression, None: any number."""
+    """Builds batches of format ``magic``. ``limit``: largest size of a batch before compression, None: unlimited."""
 
     def __init__(self, magic: int) -> None:
         self._magic = magic
         self._area = Area(magic)
-        self._manner: Manner | None = None
+        self._fields: BatchFields | None = None
 
-    def add(self, manner: Manner, batches: Iterator[Rows], limit: int | None) -> Iterator[Build]:
-        """Takes the records of one batch; what is complete comes out. Raises UndecodableError as the rows do."""
-        if self._manner is not None and not self._manner.is_followed_by(manner):
+    def add(self, fields: BatchFields, batches: Iterator[Rows], limit: int | None) -> Iterator[Build]:
+        """Adds the records of one batch. Yields complete batches. Raises UndecodableError as the rows do."""
+        if self._fields is not None and not self._fields.is_followed_by(fields):
             yield from self.flush()
-        elif self._manner is not None and manner.last_offset is not None:
-            self._manner = replace(self._manner, last_offset=manner.last_offset)
+        elif self._fields is not None and fields.last_offset is not None:
+            self._fields = replace(self._fields, last_offset=fields.last_offset)
         most = MOST_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == 2), 1)
         is_first = True
         for rows in batches:
             first = 0
             while first < rows.count:
                 offset = rows.rows[first * ROW_WIDTH + ROW_OFFSET]
-                if self._manner is None:
-                    self._begin(manner, offset, is_first, most)
+                if self._fields is None:
+                    self._begin(fields, offset, is_first, most)
                 is_first = False
                 done = self._area.add(rows, first, rows.count)
                 if done < rows.count:
                     if not self._area.count:
                         raise ValueError(f"the record at offset {offset} fits no batch")
                     reached = rows.rows[done * ROW_WIDTH + ROW_OFFSET] - 1
-                    is_told = manner.last_offset is not None
+                    is_told = fields.last_offset is not None
                     yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_told else None)
                 first = done
 
-    def _begin(self, manner: Manner, offset: int, is_first: bool, most: int) -> None:
-        base = manner.base_offset if is_first and manner.base_offset is not None else offset
-        self._manner = replace(manner, base_offset=base, sequence=manner.sequence_at(base))
-        self._area.attributes = LOG_APPEND_TIME if manner.append_time is not None and self._magic == 1 else 0
-        self._area.is_relative = self._magic == 1 and manner.target.codec != 0
+    def _begin(self, fields: BatchFields, offset: int, is_first: bool, most: int) -> None:
+        base = fields.base_offset if is_first and fields.base_offset is not None else offset
+        self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
+        self._area.attributes = LOG_APPEND_TIME if fields.append_time is not None and self._magic == 1 else 0
+        self._area.is_relative = self._magic == 1 and fields.target.codec != 0
         self._area.begin(base if self._magic == 2 else offset, most)
 
     def flush(self, last_offset: int | None = None) -> Iterator[Build]:
-        """The batch that is not complete; ``last_offset``: how far it reaches, where records of its batch remain."""
-        manner, area = self._manner, self._area
-        self._manner = None
-        if manner is None or not area.count:
+        """Yields the incomplete batch. ``last_offset``: its end, if more records of the same batch follow."""
+        fields, area = self._fields, self._area
+        self._fields = None
+        if fields is None or not area.count:
             return
-        target, size = manner.target, area.size
+        target, size = fields.target, area.size
         if self._magic == 2:
-            last = area.last_offset if manner.last_offset is None else manner.last_offset
+            last = area.last_offset if fields.last_offset is None else fields.last_offset
             last = min(last, area.base_offset + LARGEST_DELTA)
             header = RecordBatchHeader(
-                area.base_offset, 0, manner.leader_epoch, 2, 0,
-                LOG_APPEND_TIME * (manner.append_time is not None) | 16 * manner.is_transactional,
+                area.base_offset, 0, fields.leader_epoch, 2, 0,
+                LOG_APPEND_TIME * (fields.append_time is not None) | 16 * fields.is_transactional,
                 (last if last_offset is None else last_offset) - area.base_offset, area.base_timestamp,
-                area.max_timestamp if manner.append_time is None else manner.append_time,
-                manner.producer_id, manner.producer_epoch, manner.sequence, area.count,
+                area.max_timestamp if fields.append_time is None else fields.append_time,
+                fields.producer_id, fields.producer_epoch, fields.sequence, area.count,
             )  # fmt: skip
             yield partial(build_batch, header, area.take(), target), size
         elif target.codec == 0:

@@ -1,10 +1,10 @@
-"""Partitions built from batches and records that were read as text."""
+"""Builds partitions from batches and records that were read as text."""
 
 import os
 from collections.abc import Callable, Iterator
 
 from kseg.changes.disk import Disk
-from kseg.convert.grouping import Build, Grouper, Manner
+from kseg.convert.grouping import BatchFields, Build, Grouper
 from kseg.convert.json_lines import BatchLine, DamageLine, Line, RecordLine
 from kseg.convert.new_records import NewRecord, rows_of
 from kseg.convert.request import DamagedError, Request
@@ -17,17 +17,17 @@ from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
 NAMELESS = "records-0"
-"""The partition of records that do not say where they belong."""
+"""The partition of records without a partition field."""
 
 GROUP_BYTES = 16 << 10
-"""What bare records are put together to: batch.size of Kafka's producer."""
+"""Bare records are grouped up to this size: batch.size of Kafka's producer."""
 
 _LEADER_EPOCH = 0
-"""Of bare records: the first that a partition has."""
+"""Offset of the first bare record of a partition."""
 
 
 class Import:
-    """Partitions by name. ``folder(name)``: where one is to be written, None to count only."""
+    """Partitions by name. ``folder(name)``: the folder for a partition, None to count only."""
 
     def __init__(self, request: Request, folder: Callable[[str], str | None]) -> None:
         self._request, self._folder = request, folder
@@ -35,10 +35,10 @@ class Import:
         self.skipped: list[str] = []
         self._names: dict[str, str] = {}
         self._nameless: dict[str, list[BatchLine]] = {}
-        """By folder: the partition of its records, and the batches without records that came before the first."""
+        """By folder: the partition of its records, and empty batches that precede the first record."""
 
     def add(self, line: Line) -> None:
-        """Raises DamagedError, KsegError."""
+        """Adds a batch or record. Raises DamagedError, KsegError."""
         problem = line.text if isinstance(line, DamageLine) else line.problem if isinstance(line, BatchLine) else None
         if problem is not None:
             if not self._request.skips_damage:
@@ -50,7 +50,7 @@ class Import:
             self._of(line.partition or NAMELESS).add_record(line)
 
     def _add_batch(self, line: BatchLine) -> None:
-        """A batch without records does not say where it belongs: to where others of the same folder do."""
+        """Adds a batch. One without records has no partition field, so it goes to the partition of its folder."""
         names = {record.partition or NAMELESS for record in line.records}
         if len(names) > 1:
             raise KsegError(f"a batch holds records of several partitions: {', '.join(sorted(names))}")
@@ -69,7 +69,7 @@ class Import:
         return self.partitions[name]
 
     def finish(self) -> None:
-        """Completes all of them."""
+        """Completes all partitions."""
         for folder, batches in self._nameless.items():
             name = os.path.basename(folder)
             for batch in batches:
@@ -83,7 +83,7 @@ class Import:
 
 
 class NewPartition:
-    """One partition. ``files``: names and sizes of what was written, once it is finished."""
+    """One partition. ``files``: names and sizes of the files, after `finish`."""
 
     def __init__(self, name: str, request: Request, folder: str | None) -> None:
         self.name, self.folder = name, folder
@@ -103,7 +103,7 @@ class NewPartition:
     # Bare records
 
     def add_record(self, line: RecordLine) -> None:
-        """A record that belongs to no batch."""
+        """Adds a record without a batch."""
         record = self._record(line, line.timestamp if line.is_append_time else None)
         if self._held and record.append_time != self._held[0].append_time:
             self._group()
@@ -124,13 +124,15 @@ class NewPartition:
         return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
 
     def _group(self) -> None:
-        """What is held as batches."""
+        """Returns the buffered records as batches."""
         if not self._held:
             return
         records, self._held, self._held_bytes = self._held, [], 0
-        manner = Manner(self._request.target or NONE, append_time=records[0].append_time, leader_epoch=_LEADER_EPOCH)
+        fields = BatchFields(
+            self._request.target or NONE, append_time=records[0].append_time, leader_epoch=_LEADER_EPOCH
+        )
         limit = self._request.batch_bytes or GROUP_BYTES
-        self._append(self._grouper.add(manner, iter([rows_of(records)]), limit))
+        self._append(self._grouper.add(fields, iter([rows_of(records)]), limit))
 
     def _append(self, builds: Iterator[Build]) -> None:
         for build, _ in builds:
@@ -154,7 +156,7 @@ class NewPartition:
     # Batches
 
     def add_batch(self, line: BatchLine) -> None:
-        """A batch as it was, in the segment that it was in."""
+        """Adds a batch with its original header, in its original segment."""
         self._flush()
         if self._request.segment_bytes is None and line.segment is not None and line.segment != self._segment:
             self._end_segment()
@@ -186,7 +188,7 @@ class NewPartition:
     def _batch(self, line: BatchLine, records: list[NewRecord]) -> bytes:
         header, area = line.header, Area(2)
         started = header.base_timestamp
-        if header.is_log_append_time:  # what the producer said of time is gone
+        if header.is_log_append_time:  # the producer's timestamps are lost
             records = [record._replace(timestamp=started) for record in records]
         area.begin(header.base_offset, base_timestamp=started)
         rows = rows_of(records)
@@ -218,7 +220,7 @@ class NewPartition:
             self._writer = None
 
     def finish(self) -> None:
-        """Writes what is held, and the side files."""
+        """Writes the buffered records and the side files."""
         self._flush()
         self._end_segment()
         for segment in self._segments:
@@ -229,6 +231,6 @@ class NewPartition:
                 self.files[name] = len(content)
 
     def discard(self) -> None:
-        """Closes what is open; the caller removes the folder."""
+        """Closes open files; the caller removes the folder."""
         if self._writer is not None:
             self._writer.discard()

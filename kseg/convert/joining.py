@@ -1,6 +1,6 @@
-"""Segments converted apart from each other, put together: as if one had been converted behind the other.
+"""Joins segments that were converted independently, with the result of converting them in sequence.
 
-That is not so where something reaches over the end of a segment: then the partition has to be converted as a whole.
+If an effect crosses the end of a segment, the results differ; then the whole partition must be converted together.
 """
 
 from kseg.convert.losses import Losses
@@ -10,18 +10,18 @@ from kseg.segment.files import SegmentFile
 
 
 def is_divisible(files: list[SegmentFile], request: Request) -> bool:
-    """Whether segments may be tried one by one: new ones begin where old ones do, and all tell their first offset."""
-    is_told = all(file.kind == ".log" and file.base_offset is not None for file in files)
-    return len(files) > 1 and is_told and request.segment_bytes is None
+    """Whether segments can be converted independently: segment boundaries stay, and all base offsets are known."""
+    is_known = all(file.kind == ".log" and file.base_offset is not None for file in files)
+    return len(files) > 1 and is_known and request.segment_bytes is None
 
 
 def joined(name: str, files: list[SegmentFile], request: Request, pieces: list[Piece]) -> Converted | None:
-    """The partition of these pieces; None where they hang together. Raises LossError."""
+    """Returns the partition of these pieces; None if they depend on each other. Raises LossError."""
     whole = Converted(Losses(request.magic, request.committed_only, request.target is not None))
     next_offset, ends_in_damage = 0, False
     for file, piece in zip(files, pieces, strict=True):
         found = piece.found
-        if ends_in_damage or next_offset > (file.base_offset or 0) or _go_on(whole.gaps, found.gaps):
+        if ends_in_damage or next_offset > (file.base_offset or 0) or _gap_continues(whole.gaps, found.gaps):
             return None
         whole.losses.counts.update(found.losses.counts)
         whole.segments += found.segments
@@ -34,7 +34,7 @@ def joined(name: str, files: list[SegmentFile], request: Request, pieces: list[P
     return finished(name, files, request, whole, any(piece.has_changed for piece in pieces))
 
 
-def _go_on(before: list[tuple[int, int]], behind: list[tuple[int, int]]) -> bool:
-    """Whether a gap reaches from one segment into the next, and is one gap."""
+def _gap_continues(before: list[tuple[int, int]], behind: list[tuple[int, int]]) -> bool:
+    """Whether a gap continues from one segment into the next."""
     firsts = {first for first, _ in behind}
     return any(last + 1 in firsts for _, last in before)

@@ -1,9 +1,8 @@
-"""Lines of JSON read as batches and records: those that ``kseg dump --format json --print-data-log`` writes, or bare
-objects with key, value, timestamp and headers.
+"""Reads JSON lines as batches and records: the output of ``kseg dump --format json --print-data-log``, or bare objects.
 
-In bare ones everything may be left out, and a key or value that is neither a string nor null nor ``{"base64": …}`` is
-taken as the JSON text that it is. An unknown field is an error. A 0.7 record has no offset of its own, only a byte
-position.
+Bare objects have key, value, timestamp and headers, all optional. A key or value other than a string, null or
+``{"base64": …}`` is stored as its JSON text. Unknown fields are errors. A record of Kafka 0.7 has no offset, only a
+byte position.
 """
 
 import json
@@ -34,7 +33,7 @@ _BATCH_FIELDS = frozenset(
         "problems",
     }
 )  # fmt: skip
-"""All that a dump writes, also what is derived and not read here."""
+"""All fields that a dump writes, including derived ones that are ignored here."""
 _HEADER_FIELDS = frozenset({"key", "value"})
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
 _NUMBERS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
@@ -42,12 +41,12 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log$")
 
 
 class BadLineError(KsegError):
-    """A line that is not what is read here."""
+    """A line that is not valid input."""
 
 
 @dataclass(slots=True)
 class RecordLine:
-    """One record. ``offset`` None: the next free one; ``partition``: the name of its directory, None: not told."""
+    """One record. ``offset`` None: the next free one; ``partition``: name of its directory, None if unknown."""
 
     offset: int | None
     timestamp: int
@@ -61,9 +60,11 @@ class RecordLine:
 
 @dataclass(slots=True)
 class BatchLine:
-    """What a batch says of itself, with the ``records`` that follow it. ``header``: of v2; of an older message only its
-    codec, type of timestamps and largest timestamp are meant. ``segment``: base offset in the name of its file;
-    ``folder``: the directory of that file."""
+    """The header of a batch, with the ``records`` that follow it.
+
+    ``header``: of v2; for an older message only codec, timestamp type and largest timestamp are used. ``segment``: base
+    offset in the name of its file; ``folder``: the directory of that file.
+    """
 
     magic: int
     header: RecordBatchHeader
@@ -76,7 +77,7 @@ class BatchLine:
 
 @dataclass(slots=True)
 class DamageLine:
-    """Where a dump met damage."""
+    """The place of damage in a dump."""
 
     text: str
 
@@ -85,10 +86,9 @@ Line = BatchLine | RecordLine | DamageLine
 
 
 class JsonLines:
-    """Reads a stream of lines. Iterating gives batches with their records, and the records that belong to none.
+    """Iterates over the batches with their records, and the records without a batch, of a stream of lines.
 
-    ``first_line``: the number of the line with which the latest of them begins. Raises BadLineError, which names the
-    line.
+    ``first_line``: line number where the latest of them starts. Raises BadLineError with the line number.
     """
 
     def __init__(self, stream: BinaryIO, name: str, max_line_bytes: int) -> None:
@@ -209,7 +209,7 @@ class JsonLines:
         return -1 if row.get(name) is None else self._number_of(row, name, kind)
 
     def _text(self, row: dict[str, Any], name: str) -> str:
-        """A name of a file or topic: bytes on a disk."""
+        """Returns the name of a file or topic. Names on disk are bytes."""
         return os.fsdecode(self._bytes(row.get(name), name, False) or b"")
 
     def _partition(self, row: dict[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a message format older than v2 cannot hold, counted while a log is read."""
+"""Counts the information in a log that message formats older than v2 cannot represent."""
 
 from collections import Counter
 
@@ -21,8 +21,11 @@ _SENTENCES = {
 
 
 class Losses:
-    """``counts`` by the names above. ``magic``: the format that is written; ``committed_only`` resolves transactions;
-    ``has_codec``: whether a codec was chosen, so that zstd need not be kept."""
+    """``counts`` by the names above. ``magic``: the target format; ``committed_only``: aborted transactions are
+    omitted.
+
+    ``has_codec``: a codec was chosen, so that zstd is not needed.
+    """
 
     def __init__(self, magic: int | None, committed_only: bool, has_codec: bool) -> None:
         self.counts: Counter[str] = Counter()
@@ -34,7 +37,7 @@ class Losses:
         return bool(self.counts)
 
     def add(self, batch: Batch) -> None:
-        """What the header of a batch that is to be converted tells."""
+        """Counts losses in the header of a batch."""
         if self._magic == 2:
             return
         if self._magic == 0 and batch.magic > 0 and batch.max_timestamp >= 0:
@@ -52,18 +55,18 @@ class Losses:
         self.counts = +self.counts
 
     def add_plain(self, magic: int, timed: int) -> None:
-        """As `add`, of batches that are plain and know no producer; ``timed``: of them, those with a timestamp."""
+        """As `add`, for uncompressed batches without a producer id; ``timed``: the number of them with a timestamp."""
         if self._magic == 0 and magic > 0:
             self.counts[TIMESTAMPS] += timed
             self.counts = +self.counts
 
     def add_rows(self, rows: Rows) -> None:
-        """What the records tell."""
+        """Counts losses in records."""
         if self._magic < 2:
             counts = rows.rows[ROW_HEADER_COUNT : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
             if any(counts):
                 self.counts[HEADERS] += len(counts) - counts.count(0)
 
     def sentence(self) -> str:
-        """All of it, for people."""
+        """Returns all losses as text."""
         return ", ".join(_SENTENCES[name].format(self.counts[name]) for name in _SENTENCES if self.counts[name])

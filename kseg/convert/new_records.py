@@ -1,4 +1,4 @@
-"""Records that come one by one, as the rows that batches are built from."""
+"""Collects single records as rows for building batches."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
 
 
 class NewRecord(NamedTuple):
-    """``timestamp`` in ms, -1 for none; ``append_time`` the same where it is a LogAppendTime, else None."""
+    """``timestamp`` in ms, -1 for none; ``append_time``: the same for LogAppendTime, otherwise None."""
 
     offset: int
     timestamp: int
@@ -19,13 +19,13 @@ class NewRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         pairs = sum(len(key) + len(value or b"") for key, value in self.headers)
         return 32 + len(self.key or b"") + len(self.value or b"") + pairs
 
 
 def rows_of(records: Sequence[NewRecord]) -> Rows:
-    """The same in rows of their own."""
+    """Returns records as new rows."""
     payload = bytearray()
     rows: list[int] = []
     headers: list[int] = []

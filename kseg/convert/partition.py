@@ -1,4 +1,4 @@
-"""The segments of one partition, read in order and written anew."""
+"""Converts the segments of one partition, in order."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,18 +26,19 @@ from kseg.segment.source import open_source
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
 RECODED_BYTES = 2 << 20
-"""Of a run (`SegmentReader`), and of the batches in it that a thread is given at a time: handing them over, and taking
-Python's lock back from another thread, then costs little beside what is done in between."""
+"""Size of a run (`SegmentReader`), and of the batches in one task: large enough that threads cost little overhead."""
 
 Window = tuple[Any, memoryview, int, int]
-"""Of frames of a run, as `SegmentReader.window` gives it."""
+"""A window of frames of a run (`SegmentReader.window`)."""
 
 
 @dataclass(slots=True)
 class Converted:
-    """What came out. ``skipped``: damage that was passed over, by file; ``left_out``: batches that no read_committed
-    consumer sees; ``gaps``: offsets that were there, or may have been, and are not any more. ``has_same_segments``:
-    whether all batches lie in segments of the same base offsets; ``is_same_log``: and each stayed as it was.
+    """The result of a conversion.
+
+    ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
+    ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``has_same_segments``: whether
+    all batches are in segments with the same base offsets; ``is_same_log``: in addition, no batch has changed.
     """
 
     losses: Losses
@@ -56,9 +57,9 @@ class Converted:
 
 
 def convert_segments(name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
-    """Writes the segments ``files`` of one partition, called ``name``, to ``folder``; without one all is only counted.
+    """Writes the segments ``files`` of the partition ``name`` to ``folder``; without a folder, only counts.
 
-    Raises DamagedError, LossError; the caller removes the folder then.
+    Raises DamagedError, LossError; then the caller removes the folder.
     """
     check_kinds(name, files)
     with Pipeline(request.jobs) as pipeline:
@@ -68,20 +69,23 @@ def convert_segments(name: str, files: list[SegmentFile], request: Request, fold
 
 
 def check_kinds(name: str, files: list[SegmentFile]) -> None:
-    """Raises UnsupportedError for a partition that cannot be converted as a whole."""
+    """Raises UnsupportedError if a partition contains segments of different eras."""
     if len({file.kind for file in files}) > 1:
         raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
 
 
 def transactions_of(files: list[SegmentFile], request: Request) -> Transactions | None:
-    """What has to be known of a partition's transactions before a segment of it is converted."""
+    """Returns the transactions of a partition if the conversion of its segments depends on them."""
     return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.committed_only else None
 
 
 @dataclass(slots=True)
 class Piece:
-    """A segment that was converted apart from the others. ``has_changed``: whether any batch did; ``next_offset``: the
-    one behind it; ``ends_in_damage``: so that it is not known up to where offsets are missing."""
+    """A segment that was converted independently.
+
+    ``has_changed``: whether any batch has changed; ``next_offset``: the offset after it; ``ends_in_damage``: whether
+    the end of a gap is unknown.
+    """
 
     found: Converted
     has_changed: bool
@@ -92,7 +96,7 @@ class Piece:
 def convert_piece(
     name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
 ) -> Piece:
-    """One segment of several (`kseg.convert.joining`). Raises DamagedError."""
+    """Converts one of several segments (`kseg.convert.joining`). Raises DamagedError."""
     with Pipeline(request.jobs) as pipeline:
         conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
         conversion.run()
@@ -100,7 +104,7 @@ def convert_piece(
 
 
 def finished(name: str, files: list[SegmentFile], request: Request, found: Converted, has_changed: bool) -> Converted:
-    """What came out of all segments, put in order. Raises LossError where it is not to be kept."""
+    """Completes the result of all segments. Raises LossError for losses that were not allowed."""
     found.gaps.sort()
     if found.losses and not request.is_lossy:
         raise LossError(
@@ -155,7 +159,7 @@ class _Conversion:
 
     @property
     def _is_refused(self) -> bool:
-        """Whether it is known that nothing will be written; what else would be lost is still counted."""
+        """Whether the conversion will fail for losses; the remaining losses are still counted."""
         return bool(self._converter.losses) and not self._request.is_lossy
 
     def _convert_file(self, file: SegmentFile) -> None:
@@ -184,7 +188,7 @@ class _Conversion:
             self._end_segments(mtime_ns)
 
     def _convert_run(self, reader: SegmentReader, run: Run) -> None:
-        """A run of frames; those of which only the codec changes many at a time."""
+        """Converts a run of frames; if only the codec changes, many at a time."""
         first = 0
         while first < run.count:
             stop = self._recode(reader, run, first) if self._converter.only_recodes else first
@@ -196,7 +200,7 @@ class _Conversion:
             first = stop
 
     def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
-        """How far the frames from ``first`` on go that were taken."""
+        """Recodes frames from ``first`` on. Returns the first frame that was not recoded."""
         target = self._request.target
         if target is None or not self._goes_on:
             return first
@@ -215,7 +219,7 @@ class _Conversion:
         return end
 
     def _window(self, reader: SegmentReader, run: Run, first: int) -> Window:
-        """As the reader's, which it does not ask for each frame of a run."""
+        """As the reader's method, but called once for many frames of a run."""
         kept = self._kept_window
         if kept is None or kept[0] is not run or not kept[1] <= first < kept[2][3]:
             kept = self._kept_window = (run, first, reader.window(run, first))
@@ -223,12 +227,12 @@ class _Conversion:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether nothing is to be asked of a batch that is as it should be, and no offset below the next one."""
+        """Whether valid batches need no individual check, and offsets only rise."""
         is_open = self._writer is not None and self.next_offset <= LAST_OFFSET
         return is_open and self._transactions is None and not self.is_after_damage and not self._is_07
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
-        """As `_recode`, of plain batches that are alike."""
+        """As `_recode`, for uniform uncompressed batches."""
         if not self._goes_on or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
             return first
         buffer, frames, _, stop = self._window(reader, run, first)
@@ -271,7 +275,9 @@ class _Conversion:
         self.next_offset = max(self.next_offset, batch.next_offset)
 
     def _impossible(self, batch: Batch) -> Problem | None:
-        """What the header says that nobody ever wrote, and that no segment can take, although its checksum is right."""
+        """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
+        right.
+        """
         if not self._is_07 and not 0 <= batch.last_offset < LAST_OFFSET:
             return Problem("offset-out-of-range", f"no log reaches to offset {batch.last_offset}")
         if isinstance(batch, RecordBatch) and self._request.magic in (None, 2):
@@ -291,7 +297,7 @@ class _Conversion:
         self.next_offset = batch.next_offset
 
     def _end_gap(self, batch: Batch) -> None:
-        """Behind damage: what is missing up to this batch may have been in there."""
+        """Ends a gap after damage: offsets missing before this batch may have been in the damaged bytes."""
         base = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
         if base is not None and base > self.next_offset and not self._is_07:
             self.found.gaps.append((self.next_offset, base - 1))
@@ -335,7 +341,7 @@ class _Conversion:
             if isinstance(result, Refusal):
                 is_after_damage = self.is_after_damage
                 self._skip(result.damage)
-                self.is_after_damage = is_after_damage  # which is about what is read now
+                self.is_after_damage = is_after_damage  # it describes the reading position
                 self.found.gaps += result.gaps
             else:
                 pieces.append(result)
@@ -347,7 +353,7 @@ class _Conversion:
             raise DamagedError(f"{self._file}: {error}; nothing was written") from error
 
     def _begin_segment(self, base_offset: int) -> None:
-        """The first of all, or with it the segments of one old segment."""
+        """Starts the first segment, or the segments for one old segment."""
         if self._writer is not None:
             return
         request = self._request

@@ -1,5 +1,8 @@
-"""Plain batches that are alike, read many at a time: a message of its own is a batch in the formats before v2, and a
-call of Python for each would take a hundred times as long as its bytes."""
+"""Reads uniform uncompressed batches many at a time.
+
+In formats before v2 each uncompressed message is a batch, and one Python call for each would take a hundred times as
+long as processing its bytes.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,8 +17,11 @@ from kseg.limits import MAX_HEADERS
 
 
 class PlainRun(NamedTuple):
-    """Frames first to stop (rows FRAME_* of ``buffer``) of one magic. ``append_time`` in ms, None for CreateTime;
-    ``timed``: batches that have a timestamp; ``next_offset``: the one behind all of them."""
+    """Frames first to stop (rows FRAME_* of ``buffer``) of one magic.
+
+    ``append_time`` in ms, None for CreateTime; ``timed``: number of batches with a timestamp; ``next_offset``: the
+    offset after all of them.
+    """
 
     buffer: Any
     frames: memoryview
@@ -34,7 +40,7 @@ class PlainRun(NamedTuple):
         return self.buffer[start : end + frames[last + FRAME_SIZE]]
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
-        """All their records. Raises DamagedError where the bytes are not what they were a moment ago."""
+        """Yields all their records. Raises DamagedError if the bytes have changed since they were checked."""
         collector, most_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
         while True:
             status = collector.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers)
@@ -50,7 +56,10 @@ class PlainRun(NamedTuple):
 
 
 def plain_run(buffer: Any, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
-    """Those from frame ``first`` on that are plain and alike, none below ``next_offset``; None where it is not two."""
+    """Returns the run of uniform uncompressed batches from frame ``first`` on; None if there are less than two.
+
+    Their offsets are not below ``next_offset``.
+    """
     state = int64s(STATE_WIDTH)
     state[NEXT_OFFSET] = next_offset
     end = alike(buffer, frames, first, stop, state)

@@ -1,4 +1,4 @@
-"""v2 batches of which nothing but the codec changes: the header stays, and what was compressed is compressed anew."""
+"""Recompresses v2 batches. All header fields except codec, size and CRC stay the same."""
 
 import threading
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from kseg.segment.items import Damage, Problem
 _of_thread = threading.local()
 
 _TRIED_BYTES = 64 << 10
-"""That the kernel is given at first: where it leaves each batch, nobody should move all that there is each time."""
+"""Output space that the kernel gets at first. If it skips many batches, larger buffers would be moved each time."""
 
 Recoded = list[Any]
-"""Whole batches end to end (bytearray), and between them what is left out (Refusal)."""
+"""Complete batches end to end (bytearray), and between them the omitted batches (Refusal)."""
 
 
 class Refused(Exception):
-    """A batch that is not as it should be; ``problem`` says why."""
+    """An invalid batch; ``problem`` is the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Place(NamedTuple):
-    """Where a batch lies in its file, and its offsets as far as they are known."""
+    """Position of a batch in its file, and its offsets if known."""
 
     position: int
     size: int
@@ -42,23 +42,23 @@ class Place(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A batch that is left out, and the offsets that go with it."""
+    """An omitted batch, and its offsets."""
 
     damage: Damage
     gaps: list[tuple[int, int]]
 
 
 def refused_at(place: Place, refused: Refused) -> Refusal:
-    """The batch at a place, and why it is left out."""
+    """Returns the refusal of the batch at a place."""
     damage = Damage(refused.problem.code, place.position, place.size, refused.problem.message)
     is_known = place.first_offset is not None and place.last_offset is not None
     return Refusal(damage, [(place.first_offset or 0, place.last_offset or 0)] if is_known else [])
 
 
 def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
-    """The batches at frames of the buffer (rows FRAME_*) in another codec; may run on any thread.
+    """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
 
-    ``origin``: where the buffer lies in the file. What is not right is told in its place.
+    ``origin``: position of the buffer in the file. Invalid batches are reported in their place.
     """
     found: Recoded = [bytearray()]
     count, frame = len(frames) // FRAME_WIDTH, 0
@@ -73,14 +73,14 @@ def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_byt
 
 
 class _Packing:
-    """What one thread needs to have the kernel recode batches."""
+    """State of one thread for recompressing batches in the kernel."""
 
     def __init__(self, target: Target, max_bytes: int) -> None:
         self._max_bytes, self._room = max_bytes, _room(max_bytes)
         self._packer = packer(target)
 
     def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
-        """Appends the batches from frame ``first`` on to ``out``; the first one that the kernel leaves."""
+        """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
         if self._packer is None:
             return first
         state, status = int64s(3), FULL
@@ -95,14 +95,14 @@ class _Packing:
 
 
 def _expected(frames: memoryview, first: int) -> int:
-    """Bytes that frames from ``first`` on may take, if they are not in a codec that makes fewer of them."""
+    """Returns the expected output size of the frames from ``first`` on, if the codec does not shrink them."""
     last = len(frames) - FRAME_WIDTH
     size = frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] - frames[first * FRAME_WIDTH + FRAME_POSITION]
     return size + size // 64
 
 
 class _Recoding:
-    """Batches recoded one by one."""
+    """Recompresses batches one by one."""
 
     def __init__(
         self, buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
@@ -145,7 +145,7 @@ def _room(max_bytes: int) -> Room:
 
 
 def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What this thread has made under that name; of what is asked for with other numbers only the last is kept."""
+    """Returns this thread's object of that name; only the object with the latest parameters is cached."""
     kept: dict[str, tuple[Any, Any]] = _of_thread.__dict__
     if name[0] not in kept or kept[name[0]][0] != name:
         kept[name[0]] = (name, make())
@@ -153,7 +153,7 @@ def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
 
 
 def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
-    """The records of a batch as bytes, valid until the thread opens another one. Raises Refused."""
+    """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
     try:
         payload, start = open_records(data, header, max_bytes, _room(max_bytes))
     except UndecodableError as error:
@@ -164,11 +164,11 @@ def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
 
 
 def checked(data: Any, header: RecordBatchHeader, max_bytes: int) -> bytes:
-    """The batch itself, whose records are right. Raises Refused."""
+    """Returns the batch unchanged after checking its records. Raises Refused."""
     opened(data, header, max_bytes)
     return bytes(data)
 
 
 def recompressed(data: Any, header: RecordBatchHeader, target: Target, max_bytes: int) -> bytes:
-    """The batch with another codec. Raises Refused."""
+    """Returns the batch with another codec. Raises Refused."""
     return build_batch(header, opened(data, header, max_bytes), target)

@@ -1,4 +1,4 @@
-"""What a conversion of segments is asked for, and the errors that say why one is not done."""
+"""The options of a conversion, and the errors that reject one."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``magic`` and ``target``: None keeps those of each batch. ``has_level``: the codec came with a level, so that
-    batches of the same codec are compressed anew.
+    """The options. ``magic`` and ``target``: None keeps those of each batch.
 
-    ``batch_bytes``: records are put together, or apart, to batches of at most so many bytes before compression; None
-    keeps the batches. ``segment_bytes``: None keeps the segments. ``committed_only``: as a read_committed consumer
-    sees the log. ``base_offset`` is that of the first message of a 0.7 log, whose byte positions become a header of
-    the name ``position_header``.
+    ``has_level``: a compression level was given, so that batches with the same codec are recompressed, too.
+    ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
+    ``segment_bytes``: None keeps the segments. ``committed_only``: only records that a read_committed consumer sees.
+    ``base_offset``: the offset of the first message of a 0.7 log, whose byte positions become a header named
+    ``position_header``.
     """
 
     magic: int | None = None
@@ -35,8 +35,8 @@ class Request:
 
 
 class LossError(KsegError):
-    """The format asked for cannot hold something of the log."""
+    """The target format cannot represent some information of the log."""
 
 
 class DamagedError(KsegError):
-    """The log is damaged, and it was not asked to go on behind that."""
+    """The log is damaged, and skipping damage was not requested."""

@@ -1,4 +1,4 @@
-"""A partition converted to a folder, with all that belongs beside its segments; in place, as a plan."""
+"""Converts a partition to a folder, with its side files, and plans the replacement of the old files."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Conversion = Callable[[str, list[SegmentFile], Request, str | None], Converted]
 
 @dataclass(slots=True)
 class Rewritten:
-    """``files``: names and sizes of what was written; ``carried``: names of side files whose content stays."""
+    """``files``: names and sizes of the written files; ``carried``: names of side files that stay unchanged."""
 
     converted: Converted
     files: dict[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Rewritten:
 
 
 def segments_of(directory: str) -> list[SegmentFile]:
-    """The segments of a partition that can be converted. Raises PathError, UnsupportedError."""
+    """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
     if os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-"):
         raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
     found = list_segments(directory)
@@ -53,10 +53,10 @@ def rewrite(
     folder: str | None,
     convert: Conversion = convert_segments,
 ) -> Rewritten:
-    """Writes the segments to ``folder``, or only counts without one. ``directory``: where side files lie, if any do;
-    ``convert``: where segments are converted.
+    """Writes the segments to ``folder``, or only counts without one.
 
-    Raises DamagedError, LossError.
+    ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamagedError,
+    LossError.
     """
     found = convert(name, files, request, folder)
     made = Rewritten(found)
@@ -64,7 +64,7 @@ def rewrite(
         made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
     if request.magic in (0, 1):
         return made
-    # Producer snapshots tell of the last batch of each producer, which other batches make another one.
+    # Producer snapshots contain the last batch of each producer, which differs if records are regrouped.
     keeps_batches = found.is_same_log or request.batch_bytes is None
     stays: tuple[str, ...] = ()
     if directory is not None:
@@ -82,12 +82,12 @@ def rewrite(
 
 
 def _first_snapshot(found: Converted) -> str:
-    """Name of the producer snapshot at the first segment, "" without segments."""
+    """Returns the name of the producer snapshot at the first segment, "" without segments."""
     return f"{found.segments[0].base_offset:020d}{SNAPSHOT}" if found.segments else ""
 
 
 def _seed(directory: str | None, found: Converted) -> bytes | None:
-    """The producer snapshot at the first segment."""
+    """Returns the producer snapshot at the first segment."""
     if directory is None or not found.segments:
         return None
     path = os.path.join(directory, _first_snapshot(found))
@@ -97,7 +97,7 @@ def _seed(directory: str | None, found: Converted) -> bytes | None:
 
 
 def complete(folder: str, directory: str, carried: list[str]) -> None:
-    """Adds to a new partition what stays, and gives its files the owner and mode of the old ones."""
+    """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
     disk = Disk()
     for name in [*carried, PARTITION_FILE]:
         if os.path.exists(os.path.join(directory, name)):
@@ -106,7 +106,7 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
 
 
 def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
-    """Owner and mode of new files, less ``mask``, as far as this user may give them."""
+    """Sets owner and mode of new files, less ``mask``, as far as this user may."""
     disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
     for name in sorted(os.listdir(folder)):
         with suppress(PermissionError):
@@ -114,8 +114,10 @@ def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
 
 
 def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: str) -> Plan:
-    """The steps that put what ``rewrite`` has written in the place of what is there; without a folder they can only be
-    shown. No steps where every batch stayed as it was."""
+    """Returns the plan that replaces the old files by the output of ``rewrite``; without a folder it can only be shown.
+
+    The plan is empty if no batch has changed.
+    """
     plan = Plan(directory)
     found = made.converted
     if found.is_same_log:
@@ -145,18 +147,18 @@ def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
 
 
 def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that kseg keeps in mind as its own: none where they are too many."""
+    """Returns the gaps that kseg records as its own: none if there are too many."""
     return gaps if len(gaps) <= MOST_GAPS else []
 
 
 def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
-    """Lets a new partition tell which of its gaps were made with it."""
+    """Records in a new partition which of its gaps were created with it."""
     plan = Plan(folder, gaps=known_gaps(gaps))
     apply(plan, command, Keeping())
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Whether two files have the same content; told of side files only, others differ."""
+    """Whether two side files have the same content; other files count as different."""
     if path.endswith(".log") or not os.path.exists(other) or os.path.getsize(path) != os.path.getsize(other):
         return False
     with open_regular(path) as mine, open_regular(other) as theirs:

@@ -1,4 +1,4 @@
-"""Whether there is room for what a conversion writes: guessed from sizes, and counted by a pass where that says no."""
+"""Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run."""
 
 import os
 
@@ -8,14 +8,13 @@ from kseg.convert.rewriting import rewrite
 from kseg.segment.files import SegmentFile
 
 _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
-"""How much larger segments become at most, as a rule: a codec that does worse, messages that become batches, records
-that were compressed."""
+"""Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
 
 def check_space(place: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
-    """Raises KsegError where new segments of all of ``files`` do not fit into the file system of ``place``.
+    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``place``.
 
-    The other arguments are those of `rewrite`, which may raise too.
+    The other arguments are those of `rewrite`, whose errors can be raised, too.
     """
     growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
     if request.target is not None and not request.target.codec:

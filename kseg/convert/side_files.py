@@ -1,8 +1,7 @@
-"""What lies beside new segments: transaction indexes, producer snapshots, leader epochs.
+"""Side files of new segments: transaction indexes, producer snapshots, leader epochs.
 
-Where every batch of the old segments lies in a new segment of the same base offset these files say what they said, but
-for snapshots where records were put into other batches. Else they are made from the batches, as a broker makes them
-when it appends and rolls.
+They are unchanged if every batch stays in a segment with the same base offset; except snapshots, if records are
+regrouped. Otherwise they are built from the batches, as a broker does when it appends and rolls.
 """
 
 import os
@@ -26,18 +25,20 @@ EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_FILE = "partition.metadata"
 SNAPSHOT = ".snapshot"
 DERIVED = (".index", ".timeindex", ".txnindex", SNAPSHOT)
-"""Suffixes of what is made anew with the segments."""
+"""Suffixes of files that are rebuilt with the segments."""
 
 _CARRIED = (".txnindex", SNAPSHOT)
 
 
 def carried_files(directory: str) -> list[str]:
-    """Names of what keeps its content where the segments keep their offsets."""
+    """Returns the names of files that stay unchanged if the segments keep their offsets."""
     return [name for name in sorted(os.listdir(directory)) if name.endswith(_CARRIED)]
 
 
 def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Iterator[tuple[str, bytes]]:
-    """Names and contents for segments that have been written. ``seed``: the producer snapshot at the first of them."""
+    """Yields names and contents of side files of the written segments. ``seed``: the producer snapshot at the first
+    one.
+    """
     states, epochs, last = ProducerStates(_entries(seed)), [], -1
     has_producers = len(states) > 0
     for number, segment in enumerate(segments):
@@ -57,7 +58,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
                         epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
         if aborted:
             yield segment.name(".txnindex"), build_transaction_index(aborted)
-    # An empty last segment ends at its base offset, where a snapshot was made.
+    # An empty last segment ends at its base offset, where a snapshot was taken.
     is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
     if has_producers and not is_made:
         yield f"{segments[-1].next_offset:020d}.snapshot", _snapshot(states)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructType
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.columns.arrow_rows import stretches
-from kseg.convert.grouping import Grouper, Manner
+from kseg.convert.grouping import BatchFields, Grouper
 from kseg.convert.rewriting import MOST_GAPS, note_gaps
 from kseg.convert.side_files import EPOCH_FILE
 from kseg.errors import KsegError, PathError
@@ -224,7 +224,7 @@ class _Range:
                 self._take(rows.rows[ROW_OFFSET::ROW_WIDTH].tolist())
                 if self._writer is None:
                     self._writer = LogWriter(self._folder, rows.rows[ROW_OFFSET], self._limits)
-                manner = Manner(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
+                manner = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
                 for build, _ in self._grouper.add(manner, iter([rows]), self._batch_bytes):
                     self._writer.append(build())
         except ValueError as error:

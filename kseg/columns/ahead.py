@@ -39,7 +39,7 @@ class _Decoded:
         yield from told
 
 
-class Ahead:
+class ChunkPrefetcher:
     """Yields the chunks of all runs in order, and reports skipped ranges in their place.
 
     ``make``: creates a decoder that reports to the given function. Use it as a context manager while the segment is
@@ -55,7 +55,7 @@ class Ahead:
             tuple[_Decoded | None, Iterator[Chunk | LeftOut], Outcome[list[Chunk | LeftOut]] | None]
         ] = deque()
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> "ChunkPrefetcher":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _LOG_APPEND_TIME = 1
 
 
-class Stretch(NamedTuple):
+class BatchableRows(NamedTuple):
     """Records that can share a batch. ``append_time``: their LogAppendTime in ms, or None."""
 
     rows: Rows
     append_time: int | None
 
 
-def stretches(batch: "pyarrow.RecordBatch") -> Iterator[Stretch]:
+def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     """Yields all records of a batch with columns of `kseg.columns.arrow.schema`, ``offset`` among them.
 
     Raises ValueError for a null offset or header key, and for a timestamp that v2 cannot represent.
@@ -46,7 +46,7 @@ def stretches(batch: "pyarrow.RecordBatch") -> Iterator[Stretch]:
     rows = _rows(batch)
     times = rows.rows[ROW_TIMESTAMP::ROW_WIDTH].tolist()
     if TIMESTAMP_TYPE not in batch.schema.names:
-        yield Stretch(rows, None)
+        yield BatchableRows(rows, None)
         return
     kinds = batch.column(TIMESTAMP_TYPE).to_pylist()
     found = [time if kind == _LOG_APPEND_TIME else None for kind, time in zip(kinds, times, strict=True)]
@@ -54,7 +54,7 @@ def stretches(batch: "pyarrow.RecordBatch") -> Iterator[Stretch]:
     for stop in range(1, rows.count + 1):
         if stop == rows.count or found[stop] != found[first]:
             part = rows.rows[first * ROW_WIDTH : stop * ROW_WIDTH]
-            yield Stretch(Rows(rows.payload, part, rows.headers, stop - first), found[first])
+            yield BatchableRows(Rows(rows.payload, part, rows.headers, stop - first), found[first])
             first = stop
 
 

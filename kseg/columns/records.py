@@ -7,7 +7,7 @@ skipped because of damage is reported.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.columns.ahead import Ahead
+from kseg.columns.ahead import ChunkPrefetcher
 from kseg.columns.chunk import Chunk, Chunks
 from kseg.columns.decoding import Decoder, LeftOut, Tell
 from kseg.formats.rows import Scratch, int64s
@@ -84,7 +84,7 @@ class RecordColumns:
 
     def _ahead(self) -> Iterator[Chunk]:
         plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
-        with Ahead(self._jobs, self._another_decoder, self._tell) as ahead:
+        with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as ahead:
             for item in self._items():
                 if isinstance(item, LeftOut):
                     ahead.leave_out(item)

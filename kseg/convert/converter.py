@@ -166,9 +166,8 @@ class Converter:
             yield partial(bytes, batch.data), batch.size
             return
         append_time = batch.header.timestamp if batch.header.is_log_append_time and magic else None
-        yield from self._group(
-            magic, BatchFields(self._target(codec, magic), append_time=append_time), batch, not codec
-        )
+        fields = BatchFields(self._target(codec, magic), append_time=append_time)
+        yield from self._group(magic, fields, batch, not codec)
 
     # 0.7
 

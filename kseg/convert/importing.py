@@ -23,7 +23,7 @@ GROUP_BYTES = 16 << 10
 """Bare records are grouped up to this size: batch.size of Kafka's producer."""
 
 _LEADER_EPOCH = 0
-"""Offset of the first bare record of a partition."""
+"""Leader epoch of bare records: the first epoch of a partition."""
 
 
 class Import:
@@ -128,9 +128,8 @@ class NewPartition:
         if not self._held:
             return
         records, self._held, self._held_bytes = self._held, [], 0
-        fields = BatchFields(
-            self._request.target or NONE, append_time=records[0].append_time, leader_epoch=_LEADER_EPOCH
-        )
+        target, append_time = self._request.target or NONE, records[0].append_time
+        fields = BatchFields(target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
         limit = self._request.batch_bytes or GROUP_BYTES
         self._append(self._grouper.add(fields, iter([rows_of(records)]), limit))
 

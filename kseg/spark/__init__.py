@@ -1,6 +1,7 @@
-"""Segments on Apache Spark: ``spark.read.format("kseg")``. Needs the extra ``kseg[spark]`` and Java 17 or later.
+"""Reads and writes segments with Apache Spark: ``spark.read.format("kseg")``. Needs ``kseg[spark]`` and Java 17 or
+later.
 
-An installed kseg is found by its name; where it is not (a session whose workers run another Python), `register` it.
+Spark finds an installed kseg by its name. If it does not (workers run another Python), `register` it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,10 @@ __all__ = ["register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes ``spark.read.format("kseg")`` known to a session.
+    """Registers ``spark.read.format("kseg")`` in a session.
 
-    The session is left as it is. But where nobody has said which Python its workers run and they run on this machine,
-    those that read segments run the one of this process: the ``python3`` of the PATH need not have kseg.
+    The session is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
+    Python of this process, because the ``python3`` of the PATH may not have kseg.
     """
     import os
     import sys
@@ -24,16 +25,16 @@ def register(spark: "SparkSession") -> None:
 
     context: Any = getattr(spark, "sparkContext", None)
     chosen = None if context is None else context.pythonExec
-    is_open = (
+    is_unset = (
         context is not None
         and context.master.startswith("local")
         and "PYSPARK_PYTHON" not in os.environ
         and context.getConf().get("spark.pyspark.python") is None
     )
     try:
-        if is_open:
+        if is_unset:
             context.pythonExec = sys.executable
         spark.dataSource.register(KsegDataSource)
     finally:
-        if is_open:
+        if is_unset:
             context.pythonExec = chosen

@@ -1,4 +1,4 @@
-"""Mode ``batches``: the headers of all batches, as `kseg dump` tells them."""
+"""Mode ``batches``: the headers of all batches, with the fields of `kseg dump`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -44,16 +44,16 @@ _UNSET = {
     "baseSequence": BATCH_BASE_SEQUENCE,
     "partitionLeaderEpoch": BATCH_LEADER_EPOCH,
 }
-"""Columns that are null where the number is -1."""
+"""Columns that are null if the number is -1."""
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Part]]:
-    """The tasks."""
+    """Returns the tasks."""
     return grouped(segment_parts(options, keep), options.split_bytes)
 
 
 def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
-    """A row for each batch that begins in the parts and may hold offsets that are asked for."""
+    """Yields a row for each batch that starts in the parts and can contain requested offsets."""
     yield from record_batches(_rows(parts, options), schema)
 
 

@@ -1,14 +1,13 @@
-"""A round of the cleaner on Spark: the offset map is spread over the tasks, each of which cleans groups of segments.
+"""Compaction on Spark: the offset map is distributed over tasks, and each task cleans groups of segments.
 
-Three steps, with a shuffle between them of which values are no part:
+There are three steps, with shuffles between them that never contain values:
 
-- a segment's keys, by their hashes, each with its last offset, are dealt out to buckets;
-- a bucket has all keys of some hashes: it tells each group the last offset of every key that occurs in it;
-- a group is rewritten by the cleaner of the local engine with that share of the map, which judges its records as the
-  whole map would.
+- scan: the key hashes of a segment, each with its last offset, are partitioned into buckets;
+- merge: a bucket has all keys with some hashes; it sends each group the last offsets of the keys that occur in it;
+- clean: a group is rewritten by the local cleaner with its part of the map, with the same result as with the whole map.
 
-A task may be done more than once, at the same time even: each attempt writes to a folder of its own, and only what the
-driver is told of gets into the partition, by the plan that the driver makes.
+A task may run more than once, even concurrently: each attempt writes to its own folder, and only results reported to
+the driver become part of the partition, through the driver's plan.
 """
 
 import os
@@ -38,31 +37,32 @@ from kseg.spark.failures import Failure, failure_of
 from kseg.spark.jobs import collected, run
 
 BUCKET_BYTES = 64 << 20
-"""Of segments, for each bucket: its keys are a small part of that."""
+"""Bytes of segments for each bucket. Its keys are a small part of that."""
 MOST_TASKS = 4096
 
 _JOBS = 1
-"""Threads of a task: Spark gives each a core."""
+"""Threads of a task. Spark gives each task one core."""
 _NO_LIMIT = 1 << 40
 _PROBE = b"kseg"
 _LEAST_KEYS = 1024
 
 Entries = bytes
-"""As `kseg.kernel.key_map` has them."""
+"""Entries of `kseg.kernel.key_map`."""
 
 
 class _Keys(NamedTuple):
-    """How many keys of the dirty part a bucket holds."""
+    """Number of keys of the dirty section in a bucket."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all tasks of a round are told. ``groups``: of each segment that is read, by its place in ``segments``, its
-    group; ``dirty``: the place of the first that is dirty; ``latest``: the last offset that the map covers.
+    """Data shared by all tasks of a round.
 
-    ``probe``: what the hash of this kseg makes of `_PROBE`: maps of different hashes cannot be put together.
+    ``groups``: for each segment, by its index in ``segments``, the group; ``dirty``: index of the first dirty segment;
+    ``latest``: the last offset that the map covers. ``probe``: this kseg's hash of `_PROBE`; maps with different hashes
+    cannot be merged.
     """
 
     segments: list[Segment]
@@ -78,7 +78,7 @@ class _Shared:
     done: Any
 
     def check_kseg(self) -> None:
-        """Raises KsegError where this process has another kseg than the driver."""
+        """Raises KsegError if this process has a different kseg than the driver."""
         if _probe(self.secret) != self.probe:
             here, there = __version__, self.probe[0]
             raise KsegError(
@@ -92,7 +92,7 @@ def _probe(secret: bytes) -> tuple[str, int, int]:
 
 
 class _Scan(NamedTuple):
-    """A segment to be read for its keys: ``transactions`` that are known where it begins, pickled."""
+    """A segment whose keys are read. ``transactions``: open transactions at its start, pickled."""
 
     place: int
     records: int | None
@@ -100,7 +100,7 @@ class _Scan(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group to be cleaned, by the places of its segments."""
+    """A group to clean, as indexes of its segments."""
 
     first: int
     stop: int
@@ -109,7 +109,7 @@ class _Group(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What became of a group; ``map_failure``: why the map could not be made at all, by the place of the segment."""
+    """The result of a group. ``map_failure``: why the map could not be built, with the index of the segment."""
 
     number: int
     segment: Segment | None
@@ -120,7 +120,7 @@ class _Result(NamedTuple):
 
 
 class SparkRound(Round):
-    """As the local one with a map that has room for everything. ``spark``: a session."""
+    """As the local round with an unlimited map. ``spark``: a session."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class SparkRound(Round):
         self._spark = spark
 
     def groups(self) -> Iterator[CleanedGroup]:
-        """New segments, the oldest first. Raises KsegError, OSError as the local engine would."""
+        """Yields the new segments, oldest first. Raises KsegError, OSError as the local engine does."""
         found = self._range
         dirty = segments_between(self._segments, found.start, found.end)
         traces = self._traces(segments_between(self._segments, 0, found.end), dirty[0].base_offset)
@@ -158,7 +158,9 @@ class SparkRound(Round):
             yield CleanedGroup(group, result.segment, result.counts)
 
     def _traces(self, segments: list[Segment], first_dirty: int) -> dict[int, Trace]:
-        """By base offset. A segment that is clean already and cannot be read is told of when it is cleaned again."""
+        """Returns traces by base offset. An unreadable segment in the clean section is reported when it is cleaned
+        again.
+        """
         found = {}
         for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], _read_traces), strict=True):
             if isinstance(trace, Failure):
@@ -179,7 +181,7 @@ class SparkRound(Round):
         )  # fmt: skip
 
     def _scans(self, sources: list[Segment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
-        """Transactions are followed as `MapBuilder` does it, which begins with the dirty part."""
+        """Tracks transactions as `MapBuilder` does, from the dirty section on."""
         found, known = self._range, CleanedTransactions()
         known.add(aborted_between(self._with_aborted, found.start, found.end))
         scans = []
@@ -191,7 +193,7 @@ class SparkRound(Round):
         return scans
 
     def _works(self, groups: list[list[Segment]], traces: dict[int, Trace]) -> list[_Group]:
-        """Transactions are followed as `GroupCopier` does it, from the oldest segment on."""
+        """Tracks transactions as `GroupCopier` does, from the oldest segment on."""
         known, works, first = CleanedTransactions(), [], 0
         for group in groups:
             folder = self._make_folder() if self._make_folder else None
@@ -233,7 +235,7 @@ def _read_traces(paths: Iterable[str]) -> Iterator[Trace | Failure]:
 
 @dataclass(frozen=True, slots=True)
 class _KeysOf:
-    """The keys of segments, for each bucket."""
+    """Reads the keys of segments, partitioned into buckets."""
 
     shared: _Shared
 
@@ -244,7 +246,7 @@ class _KeysOf:
             try:
                 shares = self._shares(scan, buffers, workers)
             except (KsegError, OSError) as error:
-                # Of what is clean already a map is not made: what is wrong there is found when it is cleaned again.
+                # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
                 if scan.place >= self.shared.dirty:
                     yield 0, (scan.place, failure_of(error))
                 continue
@@ -270,7 +272,7 @@ class _KeysOf:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the map has for the keys of each group: the share of one bucket."""
+    """Looks up the keys of each group in one bucket of the map."""
 
     shared: _Shared
 

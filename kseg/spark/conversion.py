@@ -1,6 +1,6 @@
-"""Conversions on Spark: a segment a task; a partition whose segments hang together is one task.
+"""Conversion on Spark: one task for each segment, or for a partition whose segments depend on each other.
 
-An attempt of a task writes to a folder of its own, and the driver gathers the files of those that it was told of.
+Each attempt of a task writes to its own folder. The driver collects the files of the reported attempts.
 """
 
 import os
@@ -21,8 +21,8 @@ from kseg.spark.failures import Failure, failure_of
 from kseg.spark.jobs import run
 
 
-class _Asked(NamedTuple):
-    """What all tasks of a partition are told."""
+class _Job(NamedTuple):
+    """The request shared by all tasks of a partition."""
 
     name: str
     request: Request
@@ -31,21 +31,21 @@ class _Asked(NamedTuple):
 
 
 class SparkConversion:
-    """Has segments converted on Spark, as `kseg.convert.partition.convert_segments` does it here."""
+    """Converts segments on Spark, with the result of `kseg.convert.partition.convert_segments`."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
     def __call__(self, name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
-        """Raises KsegError, OSError as the local engine would."""
+        """Raises KsegError, OSError as the local engine does."""
         check_kinds(name, files)
         if any(file.path == STANDARD_INPUT for file in files):
-            return convert_segments(name, files, request, folder)  # which no task can read
-        asked = _Asked(name, replace(request, jobs=1), folder, None)
+            return convert_segments(name, files, request, folder)  # tasks cannot read these files
+        asked = _Job(name, replace(request, jobs=1), folder, None)
         if is_divisible(files, request):
             asked = asked._replace(transactions=transactions_of(files, request))
             pieces = [each for each in run(self._spark, files, _Pieces(asked)) if isinstance(each, Piece)]
-            # What has failed somewhere may have to do with what comes before it: the whole tells.
+            # A failure may be caused by an earlier segment; converting the whole partition shows it.
             found = joined(name, files, request, pieces) if len(pieces) == len(files) else None
             if found is not None:
                 return _gathered(found, folder)
@@ -58,7 +58,7 @@ class SparkConversion:
 
 
 def _gathered(found: Converted, folder: str | None) -> Converted:
-    """With the files of all tasks in one folder, and without what other attempts have left in it."""
+    """Moves the files of all tasks to one folder, and removes those of other attempts."""
     if folder is None:
         return found
     disk = Disk()
@@ -71,7 +71,7 @@ def _gathered(found: Converted, folder: str | None) -> Converted:
 
 
 def _clear(folder: str) -> None:
-    """Removes what tasks have made in a folder and is not wanted any more."""
+    """Removes unused task output from a folder."""
     with os.scandir(folder) as entries:
         left = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     for path in left:
@@ -79,9 +79,9 @@ def _clear(folder: str) -> None:
 
 
 class _Pieces:
-    """Segments one by one."""
+    """Converts segments independently."""
 
-    def __init__(self, asked: _Asked) -> None:
+    def __init__(self, asked: _Job) -> None:
         self._asked = asked
 
     def __call__(self, files: Iterable[SegmentFile]) -> Iterator[Piece | Failure]:
@@ -96,9 +96,9 @@ class _Pieces:
 
 
 class _Whole:
-    """All segments of a partition."""
+    """Converts all segments of a partition."""
 
-    def __init__(self, asked: _Asked) -> None:
+    def __init__(self, asked: _Job) -> None:
         self._asked = asked
 
     def __call__(self, partitions: Iterable[list[SegmentFile]]) -> Iterator[Converted | Failure]:

@@ -1,6 +1,6 @@
-"""A dump on Spark: tasks render parts of segments, and their text comes back in order.
+"""Dumps on Spark: tasks render parts of segments, and the driver prints their text in order.
 
-Only so much is under way at once that its text fits into memory, whatever there is to dump.
+Only a limited amount is in progress at the same time, so that its text fits into memory.
 """
 
 import os
@@ -23,11 +23,11 @@ from kseg.segment.source import STANDARD_INPUT, open_source
 
 PART_BYTES = 4 << 20
 WAVE_BYTES = 64 << 20
-"""Of segments, under way at once."""
+"""Bytes of segments in progress at the same time."""
 
 
 class Part(NamedTuple):
-    """Part of a segment; ``is_live`` as `kseg.segment.reader` has it."""
+    """Part of a segment; ``is_live`` as in `kseg.segment.reader`."""
 
     file: SegmentFile
     is_live: bool
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 
 class TextSink(Sink):
-    """Keeps what is written."""
+    """A sink in memory."""
 
     def __init__(self, is_terminal: bool) -> None:
         self.is_terminal = is_terminal
@@ -48,11 +48,11 @@ class TextSink(Sink):
         self.pieces.append(bytes(view))
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Does nothing: this sink has no buffer."""
 
 
 class Remote:
-    """Has the segments of ``files``, in that order, rendered on Spark; `rendered` gives the parts of each."""
+    """Renders the segments ``files`` on Spark, in that order; `rendered` returns the parts of each."""
 
     def __init__(
         self, spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
@@ -64,9 +64,9 @@ class Remote:
         self._done: deque[tuple[Part, Rendered]] = deque()
 
     def rendered(self, file: SegmentFile) -> list[Rendered] | None:
-        """What the parts of the file print, None where it is not among those that are read elsewhere.
+        """Returns the text of the parts of the file; None if it is not read by Spark.
 
-        Raises PathError where it cannot be read.
+        Raises PathError if it cannot be read.
         """
         found: list[Rendered] = []
         while self._done or self._next is not None:
@@ -91,14 +91,14 @@ class Remote:
 
 
 def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[Part]:
-    """Whole files unless they may be cut."""
+    """Yields the parts of files, or complete files if they must not be split."""
     for file, is_live in files:
         if not file.is_segment or file.path == STANDARD_INPUT:
             continue
         try:
             size = os.stat(file.path).st_size
         except OSError:
-            size = 0  # the task says why
+            size = 0  # the task reports the error
         for part in slices(size, PART_BYTES) if is_cut and file.kind == ".log" else [Slice()]:
             yield Part(file, is_live, part)
 

@@ -1,4 +1,4 @@
-"""Mode ``entries``: what stands in offset, time and transaction indexes and in producer snapshots."""
+"""Mode ``entries``: the entries of offset, time and transaction indexes and of producer snapshots."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +28,11 @@ TYPES = {
     ".txnindex": "abortedTxn",
     ".snapshot": "producerState",
 }
-"""The kinds of files read, and what their entries are called, as in the JSON of `kseg dump`."""
+"""The kinds of files, and the names of their entries in the JSON of `kseg dump`."""
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[SideFile]]:
-    """The tasks."""
+    """Returns the tasks."""
     return grouped(_files(options, keep), options.split_bytes)
 
 
@@ -52,7 +52,7 @@ def _files(options: Options, keep: Callable[[SegmentFile], bool]) -> Iterator[tu
 
 
 def read(files: Sequence[SideFile], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
-    """A row for each entry; room that an index has ahead is none, and what is wrong with a file is mode findings'."""
+    """Yields a row for each entry. Preallocated space has no entries; damage is reported by mode findings."""
     yield from record_batches(_rows(files), schema)
 
 

@@ -1,4 +1,4 @@
-"""Errors on their way from a task to the command: as values, since an error of Spark tells no exit status."""
+"""Errors of tasks as values, because an exception in Spark loses the exit status."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from kseg.errors import KsegError
 
 
 class RemoteError(KsegError):
-    """What a task could not do, with the exit status that it has on this machine too."""
+    """An error in a task, with the same exit status as on this machine."""
 
     def __init__(self, text: str, exit_status: int) -> None:
         super().__init__(text)
@@ -14,7 +14,7 @@ class RemoteError(KsegError):
 
 
 class Failure(NamedTuple):
-    """``number``: errno of an OSError, None for an error of our own."""
+    """``number``: errno of an OSError, None for a KsegError."""
 
     text: str
     exit_status: int
@@ -22,7 +22,7 @@ class Failure(NamedTuple):
     path: str | None = None
 
     def error(self) -> KsegError | OSError:
-        """To be raised as if it had happened here."""
+        """Returns the exception, to be raised as if the error had occurred here."""
         if self.number is not None:
             return OSError(self.number, self.text, self.path)
         return RemoteError(self.text, self.exit_status)

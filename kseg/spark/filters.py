@@ -1,4 +1,4 @@
-"""Filters that Spark hands over: what of them narrows a reading, so that Spark need not look at the rows again."""
+"""Pushed-down filters: those that a reader applies exactly, so that Spark need not evaluate them again."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -22,18 +22,18 @@ from kseg.spark.options import Options
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as Spark's own
 _MICROSECOND, _MILLISECOND = timedelta(microseconds=1), 1000
 _LAST_MS = ((1 << 63) - 1) // _MILLISECOND
-"""A timestamp behind it is null in a DataFrame, which counts microseconds: no comparison holds for it."""
+"""Later timestamps overflow a DataFrame's microseconds and are null, so no comparison is true for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Topics and partitions asked for; None: all. A place that has none is in no set."""
+    """Requested topics and partitions; None: all. Files without a topic are in no set."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
 
     def keep(self, file: SegmentFile) -> bool:
-        """Whether a file is in one of them."""
+        """Whether a file is in a requested topic and partition."""
         return (self.topics is None or file.topic in self.topics) and (
             self.partitions is None or file.partition in self.partitions
         )
@@ -41,13 +41,13 @@ class Places:
 
 @dataclass(slots=True)
 class Narrowed:
-    """What is left of a reading after `take`."""
+    """The options of a read after `take`."""
 
     options: Options
     places: Places = field(default_factory=Places)
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Narrows by each filter that can be kept to exactly; gives back the others."""
+        """Applies each filter that can be applied exactly. Returns the others."""
         return [each for each in filters if not self._take(each)]
 
     def _take(self, each: Filter) -> bool:
@@ -70,7 +70,9 @@ class Narrowed:
         return False
 
     def _narrow(self, what: str, each: Filter, floor: int, ceiling: int) -> bool:
-        """By a comparison with a value between two whole numbers, which are one where it is whole."""
+        """Applies a comparison with a value between the integers ``floor`` and ``ceiling``, which are equal for an
+        integer.
+        """
         first: int | None = None
         last: int | None = None
         if isinstance(each, EqualTo):

@@ -1,4 +1,4 @@
-"""Mode ``findings``: what `kseg verify` finds, partitions judged where Spark puts them; no record leaves a task."""
+"""Mode ``findings``: the findings of `kseg verify`. Spark distributes partitions; no record leaves a task."""
 
 import json
 import os
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class FileTask(NamedTuple):
-    """A file that was named by itself."""
+    """A file that was named directly."""
 
     path: str
 
 
-class Told(NamedTuple):
-    """What planning has found already: of a log directory itself, which takes a look at a few small files."""
+class PlannedFindings(NamedTuple):
+    """Findings made during planning: those of the log directory itself, which needs only a few small files."""
 
     findings: tuple[tuple[Finding, int], ...]
 
 
-Work = Task | FileTask | Told
+Work = Task | FileTask | PlannedFindings
 
 
 def settings_of(options: Options) -> Settings:
-    """One clock for all tasks."""
+    """Returns the settings, with one clock for all tasks."""
     now_ms = options.now_ms if options.now_ms is not None else int(time.time() * 1000)
     return Settings(LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes)
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
-    """The tasks; a partition is judged as a whole."""
+    """Returns the tasks; each partition is verified as a whole."""
     return grouped(((size, work) for size, work in _works(options) if _is_kept(work, keep)), options.split_bytes)
 
 
@@ -71,7 +71,7 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
         judge_path(path, settings, report, lambda _: None, postpone)
         told += _unshown(report)
         if told:
-            yield 0, Told(tuple(told))
+            yield 0, PlannedFindings(tuple(told))
         for task in tasks:
             yield _directory_bytes(task.directory), task
 
@@ -88,7 +88,7 @@ def _directory_bytes(directory: str) -> int:
         with os.scandir(directory) as found:
             return sum(each.stat().st_size for each in found if each.is_file())
     except OSError:
-        return 0  # the task that judges it tells why it cannot be read
+        return 0  # the task reports the error
 
 
 def _is_kept(work: Work, keep: Callable[[SegmentFile], bool]) -> bool:
@@ -98,9 +98,10 @@ def _is_kept(work: Work, keep: Callable[[SegmentFile], bool]) -> bool:
 
 
 def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
-    """A row for each finding; one with a ``count`` above 1 stands for those of its kind and file that are not shown.
+    """Yields a row for each finding. A ``count`` above 1 stands for findings of the same kind and file that are not
+    listed.
 
-    Raises KsegError where something cannot be read.
+    Raises KsegError if something cannot be read.
     """
     yield from record_batches(_rows(works, settings_of(options)), schema)
 
@@ -108,7 +109,7 @@ def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> I
 def _rows(works: Sequence[Work], settings: Settings) -> Iterator[dict[str, Any]]:
     buffers, repairs = Buffers(settings.max_batch_bytes), Repairs()
     for work in works:
-        if isinstance(work, Told):
+        if isinstance(work, PlannedFindings):
             yield from (_row(finding, count, repairs) for finding, count in work.findings)
             continue
         found: list[Finding] = []

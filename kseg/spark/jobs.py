@@ -1,4 +1,4 @@
-"""Work of the commands on Spark: tasks out, and what was found back; never a record."""
+"""Runs work of the commands on Spark. Tasks return findings and counts, never records."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -17,15 +17,15 @@ TASKS_PER_CORE = 4
 LOOK_SECONDS = 0.2
 
 Judged = tuple[list[Finding], Outcome, list[tuple[str, str, int]]]
-"""Findings of a partition, its outcome, and what `Report.unshown` tells."""
+"""Findings of a partition, its outcome, and the result of `Report.unshown`."""
 
 
 def run(
     spark: Any, items: list[T], work: Callable[[Iterable[T]], Iterator[R]], watch: Callable[[], None] = lambda: None
 ) -> list[R]:
-    """What ``work`` makes of the items, in their order, wherever Spark has it done; ``watch`` is called meanwhile.
+    """Returns the results of ``work`` for the items, in order; ``watch`` is called meanwhile.
 
-    Raises KsegError for what went wrong, wherever it did.
+    Raises KsegError for any error, on any machine.
     """
     slices = min(len(items), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not slices:
@@ -34,9 +34,9 @@ def run(
 
 
 def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:
-    """The elements of an RDD that is ``made`` of a SparkContext; ``watch`` is called meanwhile.
+    """Returns the elements of the RDD that ``made`` creates from a SparkContext; ``watch`` is called meanwhile.
 
-    Raises KsegError for what went wrong, wherever it did.
+    Raises KsegError for any error, on any machine.
     """
     context = spark.sparkContext
     results: list[Any] = []
@@ -47,7 +47,7 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
         try:
             context.setJobGroup(group, "kseg", interruptOnCancel=True)
             results.extend(made(context).collect())
-        except BaseException as error:  # noqa: BLE001 - raised where it was waited for
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             failures.append(error)
 
     from pyspark import InheritableThread
@@ -67,7 +67,7 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
 
 
 def judging(spark: Any) -> Together:
-    """What `kseg.verify.verification.judge_path` takes to have partitions judged on Spark."""
+    """Returns the function with which `kseg.verify.verification.judge_path` verifies partitions on Spark."""
 
     def together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
         done, told = spark.sparkContext.accumulator(0), 0
@@ -88,7 +88,7 @@ def judging(spark: Any) -> Together:
 
 
 class _Judge:
-    """Judges some partitions, one after the other; ``done`` counts their bytes."""
+    """Verifies partitions one after the other; ``done`` counts their bytes."""
 
     def __init__(self, settings: Settings, ignored: frozenset[str], done: Any) -> None:
         self._settings = settings

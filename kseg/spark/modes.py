@@ -5,5 +5,5 @@ from typing import Any
 
 
 def module_of(mode: str) -> Any:
-    """The module of a mode, imported when it is asked for: Spark plans in a fresh process each time."""
+    """Returns the module of a mode. It is imported on demand, because Spark plans in a new process each time."""
     return import_module(f"kseg.spark.{mode}")

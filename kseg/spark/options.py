@@ -1,4 +1,4 @@
-"""The options of the data source: texts of any case in their names, as Spark hands them over."""
+"""The options of the data source, as strings from Spark. Names are case-insensitive."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ _FIRST = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. Ranges include both ends; ``now_ms`` None: the clock when the reading is planned.
+    """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
 
-    ``storage``: options of the file system of URLs, without their prefix.
+    ``storage``: options for the file system of URLs, without their prefix.
     """
 
     paths: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How records are written to ``paths``: sizes in bytes, the codec as `kseg convert` has it."""
+    """The options of a write to ``paths``: sizes in bytes, the codec as in `kseg convert`."""
 
     paths: tuple[str, ...] = ()
     codec: str = "none"
@@ -52,13 +52,13 @@ class WriteOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Those of a reading. Raises KsegError for an option or value that is none."""
+    """Returns the options of a read. Raises KsegError for an unknown option or invalid value."""
     storage = sorted((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
     return Options(storage=tuple(storage), **_parsed(given, _OPTIONS))
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Raises KsegError for an option or value that is none."""
+    """Returns the options of a write. Raises KsegError for an unknown option or invalid value."""
     return WriteOptions(**_parsed(given, _WRITE_OPTIONS))
 
 
@@ -66,7 +66,7 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[st
     found: dict[str, Any] = {"paths": _paths(given)}
     for name, text in given.items():
         key = name.lower()
-        if key in ("path", "paths") or "." in key:  # those with dots are Spark's and Hive's own
+        if key in ("path", "paths") or "." in key:  # options with dots belong to Spark and Hive
             continue
         if key not in known:
             from difflib import get_close_matches
@@ -83,7 +83,7 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[st
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """``load(path)``, or ``load([path, path])``, which arrives as JSON."""
+    """Returns the paths of ``load(path)``, or of ``load([path, path])``, which Spark passes as JSON."""
     paths = [given["path"]] if given.get("path") else []
     return (*paths, *(json.loads(given["paths"]) if given.get("paths") else ()))
 
@@ -98,7 +98,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 
 def _chosen(first: str, second: str) -> Callable[[str], bool]:
-    """True for the second of two words."""
+    """Returns True for the second of two words."""
     parse = _one_of(first, second)
     return lambda text: parse(text) == second
 

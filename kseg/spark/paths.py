@@ -1,4 +1,4 @@
-"""What the paths of a DataFrame stand for: files, partition and log directories, globs of them."""
+"""Resolves the paths of a DataFrame: files, partition and log directories, and globs."""
 
 import glob
 import os
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def local_paths(paths: Iterable[str]) -> list[str]:
-    """Each path, or what matches it as a glob. Raises PathError where nothing does, KsegError without any path."""
+    """Returns paths with globs expanded. Raises PathError if nothing matches, KsegError if there is no path."""
     found: list[str] = []
     for path in paths:
         path = without_scheme(path)
@@ -31,7 +31,7 @@ def local_paths(paths: Iterable[str]) -> list[str]:
 
 
 def without_scheme(path: str) -> str:
-    """file:/a, file:///a and /a are the same file."""
+    """Returns the path of a file URL: file:/a, file:///a and /a are the same file."""
     parts = urlsplit(path)
     if parts.scheme == "file":
         return unquote(parts.path)
@@ -46,13 +46,13 @@ def local_only(paths: Iterable[str], what: str) -> None:
 
 
 def places(paths: Iterable[str]) -> Iterator[str]:
-    """The files and partition directories that paths stand for (`kseg.segment.files.expand_path`)."""
+    """Yields the files and partition directories of paths (`kseg.segment.files.expand_path`)."""
     for path in local_paths(paths):
         yield from expand_path(path)
 
 
 def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
-    """Parts, each with its size, one after the other in groups of up to ``limit`` bytes; a group is a task."""
+    """Groups consecutive parts, each with its size, up to ``limit`` bytes. Each group is a task."""
     groups: list[list[T]] = []
     room = 0
     for size, part in parts:
@@ -66,4 +66,4 @@ def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
 
 
 TASK_BYTES = 1 << 18
-"""What opening a file costs, as if it were so many bytes more."""
+"""Cost of opening a file, in bytes read."""

@@ -1,7 +1,7 @@
-"""Parts of a segment in a store, without the rest of it: cut where its .index tells that batches begin.
+"""Reads parts of a segment in an object store. The parts start at batches listed in the .index.
 
-What an index tells is proved by the task: intact batches must lie end to end from some entries before its part, by each
-of them, up to the end of the part. Where they do not, the segment is brought whole, and cut as one that has no index.
+Each task verifies the index: valid batches must be contiguous from some entries before its part, through all of them,
+to the end of the part. Otherwise the whole segment is fetched and split as one without an index.
 """
 
 import os
@@ -26,7 +26,10 @@ _MOST_INDEX_BYTES = 64 << 20
 
 
 class RangedSlice(NamedTuple):
-    """A part that ends where a batch begins, or the file ends; ``proof``: entries before its start, then that."""
+    """A part that ends at the start of a batch, or at the end of the file.
+
+    ``proof``: positions of entries before its start, then its start.
+    """
 
     slice: Slice
     proof: tuple[int, ...]
@@ -34,7 +37,7 @@ class RangedSlice(NamedTuple):
 
 
 def stored_slices(file: SegmentFile, size: int, slice_bytes: int, storage: Storage) -> list[Slice | RangedSlice]:
-    """The parts of a segment in a store, of about so many bytes; one where it has no index that could cut it."""
+    """Returns the parts of a segment in a store, of about ``slice_bytes``; only one if no index allows a split."""
     wanted = slices(size, slice_bytes)
     if file.kind != ".log" or len(wanted) < 2:
         return [Slice()]
@@ -59,14 +62,14 @@ def _last_at_most(positions: list[int], limit: int) -> int:
 
 
 def _positions(file: SegmentFile, size: int, storage: Storage) -> list[int]:
-    """Of the entries of the .index, as far as they rise and lie in the segment; none where there is no index."""
+    """Returns the positions in the .index, as long as they rise and are in the segment; none without an index."""
     url = index_path(file, ".index")
     system, path = file_system(url, storage)
     try:
         with system.open_input_file(path) as stored:
             data = stored.read_at(min(stored.size(), _MOST_INDEX_BYTES), 0)
     except OSError:
-        return []  # a segment needs none: it is read whole then
+        return []  # the index is optional: without one the segment is read as a whole
     found: list[int] = []
     for _, position in _ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size]):
         if not (found[-1] if found else 0) < position < size:
@@ -76,12 +79,12 @@ def _positions(file: SegmentFile, size: int, storage: Storage) -> list[int]:
 
 
 def size_of(part: Slice | RangedSlice, size: int) -> int:
-    """Bytes of a part of a segment of that size."""
+    """Returns the size of a part of a segment of this size, in bytes."""
     return size if isinstance(part, Slice) else part.end - part.slice.start
 
 
 def open_part(file: SegmentFile, part: Slice | RangedSlice, storage: Storage, scratch: Scratch) -> tuple[Source, Slice]:
-    """The bytes of a segment, or as many as the part takes, and the part to read of them. Raises PathError."""
+    """Opens a segment, or the bytes needed for a part. Returns the source, and the part to read. Raises PathError."""
     if isinstance(part, Slice):
         return open_path(file.path, storage), part
     if is_stored(file.path):
@@ -93,7 +96,7 @@ def open_part(file: SegmentFile, part: Slice | RangedSlice, storage: Storage, sc
 
 
 def _range(url: str, part: RangedSlice, storage: Storage) -> Source:
-    """The file up to the end of the part, with a hole before what proves its start."""
+    """Returns the file up to the end of the part, with a hole before the first position of the proof."""
     system, path = file_system(url, storage)
     try:
         with system.open_input_file(path) as stored, tempfile.TemporaryFile() as spool:
@@ -105,7 +108,7 @@ def _range(url: str, part: RangedSlice, storage: Storage) -> Source:
 
 
 def _is_proved(source: Source, file: SegmentFile, part: RangedSlice, scratch: Scratch) -> bool:
-    """Whether intact batches lie end to end by all places that are told, up to the end."""
+    """Whether valid batches are contiguous through all positions of the proof, up to the end."""
     reader = SegmentReader(source, base_offset=file.base_offset or 0, scratch=scratch)
     reader.begin_at(part.proof[0])
     open_places, end = list(reversed(part.proof)), part.proof[0]

@@ -1,4 +1,4 @@
-"""Mode ``records``: what a consumer sees, in the shape of Spark's Kafka source."""
+"""Mode ``records``: the records that a consumer sees, in the schema of Spark's Kafka source."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ _log = logging.getLogger("kseg.spark")
 
 
 class Part(NamedTuple):
-    """A part of a segment; ``transactions`` of its partition where only what is committed is asked for."""
+    """A part of a segment. ``transactions``: those of its partition, if only committed records are requested."""
 
     file: SegmentFile
     slice: Slice | RangedSlice
@@ -39,27 +39,31 @@ class Part(NamedTuple):
 
 
 def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda _: True) -> Iterator[tuple[int, Part]]:
-    """Parts of all segments, in order, each with its size in bytes. Raises PathError, or UnsupportedError for a file
-    that is no segment."""
+    """Yields the parts of all segments, in order, each with its size in bytes.
+
+    Raises PathError, or UnsupportedError for a file that is not a segment.
+    """
     stored = [path for path in options.paths if is_stored(path)]
     local = [path for path in options.paths if not is_stored(path)]
     if local or not stored:
         for place in places(local):
-            files = _asked([file for file in _segments(place) if keep(file)], options, os.path.isdir(place))
+            files = _selected([file for file in _segments(place) if keep(file)], options, os.path.isdir(place))
             transactions = _transactions(_logs_around(place), options) if options.is_committed and files else None
             for file in files:
                 yield from parts_of(file, options, transactions)
     for url in stored:
         for sizes in map(dict, stored_segments(url, options.storage)):
-            files = _asked([file for file in sizes if _checked(file) and keep(file)], options, len(sizes) > 1)
+            files = _selected([file for file in sizes if _checked(file) and keep(file)], options, len(sizes) > 1)
             transactions = _transactions(list(sizes), options) if options.is_committed and files else None
             for file in files:
                 for part in stored_slices(file, sizes[file], options.split_bytes, options.storage):
                     yield size_of(part, sizes[file]), Part(file, part, transactions)
 
 
-def _asked(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
-    """Those that may hold what is asked for. A KRaft snapshot holds again what is in the log, and is no part of it."""
+def _selected(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
+    """Returns the segments that can contain matches. KRaft snapshots are skipped, because they repeat records of the
+    log.
+    """
     if is_directory and options.mode == "records":
         files = [file for file in files if file.kind != ".checkpoint"]
     return between(files, options.first_offset, options.last_offset) if len(files) > 1 else files
@@ -68,7 +72,7 @@ def _asked(files: list[SegmentFile], options: Options, is_directory: bool) -> li
 def parts_of(
     file: SegmentFile, options: Options, transactions: Transactions | None = None
 ) -> Iterator[tuple[int, Part]]:
-    """The parts of one segment with their sizes. Raises KsegError where it is not there."""
+    """Yields the parts of one segment with their sizes. Raises KsegError if it does not exist."""
     try:
         size = os.stat(file.path).st_size
     except OSError as error:
@@ -83,7 +87,7 @@ def _segments(place: str) -> list[SegmentFile]:
 
 
 def _checked(file: SegmentFile) -> bool:
-    """True; raises UnsupportedError for what is no segment."""
+    """Returns True; raises UnsupportedError if the file is not a segment."""
     if file.is_packed:
         raise UnsupportedError(f"{file.path}: is compressed; unpack it first")
     if file.kind and not file.is_segment:
@@ -92,7 +96,7 @@ def _checked(file: SegmentFile) -> bool:
 
 
 def _logs_around(place: str) -> list[SegmentFile]:
-    """The whole partition, whichever part of it is asked for."""
+    """Returns the whole partition, even if only a part of it is requested."""
     return list_segments(place if os.path.isdir(place) else os.path.dirname(os.path.abspath(place)))
 
 
@@ -104,12 +108,12 @@ def _transactions(files: list[SegmentFile], options: Options) -> Transactions:
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Part]]:
-    """The tasks."""
+    """Returns the tasks."""
     return grouped(segment_parts(options, keep), options.split_bytes)
 
 
 def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
-    """The columns of the schema, one task's parts one after the other."""
+    """Yields the columns of the schema for the parts of one task."""
     names: Collection[str] = schema.names
     scratch = Scratch(options.max_batch_bytes)
     for file, asked, transactions in parts:
@@ -121,12 +125,12 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
                 source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=LONG_RUN_BYTES
             )
             chunks = Chunks(names, _MICROSECONDS)
-            for chunk in RecordColumns(reader, file, chunks, _Teller(file.path, options), wanted, part):
+            for chunk in RecordColumns(reader, file, chunks, _DamageReporter(file.path, options), wanted, part):
                 yield record_batch(chunk, schema, constants)
 
 
-class _Teller:
-    """What is left out for damage ends the reading, or is a warning in the log of the executor."""
+class _DamageReporter:
+    """Handles ranges skipped because of damage: ends the read, or logs a warning in the executor."""
 
     def __init__(self, path: str, options: Options) -> None:
         self._path = path

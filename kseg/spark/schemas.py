@@ -1,4 +1,4 @@
-"""The columns of each mode, and what a schema that someone asks for may name."""
+"""The columns of each mode, and the check of a schema given by the user."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ RECORDS: Mapping[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": ArrayType(_HEADER),
 }
-"""Spark's Kafka source, with headers."""
+"""The schema of Spark's Kafka source, with headers."""
 
 _PLACE: Mapping[str, DataType] = {
     "file": StringType(),
@@ -93,12 +93,12 @@ COLUMNS = {"records": RECORDS, "batches": BATCHES, "findings": FINDINGS, "entrie
 
 
 def schema_of(mode: str) -> StructType:
-    """All columns of a mode."""
+    """Returns all columns of a mode."""
     return StructType([StructField(name, kind) for name, kind in COLUMNS[mode].items()])
 
 
 def check_schema(mode: str, schema: StructType) -> None:
-    """Raises KsegError unless each column is one of the mode, of its type, and may be null."""
+    """Raises KsegError unless each column belongs to the mode, has its type, and is nullable."""
     known = COLUMNS[mode]
     for field in schema:
         if field.name not in known:

@@ -1,7 +1,7 @@
-"""The session that ``--engine spark`` works with: one that is there already, left as it is, or one of our own.
+"""The session of ``--engine spark``: an existing one, which stays unchanged, or a new one.
 
-Of our own: workers run this Python, all of a local one stays on the loopback device, there is no web page, and what the
-JVM and its workers print goes to a file of which only the reason of a failure is told.
+In a new session, workers run this Python, local ones use only the loopback interface, there is no web UI, and the
+output of the JVM and its workers goes to a file, from which only the reason of a failure is reported.
 """
 
 import os
@@ -18,7 +18,7 @@ from kseg.errors import KsegError
 
 LEAST_JAVA = 17
 MEMORY = "1g"
-"""Of the driver's JVM: records do not pass through it, and findings are few."""
+"""Memory of the driver's JVM: it handles no records and few findings."""
 
 _OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
@@ -26,9 +26,9 @@ _PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.
 
 @contextmanager
 def session(master: str | None = None, cores: int | None = None) -> Iterator[Any]:
-    """A SparkSession. ``master``: where it runs, without it on this machine, on so many ``cores``.
+    """Yields a SparkSession. ``master``: its URL; None: this machine, with ``cores``.
 
-    Raises KsegError where PySpark or Java is missing, or where no session can be had.
+    Raises KsegError if PySpark or Java is missing, or if no session can be created.
     """
     _check_installed()
     there = _active()
@@ -51,13 +51,13 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
         yield spark
     finally:
         if spark is not None:
-            with suppress(Exception):  # what it was for is done, or has failed and told why
+            with suppress(Exception):  # the work is done, or has failed and reported an error
                 spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _active() -> Any:
-    """The session of the program that we are called in, None where there is none."""
+    """Returns the session of the calling program, None if there is none."""
     found = sys.modules.get("pyspark.sql")
     return None if found is None else found.SparkSession.getActiveSession()
 
@@ -84,10 +84,10 @@ def _check_java() -> None:
 
 @contextmanager
 def _environment(master: str | None, folder: str) -> Iterator[None]:
-    """What PySpark reads from the environment when it starts its JVM, for that long; what the user has set stays."""
+    """Sets the environment variables that PySpark reads when it starts its JVM, for the block; existing values stay."""
     wanted = {"SPARK_WORKER_DIR": folder}
     if _is_local(master):
-        # Another machine may have its Python in another place, and has to be told an address that it can reach.
+        # Other machines may have Python elsewhere, and need an address that they can reach.
         wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
@@ -104,7 +104,7 @@ def _is_local(master: str | None) -> bool:
 
 @contextmanager
 def _output_to(path: str) -> Iterator[None]:
-    """Standard output and error of processes started meanwhile go to a file, for as long as they live."""
+    """Redirects standard output and error of processes started in the block to a file, for their whole lifetime."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
@@ -140,7 +140,7 @@ def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> A
 
 
 def _last_error(log: str) -> str | None:
-    """What the JVM said last that names an error."""
+    """Returns the last line of the JVM's output that names an error."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             told = [line.strip() for line in stream if "rror" in line or "xception" in line]
@@ -150,7 +150,7 @@ def _last_error(log: str) -> str | None:
 
 
 def reason_of(error: BaseException) -> KsegError:
-    """An error of Spark as one of ours: what was wrong where it happened, without the way that it took."""
+    """Returns an error of Spark as a KsegError: the original message, without the stack trace."""
     if isinstance(error, KsegError):
         return error
     text = str(error)

@@ -1,7 +1,7 @@
-"""The data source ``kseg`` on PySpark's Python Data Source API: `spark.read.format("kseg")`.
+"""The data source ``kseg`` for PySpark's Python Data Source API: `spark.read.format("kseg")`.
 
-A mode's module plans tasks and reads one; here they meet Spark. PySpark takes Arrow record batches whose schema is
-exactly the one it derives from that of the DataFrame.
+The module of a mode plans and reads tasks; this module connects it to Spark. PySpark requires Arrow record batches
+whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class KsegDataSource(DataSource):
-    """Segments, partitions and log directories as rows, and rows as segments."""
+    """Reads segments, partitions and log directories as rows, and writes rows as segments."""
 
     @property
     def _parsed(self) -> Options:
-        """Raises KsegError for options that are none."""
+        """Returns the options. Raises KsegError for invalid ones."""
         return parse_options(self.options)
 
     @classmethod
@@ -59,7 +59,7 @@ class Part(InputPartition):
 
 
 class KsegReader(DataSourceReader):
-    """Reads the columns of ``schema`` and no others."""
+    """Reads only the columns of ``schema``."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.narrowed = Narrowed(options)
@@ -70,12 +70,12 @@ class KsegReader(DataSourceReader):
         return module_of(self.narrowed.options.mode)
 
     def partitions(self) -> list[InputPartition]:
-        """Raises KsegError for paths that are not there or not Kafka's."""
+        """Returns the tasks. Raises KsegError for paths that do not exist or are not Kafka's."""
         tasks = self._mode.plan(self.narrowed.options, self.narrowed.places.keep)
         return [Part(task) for task in tasks] or [Part(())]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        """Arrow record batches of one task."""
+        """Yields the Arrow record batches of one task."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         wanted = to_arrow_schema(self._schema, timezone="UTC")
@@ -83,11 +83,14 @@ class KsegReader(DataSourceReader):
 
 
 class KsegPushingReader(KsegReader):
-    """With option ``pushFilters``. A class of its own, as Spark refuses one that could take filters in sessions where
-    ``spark.sql.python.filterPushdown.enabled`` is not set."""
+    """The reader with option ``pushFilters``.
+
+    It is a separate class, because Spark rejects a reader with pushFilters in sessions without
+    ``spark.sql.python.filterPushdown.enabled``.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes comparisons of offset and timestamp, topics and partitions, in mode records."""
+        """Accepts comparisons of offset and timestamp, topics and partitions, in mode records."""
         if self.narrowed.options.mode != "records":
             return filters
         return self.narrowed.take(filters)

@@ -1,7 +1,7 @@
-"""Object stores and other file systems by URL: s3://, gs://, abfs:// through pyarrow, any other through fsspec.
+"""Object stores and other file systems by URL: s3://, gs://, abfs:// with pyarrow, others with fsspec.
 
-What a task reads of a segment (`kseg.spark.ranged`) is brought to a temporary file with a few large requests, and read
-there like any other: checksums need all of its bytes anyway.
+A task copies the bytes that it needs of a segment (`kseg.spark.ranged`) to a temporary file with a few large requests,
+and reads that file: checksums need all bytes anyway.
 """
 
 import fnmatch
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 8 << 20
 Storage = tuple[tuple[str, str], ...]
-"""What the file system is made with: names and values of the options that begin with ``storage.``."""
+"""Parameters of the file system: names and values of the options that start with ``storage.``."""
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 _WORDS = {"true": True, "false": False}
 
 
 class Stored(NamedTuple):
-    """A file in a store, by its URL, and its size in bytes."""
+    """A file in a store: its URL, and its size in bytes."""
 
     url: str
     size: int
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path is the URL of something that is no local file."""
+    """Whether a path is a URL other than that of a local file."""
     return "://" in path and urlsplit(path).scheme not in ("", "file")
 
 
 def file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
-    """The file system of a URL and the path in it. Raises KsegError where there is none for it, or not with these
-    options."""
+    """Returns the file system of a URL, and the path in it. Raises KsegError if none supports the URL and these
+    options.
+    """
     from pyarrow import fs
 
     parts = urlsplit(url)
@@ -73,9 +74,10 @@ def file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
 
 
 def stored_files(url: str, storage: Storage) -> list[list[Stored]]:
-    """What a URL stands for: a file by itself, or the files of each partition directory at or in it; a glob of those.
+    """Returns the files of a URL: a single file, or the files of each partition directory at or in it; globs are
+    expanded.
 
-    Raises PathError where there is nothing.
+    Raises PathError if there is nothing.
     """
     system, path = file_system(url, storage)
     prefix = url[: len(url) - len(path)] if url.endswith(path) else f"{urlsplit(url).scheme}://"
@@ -126,7 +128,7 @@ def _places(system: "FileSystem", path: str) -> Iterator[list[tuple[str, int]]]:
 
 
 def _listed(system: "FileSystem", path: str) -> tuple[list[tuple[str, int]], list[str]]:
-    """Files with their sizes, and directories, in the order of their names."""
+    """Returns files with their sizes, and directories, sorted by name."""
     from pyarrow import fs
 
     infos = sorted(system.get_file_info(fs.FileSelector(path)), key=lambda info: info.path)
@@ -140,7 +142,7 @@ def _is_ours(file: tuple[str, int]) -> bool:
 
 
 def stored_segments(url: str, storage: Storage) -> list[list[tuple[SegmentFile, int]]]:
-    """The segments of each place that a URL stands for, with their sizes."""
+    """Returns the segments of each file or partition directory of a URL, with their sizes."""
     found = []
     for place in stored_files(url, storage):
         sizes = {each.url: each.size for each in place}
@@ -155,7 +157,7 @@ def stored_segments(url: str, storage: Storage) -> list[list[tuple[SegmentFile, 
 
 
 def open_path(path: str, storage: Storage) -> Source:
-    """The bytes of a local path or a URL. Raises PathError where they cannot be had."""
+    """Opens a local path or a URL. Raises PathError if it cannot be read."""
     if not is_stored(path):
         return open_source(path)
     system, inside = file_system(path, storage)
@@ -168,7 +170,7 @@ def open_path(path: str, storage: Storage) -> Source:
 
 
 def spool_range(stored: Any, spool: BinaryIO, position: int, end: int) -> None:
-    """Copies bytes of a file of pyarrow's to the same place of another."""
+    """Copies bytes of a pyarrow file to the same position of another file."""
     spool.seek(position)
     while position < end and (piece := stored.read_at(min(REQUEST_BYTES, end - position), position)):
         spool.write(piece)

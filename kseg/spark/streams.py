@@ -1,7 +1,7 @@
-"""Segments as a stream: those that are closed, each once, as they appear in directories.
+"""Segments as a stream: each closed segment once, as it appears in the directories.
 
-A segment is closed when its partition has a later one: a broker, or whoever copies segments, has gone on to that. The
-place in the stream is, of each partition directory, the base offset of the first segment that has not been read.
+A segment is closed when its partition has a later one, because the broker (or a copying program) has moved on to that.
+The stream's offset holds, for each partition directory, the base offset of the first unread segment.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Part(InputPartition):
 
 
 class KsegStreamReader(DataSourceStreamReader):
-    """Reads the columns of ``schema``. Raises KsegError for what a stream cannot be asked for."""
+    """Reads the columns of ``schema``. Raises KsegError for options that streams do not support."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         if options.mode not in MODES:
@@ -42,11 +42,11 @@ class KsegStreamReader(DataSourceStreamReader):
         self._schema = schema
 
     def initialOffset(self) -> Place:
-        """Before the first segment of all."""
+        """Returns the offset before the first segment."""
         return {}
 
     def latestOffset(self) -> Place:
-        """Behind the closed segments that are there now. Raises PathError for a path that is not there."""
+        """Returns the offset after the closed segments. Raises PathError if a path does not exist."""
         found = {}
         for place in places(self._options.paths):
             logs = _logs(place)
@@ -55,13 +55,13 @@ class KsegStreamReader(DataSourceStreamReader):
         return found
 
     def partitions(self, start: Place, end: Place) -> list[InputPartition]:
-        """Tasks for the segments between two places; one that has been deleted since is not among them."""
+        """Returns the tasks for the segments between two offsets, without segments deleted meanwhile."""
         files = [file for place in sorted(end) for file in _between(place, start.get(place, -1), end[place])]
         parts = (part for file in files for part in records.parts_of(file, self._options))
         return [Part(task) for task in grouped(parts, self._options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        """Arrow record batches of one task."""
+        """Yields the Arrow record batches of one task."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         wanted = to_arrow_schema(self._schema, timezone="UTC")
@@ -69,7 +69,7 @@ class KsegStreamReader(DataSourceStreamReader):
 
 
 def _logs(place: str) -> list[SegmentFile]:
-    """The .log files of a partition directory by base offset."""
+    """Returns the .log files of a partition directory by base offset."""
     return [file for file in list_segments(place) if file.kind == ".log" and file.base_offset is not None]
 
 

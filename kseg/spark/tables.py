@@ -1,4 +1,4 @@
-"""Rows of Python values as Arrow record batches: for what there is little of beside records."""
+"""Converts rows of Python values to Arrow record batches, for the modes with few rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -11,7 +11,7 @@ ROWS = 4096
 
 
 def record_batches(rows: Iterable[Mapping[str, Any]], schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
-    """Rows by column name, those of the schema alone; a name that a row does not have is null."""
+    """Yields rows by column name, with the columns of the schema only; missing names are null."""
     import pyarrow as pa
 
     rows = iter(rows)
@@ -21,7 +21,7 @@ def record_batches(rows: Iterable[Mapping[str, Any]], schema: "pyarrow.Schema") 
 
 
 def place_of(path: str, topic: str | None, partition: int | None) -> dict[str, Any]:
-    """The columns that tell where something is. Bytes of a name that are no UTF-8 are shown as U+FFFD."""
+    """Returns the columns that locate a row: path, topic, partition. Invalid UTF-8 is shown as U+FFFD."""
     return {"file": shown_name(path), "topic": None if topic is None else shown_name(topic), "partition": partition}
 
 

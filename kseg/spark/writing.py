@@ -1,7 +1,7 @@
-"""Rows as partitions: ``df.write.format("kseg")``. Each task writes the segments of a range of offsets.
+"""Writes rows as partitions: ``df.write.format("kseg")``. Each task writes the segments of a range of offsets.
 
-A partition appears whole or not at all: tasks write beside it, each attempt to a folder of its own, and the driver puts
-together what it was told of. Nothing that is there already is touched.
+A partition appears completely or not at all: tasks write beside it, each attempt to its own folder, and the driver
+assembles the reported results. Existing files are not changed.
 """
 
 import os
@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.columns.arrow_rows import stretches
+from kseg.columns.arrow_rows import batchable_rows
 from kseg.convert.grouping import BatchFields, Grouper
 from kseg.convert.rewriting import MOST_GAPS, note_gaps
 from kseg.convert.side_files import EPOCH_FILE
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 _HOW = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
 _LEADER_EPOCH = 0
-"""Of all records: the first that a partition has."""
+"""Leader epoch of all records: the first epoch of a partition."""
 
 
-class Stretched(NamedTuple):
-    """A range of a partition: its segments, and the offsets between its records that it has not."""
+class OffsetRange(NamedTuple):
+    """A range of a partition: its segments, and the missing offsets between its records."""
 
     segments: list[WrittenSegment]
     gaps: list[tuple[int, int]]
@@ -50,16 +50,16 @@ class Stretched(NamedTuple):
 
 @dataclass(slots=True)
 class Written(WriterCommitMessage):
-    """What a task has written, by the name of the partition."""
+    """The output of a task, by partition name."""
 
-    partitions: dict[str, Stretched] = field(default_factory=dict)
+    partitions: dict[str, OffsetRange] = field(default_factory=dict)
 
 
 REMOVALS, REMOVAL_SECONDS = 20, 0.1
 
 
 class KsegWriter(DataSourceArrowWriter):
-    """Writes rows in the columns of mode records. Raises KsegError for what cannot be a partition."""
+    """Writes rows with the columns of mode records. Raises KsegError for rows that cannot form a partition."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -81,10 +81,10 @@ class KsegWriter(DataSourceArrowWriter):
             if os.path.lexists(path):
                 raise PathError(f"{path}: is there already; nothing was written")
         self._folder = os.path.join(self._output, f".kseg-{uuid4().hex}.rows")
-        os.makedirs(self._folder)  # here, not by tasks: one that is late must not bring back what `abort` removes
+        os.makedirs(self._folder)  # not in tasks: a late task must not recreate a folder that `abort` has removed
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
-        """One task."""
+        """Runs one task."""
         folder = os.path.join(self._folder, uuid4().hex)
         try:
             Disk().make_directory(folder)
@@ -130,9 +130,9 @@ class KsegWriter(DataSourceArrowWriter):
                 yield name, batch if pc.all(chosen).as_py() else batch.filter(chosen)
 
     def commit(self, messages: list[Any]) -> None:
-        """Puts all of it in place. Raises KsegError where tasks have written the same offsets."""
+        """Moves everything into place. Raises KsegError if several tasks have written the same offsets."""
         try:
-            found: dict[str, list[Stretched]] = defaultdict(list)
+            found: dict[str, list[OffsetRange]] = defaultdict(list)
             for message in messages:
                 for name, each in message.partitions.items() if message is not None else ():
                     found[name].append(each)
@@ -145,7 +145,7 @@ class KsegWriter(DataSourceArrowWriter):
             self._remove()
 
     def abort(self, messages: list[Any]) -> None:
-        """Removes what was written."""
+        """Removes the output of all tasks."""
         self._remove()
 
     def _remove(self) -> None:
@@ -157,11 +157,11 @@ class KsegWriter(DataSourceArrowWriter):
             except OSError:
                 if not left:
                     raise
-                time.sleep(REMOVAL_SECONDS)  # a task that is not stopped yet has made a file, or removed one
+                time.sleep(REMOVAL_SECONDS)  # a task that is still running has created or removed a file
 
 
 def _checked(schema: StructType) -> list[str]:
-    """The names of its columns. Raises KsegError for one that a record has not."""
+    """Returns the names of the columns. Raises KsegError for one that records do not have."""
     for column in schema:
         wanted = RECORDS.get(column.name)
         if wanted is None:
@@ -178,9 +178,9 @@ def _checked(schema: StructType) -> list[str]:
     return names
 
 
-def _joined(name: str, ranges: list[Stretched]) -> Stretched:
-    """Raises KsegError where they overlap."""
-    whole = Stretched([], [])
+def _joined(name: str, ranges: list[OffsetRange]) -> OffsetRange:
+    """Raises KsegError if ranges overlap."""
+    whole = OffsetRange([], [])
     for segments, gaps in sorted(ranges, key=lambda each: each.segments[0].base_offset):
         base_offset = segments[0].base_offset
         next_offset = whole.segments[-1].next_offset if whole.segments else base_offset
@@ -193,7 +193,7 @@ def _joined(name: str, ranges: list[Stretched]) -> Stretched:
     return whole
 
 
-def _put(made: NewDirectories, name: str, whole: Stretched) -> None:
+def _put(made: NewDirectories, name: str, whole: OffsetRange) -> None:
     folder, disk, segments = made.add(name), Disk(), whole.segments
     for segment in segments:
         for suffix, path in segment.paths.items():
@@ -205,7 +205,7 @@ def _put(made: NewDirectories, name: str, whole: Stretched) -> None:
 
 
 class _Range:
-    """The records of one partition that a task is given, whose offsets rise."""
+    """The records of one partition in one task, with rising offsets."""
 
     def __init__(self, name: str, folder: str, options: WriteOptions) -> None:
         self._name, self._folder = name, folder
@@ -218,20 +218,20 @@ class _Range:
         self._gaps: list[tuple[int, int]] = []
 
     def add(self, batch: "pyarrow.RecordBatch") -> None:
-        """Raises KsegError for offsets that do not rise, and for rows that are no records."""
+        """Raises KsegError for offsets that do not rise, and for rows that are not records."""
         try:
-            for rows, append_time in stretches(batch):
+            for rows, append_time in batchable_rows(batch):
                 self._take(rows.rows[ROW_OFFSET::ROW_WIDTH].tolist())
                 if self._writer is None:
                     self._writer = LogWriter(self._folder, rows.rows[ROW_OFFSET], self._limits)
-                manner = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
-                for build, _ in self._grouper.add(manner, iter([rows]), self._batch_bytes):
+                fields = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
+                for build, _ in self._grouper.add(fields, iter([rows]), self._batch_bytes):
                     self._writer.append(build())
         except ValueError as error:
             raise KsegError(f"{self._name}: {error}") from error
 
     def _take(self, offsets: list[int]) -> None:
-        """Notes where offsets are missing, as they do where rows were filtered."""
+        """Records missing offsets, for example of rows that were filtered out."""
         if offsets[0] < 0:
             raise KsegError(f"{self._name}: offset {offsets[0]} is none: they begin at 0")
         last = offsets[0] - 1 if self._last_offset is None else self._last_offset
@@ -244,8 +244,8 @@ class _Range:
                 last = offset
         self._last_offset = offsets[-1]
 
-    def finish(self) -> Stretched:
-        """After the last record; there is at least one."""
+    def finish(self) -> OffsetRange:
+        """Ends the range, which has at least one record."""
         if self._writer is None:
             raise ValueError("a range without records")
         try:
@@ -253,9 +253,9 @@ class _Range:
                 self._writer.append(build())
         except ValueError as error:
             raise KsegError(f"{self._name}: {error}") from error
-        return Stretched(self._writer.finish(), self._gaps)
+        return OffsetRange(self._writer.finish(), self._gaps)
 
     def discard(self) -> None:
-        """Closes what is open."""
+        """Closes open files."""
         if self._writer is not None:
             self._writer.discard()

@@ -41,7 +41,7 @@ def expected(everything: list[NewRecord], keeps_tombstones: bool) -> list[tuple[
 
 @QUICK
 @given(BATCHES, st.sampled_from([200, 400, 1 << 20]))
-def test_of_each_key_the_last_record_stays(found: list, segment_bytes: int) -> None:  # type: ignore[type-arg]
+def test_the_last_record_of_each_key_stays(found: list, segment_bytes: int) -> None:  # type: ignore[type-arg]
     everything, batches = shape(found)
     with TemporaryDirectory() as folder:
         partition = Path(folder) / "t-0"
@@ -97,7 +97,7 @@ def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: 
             assert item.check() == []  # type: ignore[union-attr]
 
 
-def test_records_without_a_key_go_only_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_records_without_a_key_are_removed_only_on_request(tmp_path: Path) -> None:
     from kseg.errors import UnsupportedError
 
     partition = tmp_path / "t-0"
@@ -113,9 +113,7 @@ def test_records_without_a_key_go_only_where_that_is_asked_for(tmp_path: Path) -
 
 @pytest.mark.parametrize("keeps_format", [False, True])
 @pytest.mark.parametrize("codec", [0, 1])
-def test_the_log_ends_where_it_ended_whatever_its_last_message_loses(
-    tmp_path: Path, keeps_format: bool, codec: int
-) -> None:
+def test_the_log_end_stays_the_same(tmp_path: Path, keeps_format: bool, codec: int) -> None:
     some = new_records([(b"a", b"1"), (b"b", b"2"), (None, b"3")])
     batches = [build_message_set(some, 1, codec)] if codec else [build_message(record, 1) for record in some]
     partition = tmp_path / "t-0"
@@ -139,7 +137,7 @@ def test_batches_whose_offsets_do_not_rise_are_damage(tmp_path: Path, order: lis
         clean(partition)
 
 
-def test_indexes_that_a_group_takes_away_are_known_to_the_next(tmp_path: Path) -> None:
+def test_indexes_removed_by_a_group_are_known_to_the_next(tmp_path: Path) -> None:
     """Each group is committed by itself, as with --no-quarantine."""
     steps = [("d", 0, 0), ("a", 0, 0), ("d", 1, 1), ("d", 0, 2), ("a", 1, 0), ("p", 0, 0)]
     whole = transactional_log(tmp_path / "whole/t-0", steps, 150)

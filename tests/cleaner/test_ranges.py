@@ -45,7 +45,7 @@ def test_a_checkpoint_below_the_log_start_is_moved_there() -> None:
 
 
 @pytest.mark.parametrize(("last_stable", "end"), [(40, 30), (30, 30), (29, 20), (20, 20), (15, 10), (0, 0)])
-def test_nothing_from_an_open_transaction_on_is_cleaned(last_stable: int, end: int) -> None:
+def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -> None:
     found = cleanable_range(segments(0, 10, 20, 30), None, limits(40, last_stable), CleanerSettings(0, min_ratio=0.0))
     assert found.end == end
     assert found.is_due == (end > 0)
@@ -53,7 +53,7 @@ def test_nothing_from_an_open_transaction_on_is_cleaned(last_stable: int, end: i
 
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (1, 30), (1000, 20), (2000, 10), (9000, 0)])
-def test_what_is_younger_than_the_lag_is_not_cleaned(lag_ms: int, end: int) -> None:
+def test_segments_younger_than_the_lag_are_not_cleaned(lag_ms: int, end: int) -> None:
     found = cleanable_range(segments(0, 10, 20, 30), None, limits(40), CleanerSettings(2001, min_lag_ms=lag_ms))
     assert found.end == end
 
@@ -64,7 +64,7 @@ def test_the_ratio_has_to_be_exceeded() -> None:
         assert (found.ratio, found.is_due) == (0.5, is_due)
 
 
-def test_the_active_segment_is_cleaned_only_where_that_is_asked_for() -> None:
+def test_the_active_segment_is_cleaned_only_on_request() -> None:
     alone = segments(0)
     assert not cleanable_range(alone, None, limits(40), CleanerSettings(0)).is_due
     found = cleanable_range(alone, None, limits(40), CleanerSettings(0, includes_active=True))
@@ -91,7 +91,7 @@ def test_neighbours_become_one_while_they_fit(changed: dict[str, int], groups: l
     assert [[segment.base_offset for segment in group] for group in found] == groups
 
 
-def test_offsets_that_no_index_can_hold_begin_another_group() -> None:
+def test_offsets_that_overflow_an_index_start_another_group() -> None:
     far = 1 << 31
     assert len(group_segments(segments(0, 10), far, CleanerSettings(0))) == 1
     assert len(group_segments(segments(0, 10), far + 1, CleanerSettings(0))) == 2

@@ -20,7 +20,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("ddddpca"), st.integers(0, 2), st.int
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(STEPS, st.sampled_from([150, 400]))
-def test_traces_stand_for_all_batches(steps: list[tuple[str, int, int]], segment_bytes: int) -> None:
+def test_traces_replace_all_batches(steps: list[tuple[str, int, int]], segment_bytes: int) -> None:
     with TemporaryDirectory() as folder:
         partition = transactional_log(Path(folder) / "t-0", steps, segment_bytes)
         segments = read_segments(str(partition))

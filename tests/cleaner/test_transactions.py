@@ -30,7 +30,7 @@ def aborted(producer: int, first: int, last: int) -> AbortedTxn:
     return AbortedTxn(0, producer, first, last, last + 1)
 
 
-def test_aborted_data_goes_and_its_marker_stays_for_the_index() -> None:
+def test_aborted_data_is_removed_and_its_marker_stays_for_the_index() -> None:
     followed, transaction = CleanedTransactions(), aborted(7, 1, 3)
     followed.add([transaction])
     assert judged(followed, (PLAIN, -1), (DATA, 7), (DATA, 8), (ABORT, 7), (COMMIT, 8)) == [0, 1, 0, 0, 0]
@@ -50,5 +50,5 @@ def test_a_producer_can_abort_and_then_commit() -> None:
     assert judged(followed, (DATA, 7), (ABORT, 7), (DATA, 7), (COMMIT, 7), (COMMIT, 7)) == [1, 0, 0, 0, 1]
 
 
-def test_without_transactions_nothing_is_looked_at() -> None:
+def test_without_transactions_nothing_is_decoded() -> None:
     assert judged(CleanedTransactions(), (PLAIN, -1), (PLAIN, 5)) == []

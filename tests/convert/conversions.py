@@ -1,4 +1,4 @@
-"""Conversions of real partitions to new folders, and what lies in those."""
+"""Converts real partitions to new folders and reads the results."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ def target(name: str | None) -> Target | None:
 
 
 def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) -> Rewritten:
-    """The partition as it comes out, in ``folder``."""
+    """Converts the partition to ``folder``."""
     request = replace(Request(target=target(codec), interval_bytes=1024, jobs=2), **asked)
     folder.mkdir(parents=True)
     made = rewrite(str(source), segments_of(str(source)), str(source), request, str(folder))
@@ -31,14 +31,14 @@ def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) 
 
 
 def batches_of(partition: Path) -> list[Batch]:
-    """All of them; every byte of the segments is in one."""
+    """Returns all batches; together they cover every byte of the segments."""
     found = list(segment.open_path(partition))
     assert all(isinstance(item, Batch) and not item.check() for item in found)
     return found  # type: ignore[return-value]
 
 
 def records_of(partition: Path, with_headers: bool = True, with_times: bool = True) -> list[tuple[Any, ...]]:
-    """Offset, timestamp and its type, key, value and headers of all records but control records."""
+    """Returns offset, timestamp and its type, key, value and headers of all records except control records."""
     return [
         (
             record.offset,
@@ -54,7 +54,7 @@ def records_of(partition: Path, with_headers: bool = True, with_times: bool = Tr
 
 
 def consumed(partition: Path, isolation: str = "read_uncommitted") -> list[tuple[Any, ...]]:
-    """The same as a real consumer saw it; old ones knew no header names in plain text."""
+    """Returns the same as received by a real consumer; old consumers did not print header names."""
     path = partition.parent / "truth" / partition.name / f"{isolation}.jsonl.gz"
     found = []
     for line in gzip.decompress(path.read_bytes()).splitlines():
@@ -66,7 +66,7 @@ def consumed(partition: Path, isolation: str = "read_uncommitted") -> list[tuple
 
 
 def counted(records: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """With the number of headers in place of them, as `consumed` gives them."""
+    """Replaces headers by their number, as in `consumed`."""
     return [(*record[:4], len(record[4])) for record in records]
 
 

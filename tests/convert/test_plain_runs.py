@@ -1,4 +1,4 @@
-"""Batches that are taken many at a time become what they become one by one."""
+"""Batches converted many at a time become the same as batches converted one by one."""
 
 import random
 from pathlib import Path
@@ -45,7 +45,7 @@ ANYTHING = {"is_lossy": True, "skips_damage": True}
 
 
 def real_entries() -> list[bytes]:
-    """One of each kind of batch of real segments, by format, attributes and whether there are headers or a producer."""
+    """Returns one batch of each kind in real segments, by format, attributes and presence of headers or a producer."""
     found: dict[tuple[Any, ...], bytes] = {}
     for path in sorted(TESTDATA.rglob("*.log")):
         if "damaged" in path.parts or path.stat().st_size > 1 << 20 or "cluster_metadata" in str(path):
@@ -62,7 +62,7 @@ ENTRIES = real_entries()
 
 
 def mixture(choice: random.Random) -> bytes:
-    """Runs of the same kind and of different ones, offsets rising but for some; most of it intact."""
+    """Returns runs of equal and of different batches, mostly valid, with mostly rising offsets."""
     pieces, offset = [], 0
     while len(pieces) < 60:
         entry = bytearray(choice.choice(ENTRIES))
@@ -114,7 +114,7 @@ def test_there_are_batches_of_all_formats() -> None:
 
 @pytest.mark.parametrize("asked", REQUESTS, ids=str)
 @pytest.mark.parametrize("seed", range(4))
-def test_many_at_a_time_is_as_one_by_one(seed: int, asked: dict[str, Any], tmp_path: Path) -> None:
+def test_many_at_a_time_equals_one_by_one(seed: int, asked: dict[str, Any], tmp_path: Path) -> None:
     both(tmp_path, mixture(random.Random(seed)), asked | (ANYTHING if seed else {}), "mixed")
 
 
@@ -151,7 +151,7 @@ def test_messages_of_a_real_broker_are_read_back(asked: dict[str, Any], tmp_path
     assert max(taken) > 1
 
 
-def test_buffers_are_held_against_what_is_asked() -> None:
+def test_buffer_sizes_are_checked() -> None:
     data = ENTRIES[0]
     frames, state = frames_of(data), int64s(kernel.STATE_WIDTH)
     assert kernel.alike(data, frames, 1, 1, state) == 1
@@ -165,7 +165,7 @@ def test_buffers_are_held_against_what_is_asked() -> None:
             call()
 
 
-def test_a_record_that_has_no_room_is_an_error() -> None:
+def test_a_record_larger_than_the_buffer_is_an_error() -> None:
     rows, headers = int64s(ROW_WIDTH), int64s(4)
     rows[ROW_KEY_SIZE], rows[ROW_VALUE], rows[ROW_VALUE_SIZE] = -1, 0, 5
     most = single_batches.most_bytes(rows, 1)

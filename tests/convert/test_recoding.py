@@ -1,4 +1,4 @@
-"""The fast way of a recompression: which batches go it, and what becomes of those whose records are wrong."""
+"""Recompression in the kernel: which batches it handles, and how invalid records are omitted."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ def with_right_checksum(entry: bytes) -> bytes:
     return entry[:17] + crc32c(entry[21:], 0).to_bytes(4, "big") + entry[21:]
 
 
-def test_a_run_goes_as_far_as_all_is_plain() -> None:
+def test_a_run_ends_at_the_first_other_batch() -> None:
     found = entries(FIRST.read_bytes())
     state = int64s(2)
 
@@ -68,7 +68,7 @@ def test_a_run_goes_as_far_as_all_is_plain() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
+def test_batches_with_invalid_records_are_omitted_in_place(codec: str) -> None:
     found = entries(FIRST.read_bytes())
     wrong = bytearray(found[2])
     wrong[62] ^= 0x55
@@ -87,7 +87,7 @@ def test_wrong_records_are_left_out_in_their_place(codec: str) -> None:
         assert crc32c(entry[21:], 0) == int.from_bytes(entry[17:21], "big")
 
 
-def test_buffers_are_held_against_what_is_asked() -> None:
+def test_buffer_sizes_are_checked() -> None:
     with pytest.raises(ValueError):
         kernel.are_right(bytes(60), 0, b"x")
     with pytest.raises(ValueError):
@@ -137,7 +137,7 @@ def test_many_small_batches_are_compressed_as_each_alone(codec: str) -> None:
 
 
 def own_libzstd() -> bool:
-    """Whether zstandard brings a libzstd whose functions can be found, so that it is the kernel's too."""
+    """Whether zstandard contains a libzstd with exported functions, so that the kernel can use it."""
     candidates = list(libzstd._candidates())
     return len(candidates) > 1 and libzstd._addresses_in(candidates[-1], libzstd._WRITING) is not None
 
@@ -149,7 +149,7 @@ LEVELS = [f"zstd{level}" for level in ("", ":1", ":9", ":-5", ":19")] + [
 
 @pytest.mark.parametrize("codec", ["none", *LEVELS])
 @pytest.mark.parametrize("source", ["plain", "lz4", "gzip", "snappy", "zstd"])
-def test_the_kernel_makes_what_the_packages_make(codec: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_compresses_as_the_packages_do(codec: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if codec.startswith("zstd") and not own_libzstd():
         pytest.skip("zstandard is built on another libzstd")
     found, target = entries(FIRST.read_bytes()), NONE if codec == "none" else parse_target(codec)
@@ -164,7 +164,7 @@ def test_the_kernel_makes_what_the_packages_make(codec: str, source: str, monkey
 
 
 @pytest.mark.parametrize("library", [liblz4, libzstd])
-def test_where_a_library_is_not_found_python_makes_the_same(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_library_python_gives_the_same_result(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     data = FIRST.read_bytes()
     expected = {codec: recode(data, frames_of(data), 0, parse_target(codec), 1 << 20) for codec in ("lz4", "zstd")}
     monkeypatch.setattr(library, "_addresses", lambda *_, **_kinds: None)
@@ -175,7 +175,7 @@ def test_where_a_library_is_not_found_python_makes_the_same(library: Any, monkey
 
 
 @pytest.mark.parametrize("piece_bytes", [0, 1, 300, 5000])
-def test_a_piece_grows_to_what_a_batch_needs(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_grows_for_a_large_batch(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, target = FIRST.read_bytes(), parse_target("zstd")
     expected = recode(data, frames_of(data), 0, target, 1 << 20)
     monkeypatch.setattr(recoding, "_expected", lambda *_: piece_bytes)
@@ -183,7 +183,7 @@ def test_a_piece_grows_to_what_a_batch_needs(piece_bytes: int, monkeypatch: pyte
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all of them")
-def test_what_the_kernel_leaves_to_the_caller() -> None:
+def test_batches_that_the_kernel_skips() -> None:
     data = FIRST.read_bytes()
     frames, out, state = frames_of(data), bytearray(1 << 20), int64s(3)
     pack, held = libzstd.packer(3), expansion.room(1 << 20)
@@ -205,8 +205,8 @@ def test_what_the_kernel_leaves_to_the_caller() -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel is given no room")
-def test_what_the_kernel_leaves_moves_nothing_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or a run of many small batches would take a time that grows with the square of their number."""
+def test_skipped_batches_copy_no_large_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time for many small batches would grow with the square of their number."""
     plain = FIRST.read_bytes()
     gzipped = bytes(recode(plain, frames_of(plain), 0, parse_target("gzip"), 1 << 20)[0])
     asked: list[int] = []

@@ -1,4 +1,4 @@
-"""Segments converted to segments: real consumers' records are the truth for what must still be there."""
+"""Conversion of segments; the records that real consumers received must still be there."""
 
 import random
 import shutil
@@ -32,7 +32,7 @@ FIELDS = ("base_offset", "partition_leader_epoch", "last_offset_delta", "base_ti
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("source", V2)
-def test_another_codec_leaves_all_else(tmp_path: Path, source: str, codec: str) -> None:
+def test_another_codec_changes_nothing_else(tmp_path: Path, source: str, codec: str) -> None:
     made = convert(TESTDATA / source, tmp_path / "x-0", codec)
     before, after = batches_of(TESTDATA / source), batches_of(tmp_path / "x-0")
     assert len(before) == len(after) > 0
@@ -78,7 +78,7 @@ def test_a_message_becomes_a_batch_as_in_the_cleaner(tmp_path: Path) -> None:
         assert (batch.header.producer_id, batch.header.partition_leader_epoch) == (-1, -1)
 
 
-def test_plain_messages_are_put_together_to_be_compressed(tmp_path: Path) -> None:
+def test_uncompressed_messages_are_grouped_for_compression(tmp_path: Path) -> None:
     source = TESTDATA / "kafka-0.8.2.2/codecs/one-none-0"
     convert(source, tmp_path / "x-0", "gzip", magic=1)
     assert 1 <= len(batches_of(tmp_path / "x-0")) < len(batches_of(source)) / 4
@@ -92,7 +92,7 @@ def test_plain_messages_are_put_together_to_be_compressed(tmp_path: Path) -> Non
         ("kafka-0.10.2.2/codecs/rec-gzip-0", 0, ("timestamps",)),
     ],
 )
-def test_what_the_old_format_cannot_hold_is_told_and_refused(
+def test_losses_of_an_old_format_are_reported_and_refused(
     tmp_path: Path, source: str, magic: int, told: tuple[str, ...]
 ) -> None:
     with pytest.raises(LossError) as refused:
@@ -122,14 +122,14 @@ def test_only_what_was_committed(tmp_path: Path, source: str, magic: int) -> Non
 
 
 def test_segments_roll_and_are_indexed_as_by_a_broker(tmp_path: Path) -> None:
-    """All batches of a real partition in one segment, and from that the partition again."""
+    """Converts a real partition to a single segment, and that back to the original segments."""
     one = tmp_path / "one-0"
     one.mkdir()
     (one / f"{0:020d}.log").write_bytes(b"".join(files(PLAIN, ".log").values()))
     convert(one, tmp_path / "x-0", segment_bytes=16384)
     kinds = (".log", ".index", ".timeindex", ".snapshot")
     assert files(tmp_path / "x-0", *kinds) == files(PLAIN, *kinds)
-    # The broker knew of a later epoch, in which it wrote nothing.
+    # The broker had a later epoch without any batches.
     assert (tmp_path / "x-0" / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
 
 
@@ -169,7 +169,7 @@ def test_a_log_of_0_7_gets_offsets(tmp_path: Path, source: str) -> None:
     assert [path.name for path in (tmp_path / "x-0").glob("*.log")] == [f"{1000:020d}.log"]
 
 
-def test_damage_is_refused_or_left_out_and_told(tmp_path: Path) -> None:
+def test_damage_is_refused_or_skipped_and_reported(tmp_path: Path) -> None:
     damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
     with pytest.raises(DamagedError, match="crc-mismatch at position 7129"):
         convert(damaged, tmp_path / "x-0", "zstd")
@@ -183,7 +183,7 @@ def test_damage_is_refused_or_left_out_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in (TESTDATA / "damaged").glob("*.*-*")))
-def test_whatever_is_damaged_what_comes_out_is_valid(tmp_path: Path, case: str) -> None:
+def test_the_output_is_valid_for_any_damage(tmp_path: Path, case: str) -> None:
     (partition,) = (path for path in (TESTDATA / "damaged" / case).iterdir() if (path.is_dir() and path.name[0] == "d")
                     or path.name.endswith("-0"))  # fmt: skip
     made = convert(partition, tmp_path / "x-0", "gzip", magic=2, skips_damage=True)
@@ -203,8 +203,8 @@ def test_a_broker_would_build_the_same_indexes(tmp_path: Path, source: str) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("magic", [None, 1, 2])
-def test_nonsense_is_refused_in_its_place(tmp_path: Path, magic: int | None, seed: int) -> None:
-    """Counts, sizes and contents changed under right checksums, in all formats: what comes out is valid."""
+def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, seed: int) -> None:
+    """The output is valid for any change of counts, sizes and contents under valid checksums, in all formats."""
     rng = random.Random(seed)
     source = tmp_path / "changed-0"
     source.mkdir()
@@ -229,7 +229,7 @@ def test_nonsense_is_refused_in_its_place(tmp_path: Path, magic: int | None, see
     ("position", "form", "value"), [(43, ">q", -9), (53, ">i", -9), (0, ">q", (1 << 63) - 2), (23, ">i", -5)]
 )
 @pytest.mark.parametrize("asked", [{"codec": "zstd"}, {"batch_bytes": 3000}, {"magic": 2, "codec": "none"}])
-def test_headers_that_nobody_wrote_are_damage_under_a_right_checksum(
+def test_impossible_headers_under_a_valid_checksum_are_damage(
     tmp_path: Path, position: int, form: str, value: int, asked: dict[str, object]
 ) -> None:
     source = tmp_path / "y-0"

@@ -1,4 +1,4 @@
-"""Batches made field by field are shared with the tests of verify."""
+"""Fixtures for tests of output; batches built field by field are shared with the tests of verify."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Gives a printer what a segment holds, and takes what it writes."""
+"""Feeds a printer with segments and collects its output."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ SEGMENTS = sorted(
 
 
 class MemorySink:
-    """A sink that keeps what it is given."""
+    """A sink in memory."""
 
     def __init__(self, is_terminal: bool = False) -> None:
         self.is_terminal = is_terminal
@@ -32,7 +32,7 @@ class MemorySink:
         self.written += view
 
     def flush(self) -> None:
-        """There is nothing to flush."""
+        """Does nothing: this sink has no buffer."""
 
     @property
     def lines(self) -> list[str]:
@@ -40,7 +40,7 @@ class MemorySink:
 
 
 def feed(printer: Any, *paths: Path, scratch: Scratch | None = None) -> None:
-    """All items of files, in the manner of ``kseg dump``."""
+    """Feeds all items of files, as ``kseg dump`` does."""
     assert isinstance(printer, Printer)
     for path in paths:
         file = segment_file(str(path))

@@ -1,4 +1,4 @@
-"""Lines that the kernel writes many at a time are those that are written one by one, and what the csv module reads."""
+"""CSV lines written by the kernel equal those written one by one, and the csv module can read them."""
 
 import csv
 import io
@@ -98,7 +98,7 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
 
 
 @pytest.mark.parametrize("text", [b'"' * 5000, b"\xff" * 5000, "é".encode() * 5000, b""])
-def test_room_grows_to_what_a_line_needs(text: bytes) -> None:
+def test_the_buffer_grows_for_long_lines(text: bytes) -> None:
     records: list[Record] = [(i, i, 0, None, text, [(b"h", None)] if i == 5 else []) for i in range(20)]
     assert bytes(csv_lines(chunk_of(records), "t", 0)) == one_by_one(records, "t", 0)
 
@@ -112,7 +112,7 @@ def arguments(count: int, out: bytearray, state: memoryview) -> list[Any]:
     ]  # fmt: skip
 
 
-def test_buffers_are_held_against_what_is_asked() -> None:
+def test_buffer_sizes_are_checked() -> None:
     def state(end: int = 0) -> memoryview:
         made = memoryview(bytearray(16)).cast("q")
         made[0] = end
@@ -137,7 +137,7 @@ def test_buffers_are_held_against_what_is_asked() -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
-def test_the_kernel_tells_what_room_it_needs() -> None:
+def test_the_kernel_returns_the_space_that_it_needs() -> None:
     made = memoryview(bytearray(16)).cast("q")
     assert kernel.put_lines(*arguments(3, bytearray(100), made)) == 0
     assert made[kernel.NEEDED] > 100

@@ -1,4 +1,4 @@
-"""Dumps of internal topics: what the kernel decodes looks as if the decoders had decoded all of it."""
+"""Dumps of internal topics: records decoded by the kernel look the same as with the Python decoders."""
 
 import struct
 import zlib
@@ -23,14 +23,14 @@ FORM_NAMES = ["text", "skip", "json"]
 
 
 class WithoutProgram:
-    """A decoder that the kernel does not know."""
+    """A decoder without a program for the kernel."""
 
     def __init__(self, name: str) -> None:
         self.decode = decoder(name).decode
 
 
 class Counting(WithoutProgram):
-    """A decoder with a program that counts what is left to it."""
+    """A decoder with a program that counts the records left to Python."""
 
     def __init__(self, name: str) -> None:
         made = decoder(name)
@@ -64,12 +64,12 @@ def batches(data: bytes) -> Iterator[bytes]:
 
 
 def mended(batch: bytes) -> bytes:
-    """The batch with the checksum that its bytes have."""
+    """Returns the batch with a correct checksum."""
     return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
 
 
 def compressed(batch: bytes) -> bytes:
-    """The batch with its records in a gzip member."""
+    """Returns the batch with its records compressed with gzip."""
     packer = zlib.compressobj(wbits=31)
     body = batch[21:22] + bytes([batch[22] | 1]) + batch[23:61] + packer.compress(batch[61:]) + packer.flush()
     return mended(batch[:8] + struct.pack(">i", len(body) + 9) + batch[12:21] + body)
@@ -81,7 +81,7 @@ def test_real_segments(segment: Path, form: Any, skip: bool) -> None:
     counting = Counting(name_of(segment))
     assert dumped(form, skip, counting, segment) == dumped(form, skip, WithoutProgram(name_of(segment)), segment)
     if counting.program is not None and name_of(segment) != "cluster-metadata":
-        # JSON leaves one metadata of "committed" to Python twice: what only Python escapes.
+        # In "committed", one metadata string needs escapes that only Python writes; it is left to Python twice.
         assert counting.left <= 2 * ("committed/__consumer_offsets-1" in segment.as_posix())
 
 
@@ -98,7 +98,7 @@ def test_compressed_batches(form: Any, skip: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form, skip", FORMS, ids=FORM_NAMES)
 def test_damaged_segments(form: Any, skip: bool, tmp_path: Path) -> None:
-    """Bytes changed all over the file: in records, and under a checksum that is made right again."""
+    """Bytes changed all over the file, with the old checksum and with a corrected one."""
     data = bytearray(OFFSETS[-1].read_bytes())
     for at in range(70, len(data), 997):
         data[at] ^= 0x55

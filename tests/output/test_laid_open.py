@@ -1,4 +1,4 @@
-"""Compressed batches whose records the kernel lays open are printed as if each had been opened by itself."""
+"""Compressed batches decompressed together by the kernel are printed as if each were decompressed alone."""
 
 import struct
 from pathlib import Path
@@ -26,7 +26,7 @@ PACKED = {3: lambda data: lz4.frame.compress(data, block_linked=False), 4: zstan
 
 
 def printed(form: Any, skip: bool, made: Any, *paths: Path, is_terminal: bool = False) -> tuple[bytes, int, int]:
-    """(the dump, errors counted, calls that laid batches open)."""
+    """Returns the dump, the number of errors, and the number of calls that decompressed batches."""
     sink, calls = MemorySink(is_terminal), 0
 
     def counted(*arguments: Any) -> int:
@@ -103,7 +103,7 @@ _batches = st.lists(
 
 
 def segment(found: Any) -> bytes:
-    """Batches of which some have something wrong that their checksums do not tell."""
+    """Returns batches, some of them with errors that the checksums do not reveal."""
     data, offset = b"", 0
     for records, codec, attributes, wrong, where in found:
         area = bytearray(b"".join(record(k, *fields) for k, fields in enumerate(records)))

@@ -1,4 +1,4 @@
-"""Printing on threads gives the bytes of printing on one, and leaves nothing behind when it fails."""
+"""Several threads print the same bytes as one, and nothing is left after an error."""
 
 import random
 import tracemalloc
@@ -23,7 +23,7 @@ STYLE = Style(deep=True, contents=True)
 
 
 class Memory:
-    """A sink that keeps all, or fails once it has taken ``room`` bytes."""
+    """A sink in memory that fails after ``room`` bytes."""
 
     is_terminal = False
 
@@ -47,7 +47,7 @@ class Memory:
 
 @pytest.fixture(scope="module")
 def segment(tmp_path_factory, request):
-    """Several MiB: plain and compressed batches, and damage between them."""
+    """Several MiB: uncompressed and compressed batches, and damage between them."""
     seeds = request.config.rootpath / "testdata" / "speed"
     parts = [(seeds / f"{kind}.log").read_bytes() for kind in ("tiny", "100b", "lz4", "1k", "zstd")]
     whole = b"".join(parts)
@@ -80,7 +80,7 @@ def parallel(form, sink, jobs):
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 @pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
-def test_threads_print_what_one_prints(segment, form, jobs):
+def test_threads_print_the_same_as_one(segment, form, jobs):
     alone, together = Memory(), Memory()
     serial = form(alone, STYLE, Scratch())
     dump(serial, segment)
@@ -144,7 +144,7 @@ class Discarding(Memory):
 @pytest.mark.parametrize("codec", [1, 4], ids=["gzip", "zstd"])
 @pytest.mark.parametrize("form", [JsonLinesPrinter, KafkaTextPrinter], ids=["json", "text"])
 def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
-    """However many threads there are: they hold what one batch takes, and what small ones take."""
+    """With any number of threads, memory is limited to one large batch and several small ones."""
     size = 2 * LARGEST_ROOM_BYTES
     large = [build_record_batch([NewRecord(n, 0, None, b"a" * size)], BatchFields(codec)) for n in range(8)]
     small = build_record_batch([NewRecord(0, 0, None, random.Random(1).randbytes(SERIAL_BYTES))], BatchFields())

@@ -1,4 +1,4 @@
-"""Progress: only on a terminal, only after a second, and gone at the end."""
+"""Progress appears only on a terminal and only after a second, and is erased at the end."""
 
 import io
 import re
@@ -48,7 +48,7 @@ def test_a_long_pass_shows_a_line_and_takes_it_away() -> None:
     assert "\n" not in written
 
 
-def test_it_names_the_file_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_name_is_shortened_to_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns, is_whole in ((200, True), (60, False)):
         monkeypatch.setenv("COLUMNS", str(columns))
         stream, clock = Terminal(), Clock()
@@ -68,7 +68,7 @@ def test_a_short_pass_shows_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nothing_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_without_a_terminal_or_if_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, quiet, dumb = io.StringIO(), Terminal(), Terminal()
     work(stream, 5.0)
     work(quiet, 5.0, quiet=True)
@@ -78,7 +78,7 @@ def test_nothing_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_the_line_goes_whatever_the_end(error: type[BaseException]) -> None:
+def test_the_line_is_erased_after_an_error(error: type[BaseException]) -> None:
     stream, clock = Terminal(), Clock()
 
     def fail() -> None:
@@ -102,7 +102,7 @@ def test_it_is_drawn_a_few_times_a_second() -> None:
     assert 20 < stream.getvalue().count("\r") < 60
 
 
-def test_erased_it_comes_back() -> None:
+def test_an_erased_line_is_drawn_again() -> None:
     stream, clock = Terminal(), Clock()
     with Progress(100, False, stream, clock) as progress:
         clock.now += 2

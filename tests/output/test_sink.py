@@ -1,4 +1,4 @@
-"""The sink: what a terminal must not be given, wherever it is cut."""
+"""The sink never passes unsafe characters to a terminal, wherever its buffer ends."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_a_terminal_is_given_no_format_characters() -> None:
         assert on_a_terminal(char.encode(), 1, expected) == expected
 
 
-def test_bytes_that_are_no_text_reach_a_terminal() -> None:
+def test_invalid_utf8_reaches_a_terminal() -> None:
     text = b"\xe2\x80 \xf3\xa0\x81\xe2 \xff\x80"
     assert on_a_terminal(text, 1, text + b".") == text + b"."
 

@@ -1,4 +1,4 @@
-"""The table: aligned, bounded, and right in its footer."""
+"""The table: aligned, of limited width, with correct totals."""
 
 import re
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_wide_lines_have_more_columns() -> None:
     assert "LEADER EPOCH" in show(TRANSACTIONS, width=160)[0]
 
 
-def test_records_are_clipped_and_control_records_told() -> None:
+def test_records_are_clipped_and_control_records_marked() -> None:
     lines = show(TRANSACTIONS, style=Style(deep=True, contents=True))
     assert any(line.endswith("endTxnMarker: ABORT coordinatorEpoch: 0") for line in lines)
     assert any("key-3: value-1081-ebxqbplbcui" in line for line in lines)
@@ -84,7 +84,7 @@ def test_damage_is_red_and_in_its_place() -> None:
     assert not any("\x1b" in line for line in show(ZEROS, terminal=True))
 
 
-def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_if_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert not Paint("auto", is_terminal=True).is_on
     monkeypatch.delenv("NO_COLOR")
@@ -92,7 +92,7 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
     assert not Paint("auto", is_terminal=False).is_on
 
 
-def test_only_the_first_rows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_rows_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "FIRST_ROWS", 5)
     sink = MemorySink()
     printer = TablePrinter(sink, Style(), Scratch())

@@ -1,4 +1,4 @@
-"""A temporary file belongs to the process that made it."""
+"""A temporary file is removed by the process that created it, and by no other."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ with temporary_file(sys.argv[1]):
 """
 
 
-def test_a_forked_child_that_is_ended_leaves_its_parents_file(tmp_path: Path) -> None:
+def test_a_terminated_child_does_not_remove_its_parents_file(tmp_path: Path) -> None:
     from kseg.signals import raise_on_signals
     from kseg.verify.forks import Child
 
@@ -45,7 +45,7 @@ def test_a_forked_child_that_is_ended_leaves_its_parents_file(tmp_path: Path) ->
 
 
 def _forked_in_the_block(directory: Path) -> tuple[int, bool]:
-    """The child's process id, 0 in the child; and whether the file was there after the child had left the block."""
+    """Returns the child's process id (0 in the child), and whether the file existed after the child left the block."""
     with temporary_file(str(directory)) as (_, path):
         child = os.fork()
         if child:

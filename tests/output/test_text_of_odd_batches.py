@@ -1,4 +1,4 @@
-"""Lines for batches that damage makes and no writer: as Kafka 4.3.1's DumpLogSegments prints them for these bytes."""
+"""Lines for batches that only damage produces, as DumpLogSegments of Kafka 4.3.1 prints the same bytes."""
 
 import gzip
 import struct
@@ -13,7 +13,7 @@ from kseg.formats.record_batch import parse_header
 
 
 def dumped(tmp_path: Path, data: bytes, *flags: str) -> tuple[list[str], int]:
-    """The lines behind the two of the head, and the exit status."""
+    """Returns the lines after the two header lines, and the exit status."""
     path, output = tmp_path / "00000000000000000000.log", tmp_path / "lines"
     path.write_bytes(data)
     command = ["dump", "--quiet", "-o", str(output), *flags, str(path)]
@@ -22,13 +22,13 @@ def dumped(tmp_path: Path, data: bytes, *flags: str) -> tuple[list[str], int]:
 
 
 def sized(data: bytes | None, size: int | None = None) -> bytes:
-    """Key or value of a v0 or v1 message; ``size`` is written instead of the true one."""
+    """Returns key or value of a v0 or v1 message; ``size`` is written instead of the true size."""
     true = -1 if data is None else len(data)
     return struct.pack(">i", true if size is None else size) + (data or b"")
 
 
 def message(offset: int, magic: int, attributes: int, fields: bytes, change: int = 0) -> bytes:
-    """A message; ``change`` is what its CRC is wrong by."""
+    """Returns a message; ``change`` is added to its CRC."""
     body = struct.pack(">bB", magic, attributes) + (struct.pack(">q", 5) if magic else b"") + fields
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body) ^ change) + body
 
@@ -40,7 +40,7 @@ def wrapper(offset: int, magic: int, *inner: bytes) -> bytes:
 PLAIN = sized(b"k") + sized(b"v")
 
 
-def test_sizes_that_do_not_fit_are_printed_as_they_stand(tmp_path: Path) -> None:
+def test_impossible_sizes_are_printed_unchanged(tmp_path: Path) -> None:
     data = message(7, 0, 0, sized(b"k") + sized(b"v", 4097), change=1) + message(8, 0, 0, PLAIN)
     (_, odd, _, plain), status = dumped(tmp_path, data, "--deep-iteration")
     assert odd == "| offset: 7 NoTimestampType: -1 keySize: 1 valueSize: 4097 isValid: false crc: 63599739"
@@ -48,7 +48,7 @@ def test_sizes_that_do_not_fit_are_printed_as_they_stand(tmp_path: Path) -> None
     assert status == 1
 
 
-def test_a_size_that_does_not_fit_is_told_where_the_crc_is_right_too(tmp_path: Path) -> None:
+def test_an_impossible_size_under_a_valid_crc_is_reported(tmp_path: Path) -> None:
     data = wrapper(7, 0, message(6, 0, 0, sized(b"k") + sized(b"v", 4097)), message(7, 0, 0, PLAIN))
     lines, status = dumped(tmp_path, data, "--deep-iteration")
     assert [line.split(" isValid")[0] for line in lines[1:]] == [
@@ -58,14 +58,14 @@ def test_a_size_that_does_not_fit_is_told_where_the_crc_is_right_too(tmp_path: P
     assert status == 1
 
 
-def test_contents_that_do_not_fit_are_not_printed(tmp_path: Path) -> None:
+def test_contents_of_impossible_size_are_not_printed(tmp_path: Path) -> None:
     data = message(7, 0, 0, sized(b"k") + sized(b"v", 4097), change=1) + message(8, 0, 0, PLAIN)
     lines, _ = dumped(tmp_path, data, "--print-data-log")
     assert lines[1] == "| damage: undecodable-records position: 0 length: 28"
     assert lines[3].endswith(" key: k payload: v")
 
 
-def test_a_negative_size_is_null_but_printed_as_it_stands(tmp_path: Path) -> None:
+def test_a_negative_size_is_null_but_printed_unchanged(tmp_path: Path) -> None:
     data = wrapper(3, 1, message(0, 1, 0, sized(None, -100) + sized(None, -(1 << 31))), message(1, 1, 0, PLAIN))
     lines, _ = dumped(tmp_path, data, "--print-data-log")
     assert lines[1].startswith("| offset: 2 CreateTime: 5 keySize: -100 valueSize: -2147483648 isValid: true crc: ")
@@ -73,7 +73,7 @@ def test_a_negative_size_is_null_but_printed_as_it_stands(tmp_path: Path) -> Non
     assert lines[2].endswith(" key: k payload: v")
 
 
-def test_any_magic_inside_but_0_is_laid_out_as_1(tmp_path: Path) -> None:
+def test_inner_messages_of_any_magic_but_0_have_the_layout_of_1(tmp_path: Path) -> None:
     lines, _ = dumped(tmp_path, wrapper(1, 0, message(0, 0, 0, PLAIN), message(1, 3, 0, PLAIN)), "--deep-iteration")
     assert lines[2].startswith("| offset: 1 NoTimestampType: 5 keySize: 1 valueSize: 1 isValid: true crc: ")
 
@@ -110,7 +110,7 @@ def test_the_last_sequence_is_kafkas_in_header_and_text(tmp_path: Path, base: in
     assert parse_header(head + body).last_sequence == last
 
 
-def test_what_max_bytes_leaves_over_is_not_told(tmp_path: Path) -> None:
+def test_bytes_after_max_bytes_are_not_reported(tmp_path: Path) -> None:
     parts = [message(offset, 0, 0, PLAIN) for offset in range(3)]
     data = b"".join(parts)[:-5]
     told, status = dumped(tmp_path, data)

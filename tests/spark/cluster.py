@@ -1,7 +1,6 @@
-"""What `kseg.spark.jobs` uses of a session, in this process: RDDs as lists, tasks and rows pickled as Spark does it.
+"""A local substitute for the session of `kseg.spark.jobs`: RDDs are lists; tasks and rows are pickled as in Spark.
 
-A task that ``loses`` names is done twice, and what its first attempt gave is lost: the machine was gone before it could
-be fetched.
+A task named by ``loses`` runs twice and the result of its first attempt is lost, as if its machine had failed.
 """
 
 import pickle
@@ -13,7 +12,7 @@ from pyspark.cloudpickle import dumps
 
 
 class Accumulator:
-    """Is not carried to tasks: only how far they are is counted by one."""
+    """Is not sent to tasks; it only counts progress."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -35,7 +34,7 @@ class Rdd:
 
     def partitionBy(self, count: int, place: Callable[[Any], int]) -> "Rdd":
         parts: list[list[Any]] = [[] for _ in range(count)]
-        for pair in (pair for part in reversed(self._parts) for pair in part):  # shuffled parts come in any order
+        for pair in (pair for part in reversed(self._parts) for pair in part):  # shuffled parts arrive in any order
             parts[place(pair[0]) % count].append(pair)
         return Rdd(self._cluster, parts)
 
@@ -44,7 +43,7 @@ class Rdd:
 
 
 class Cluster:
-    """A session and its context in one. ``loses``: told of stage and task, whether its first attempt is lost."""
+    """A session and its context in one. ``loses``: takes stage and task; whether the first attempt is lost."""
 
     def __init__(self, loses: Callable[[int, int], bool] = lambda stage, task: False) -> None:
         self.sparkContext = self
@@ -70,4 +69,4 @@ class Cluster:
         return Accumulator(value)
 
     def setJobGroup(self, group: str, description: str, interruptOnCancel: bool) -> None:
-        """Nothing is cancelled here."""
+        """Does nothing: jobs are never cancelled here."""

@@ -1,4 +1,4 @@
-"""One session for all tests that need a JVM: few, as each query takes seconds."""
+"""One session for all tests that need a JVM. There are few, because each query takes seconds."""
 
 import shutil
 import sys
@@ -25,7 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        if find_spec("pyspark_kseg") is None:  # kseg is not installed: its workers find it here
+        if find_spec("pyspark_kseg") is None:  # kseg is not installed: workers import it from here
             patch.setenv("PYTHONPATH", f"{ROOT}:{by_name}")
         patch.chdir(folder)
         session = (

@@ -1,4 +1,4 @@
-"""The data source's readers without a JVM: what Spark would be handed, as a list of rows."""
+"""Runs the data source's readers without a JVM: the rows that Spark would get, as a list."""
 
 import pickle
 from typing import Any
@@ -21,7 +21,7 @@ def reader_of(paths: list[object], columns: list[str] | None = None, **options: 
 
 
 def read(reader: KsegReader) -> list[dict[str, Any]]:
-    """Rows of all tasks in order; tasks and reader go where Spark sends them, which is another process."""
+    """Returns the rows of all tasks in order; tasks and reader are pickled as for another process."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     rows: list[dict[str, Any]] = []

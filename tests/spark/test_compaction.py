@@ -1,4 +1,4 @@
-"""A round of the cleaner on Spark leaves what the local one leaves, byte for byte, whatever becomes of its tasks."""
+"""Compaction on Spark gives the same bytes as the local engine, also if tasks fail or are repeated."""
 
 import shutil
 from collections import Counter
@@ -41,7 +41,7 @@ def everything(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def both(partition: Path, cluster: Cluster | None = None, **options: Any) -> None:
-    """Cleans a partition here, and a copy of it in tasks: both end as equals."""
+    """Cleans a partition locally, and a copy of it in tasks: the results are equal."""
     copy = partition.parent / "copy" / partition.name
     shutil.copytree(partition, copy)
     here = clean(partition, **options)
@@ -60,13 +60,13 @@ def options_of(pair: Pair) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.release}-{pair.name}")
-def test_real_partitions_come_out_as_from_the_local_engine(tmp_path: Path, pair: Pair) -> None:
+def test_real_partitions_are_cleaned_as_by_the_local_engine(tmp_path: Path, pair: Pair) -> None:
     both(pair.copy(tmp_path), **options_of(pair))
 
 
 @QUICK
 @given(STEPS, st.sampled_from([150, 400]), st.sampled_from([150, 700, 1 << 20]), st.integers(0, 45), st.booleans())
-def test_transactions_and_tombstones_come_out_the_same(
+def test_transactions_and_tombstones_are_cleaned_the_same(
     steps: list[tuple[str, int, int]], segment_bytes: int, group_bytes: int, checkpoint: int, each: bool
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -78,7 +78,7 @@ def test_transactions_and_tombstones_come_out_the_same(
 
 @QUICK
 @given(LEGACY, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([100, 1 << 20]))
-def test_old_messages_come_out_the_same(
+def test_old_messages_are_cleaned_the_same(
     found: list[tuple[list[tuple[bytes, bytes | None]], int, int]], magic: int, keeps_format: bool, group_bytes: int
 ) -> None:
     batches, offset = [], 0
@@ -97,7 +97,7 @@ def test_old_messages_come_out_the_same(
 
 
 def many(partition: Path) -> Path:
-    """Some hundred keys in a dozen segments, more than is made room for at first."""
+    """Several hundred keys in a dozen segments, more than the map's initial capacity."""
     rows = [(b"key-%d" % (i * 7919 % 1500), b"%d" % i) for i in range(6000)]
     batches = [
         build_record_batch(new_records(rows[i : i + 50], i), BatchFields(i // 50 % 5)) for i in range(0, 6000, 50)
@@ -113,14 +113,14 @@ def test_any_number_of_buckets_makes_one_map(tmp_path: Path, buckets: int, monke
     both(many(tmp_path / "t-0"), checkpoint=2500, segment_bytes=20000)
 
 
-def test_a_map_grows_where_headers_do_not_tell_how_many_keys_there_are(tmp_path: Path) -> None:
+def test_the_map_grows_if_headers_do_not_contain_the_number_of_keys(tmp_path: Path) -> None:
     messages = [new_records([(b"%05d" % i, b"") for i in range(20000)]), new_records([(b"00001", b"")], 30000)]
     write_log(tmp_path / "t-0", [build_message_set(some, 1, 1) for some in messages])
     both(tmp_path / "t-0", memory_bytes=1 << 20)
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3, 4])
-def test_a_task_that_is_done_again_changes_nothing(tmp_path: Path, stage: int) -> None:
+def test_a_repeated_task_changes_nothing(tmp_path: Path, stage: int) -> None:
     lost: Counter[int] = Counter()
 
     def loses(now: int, task: int) -> bool:
@@ -131,7 +131,7 @@ def test_a_task_that_is_done_again_changes_nothing(tmp_path: Path, stage: int) -
     assert lost[stage] > 0
 
 
-def test_what_a_failed_task_has_written_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_of_a_failed_task_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
 
     from kseg.segment.writer import SegmentWriter
@@ -157,7 +157,7 @@ def test_what_a_failed_task_has_written_goes(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("checkpoint", [0, 2500])
 @pytest.mark.parametrize("place", [1, -2])
 @pytest.mark.parametrize("at", [16, 70, 3])
-def test_damage_is_told_as_by_the_local_engine(tmp_path: Path, checkpoint: int, place: int, at: int) -> None:
+def test_damage_is_reported_as_by_the_local_engine(tmp_path: Path, checkpoint: int, place: int, at: int) -> None:
     partition = many(tmp_path / "t-0")
     path = sorted(partition.glob("*.log"))[place]
     data = bytearray(path.read_bytes())
@@ -180,7 +180,7 @@ def test_records_without_a_key_are_refused_alike(tmp_path: Path) -> None:
 
 
 def test_another_kseg_in_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A map made with another hash would take no key for another's."""
+    """Maps built with different hash functions cannot be merged."""
     probes = iter([("1", 0, 0)])
     from kseg.spark import compaction
 
@@ -190,7 +190,7 @@ def test_another_kseg_in_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.M
         clean(many(tmp_path / "t-0"), rounds=partial(SparkRound, spark=Cluster()))
 
 
-def test_an_error_keeps_its_exit_status_on_its_way() -> None:
+def test_an_error_keeps_its_exit_status() -> None:
     import pickle
 
     from kseg.spark.failures import failure_of

@@ -1,4 +1,4 @@
-"""Conversions in tasks give what the local engine gives, wherever segments are cut apart or hang together."""
+"""Conversion in tasks gives the same result as the local engine, for independent and dependent segments."""
 
 import shutil
 from dataclasses import replace
@@ -42,7 +42,7 @@ ABORTED = [("d", 0, 0), ("d", 1, 1), ("a", 0, 0), ("c", 1, 0), ("p", 0, 2), ("d"
 
 
 def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -> Any:
-    """All that a conversion leaves and tells."""
+    """Returns all files and results of a conversion."""
     folder.mkdir(parents=True)
     request = Request(interval_bytes=1024, jobs=2, target=target(asked.pop("codec", None)))
     convert: dict[str, Conversion] = {} if cluster is None else {"convert": SparkConversion(cluster)}
@@ -71,7 +71,7 @@ def both(source: Path, folder: Path, cluster: Cluster | None = None, **asked: An
 
 
 @pytest.mark.parametrize("asked", REQUESTS, ids=str)
-def test_real_partitions_come_out_the_same(tmp_path: Path, asked: dict[str, Any]) -> None:
+def test_real_partitions_are_converted_the_same(tmp_path: Path, asked: dict[str, Any]) -> None:
     assert len(WITH_SEGMENTS) > 8
     for number, source in enumerate(WITH_SEGMENTS):
         if source.name.startswith("__cluster_metadata"):
@@ -81,7 +81,7 @@ def test_real_partitions_come_out_the_same(tmp_path: Path, asked: dict[str, Any]
 
 @pytest.mark.parametrize("magic", [None, 0, 2])
 @pytest.mark.parametrize("segment_bytes", [100, 150, 400])
-def test_gaps_that_reach_over_segments_are_one(tmp_path: Path, segment_bytes: int, magic: int | None) -> None:
+def test_gaps_across_segments_are_joined(tmp_path: Path, segment_bytes: int, magic: int | None) -> None:
     partition = transactional_log(tmp_path / "t-0", ABORTED, segment_bytes)
     found = both(partition, tmp_path, magic=magic, committed_only=True, is_lossy=True)
     assert found[6]
@@ -115,11 +115,11 @@ def test_segments_whose_offsets_overlap_are_one_task(tmp_path: Path) -> None:
         both(partition, tmp_path / str(skips_damage), codec="gzip", skips_damage=skips_damage)
 
 
-def test_a_task_that_is_done_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_repeated_task_changes_nothing(tmp_path: Path) -> None:
     both(segments(tmp_path / "t-0"), tmp_path, Cluster(lambda stage, task: True), codec="zstd")
 
 
-def test_a_task_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
 
     def no_room(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A cluster of executors in processes of their own, which find kseg where it is installed and nowhere else."""
+"""A cluster of executors in separate processes, which can import kseg only from its installation."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ run(["compact", "--engine", "spark", "--quiet", *sys.argv[4:], partition])
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """kseg and pyspark_kseg as an installation lays them out, beside nothing else of the source tree."""
+    """kseg and pyspark_kseg as installed files, without the rest of the source tree."""
     target = tmp_path / "site"
     shutil.copytree(ROOT / "kseg", target / "kseg", ignore=shutil.ignore_patterns("__pycache__", "by_name"))
     shutil.copytree(ROOT / "kseg/spark/by_name/pyspark_kseg", target / "pyspark_kseg")
@@ -55,7 +55,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def spark_home(folder: Path) -> Path:
-    """That of the package. Workers of a local cluster write beside it whatever SPARK_WORKER_DIR says."""
+    """A copy of the package's SPARK_HOME. Workers of a local cluster write to it, whatever SPARK_WORKER_DIR is."""
     import pyspark
 
     folder.mkdir()

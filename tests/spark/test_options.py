@@ -1,4 +1,4 @@
-"""The options of the data source and the paths it is given; no pyspark is needed."""
+"""Options and paths of the data source; pyspark is not needed."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")
 
 
-def test_names_are_of_any_case_and_values_are_parsed() -> None:
+def test_names_are_case_insensitive_and_values_are_parsed() -> None:
     given = {
         "path": "a", "STARTOFFSET": "5", "endoffset": "9", "startTimestamp": "2026-01-31", "endTimestamp": "2026-01-31",
         "isolation": "READ_COMMITTED", "onDamage": "fail", "splitBytes": "64m", "maxBatchBytes": "1g",
@@ -24,7 +24,7 @@ def test_names_are_of_any_case_and_values_are_parsed() -> None:
     )
 
 
-def test_options_of_writing_are_others() -> None:
+def test_writing_has_other_options() -> None:
     given = {"path": "a", "CODEC": "zstd:3", "batchbytes": "1m", "segmentBytes": "100k", "indexIntervalBytes": "512"}
     assert parse_write_options(given) == WriteOptions(("a",), "zstd:3", 1 << 20, 100 << 10, 512)
     for given, said in [
@@ -52,7 +52,7 @@ def test_a_list_of_paths_arrives_as_json() -> None:
         ("startTimestamp", "yesterday", "a time such as"),
     ],
 )
-def test_what_is_no_option_is_told(name: str, value: str, said: str) -> None:
+def test_an_invalid_option_is_reported(name: str, value: str, said: str) -> None:
     with pytest.raises(KsegError, match=said):
         parse_options({"path": "a", name: value})
 

@@ -1,4 +1,4 @@
-"""Parts of segments in a store: only their bytes are asked for, and the rows are those of the whole."""
+"""Parts of segments in a store: only their bytes are read, and the rows equal those of whole segments."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ INNER = build_record_batch(new_records([(b"inner", b"i")]), BatchFields())
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
-    """Two segments; values hold whole batches."""
+    """Two segments, with complete batches inside values."""
     batches = [
         build_record_batch(new_records([(b"%d" % i, INNER * 3), (None, b"v" * 90)], 2 * i), BatchFields(codec))
         for i, codec in enumerate([0, 3, 0, 0] * 60)
@@ -37,7 +37,7 @@ def partition(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Ranges that are asked for; whole segments are not among them."""
+    """The requested ranges; requests for whole segments are not included."""
     found: list[tuple[int, int]] = []
     real = ranged.spool_range
 
@@ -72,7 +72,7 @@ def test_any_split_gives_the_same_rows(partition: Path, split_bytes: str, asked:
     assert bool(asked) == (split_bytes not in ("45k", "1m"))
 
 
-def test_only_the_part_is_asked_for(partition: Path, asked: list[tuple[int, int]]) -> None:
+def test_only_the_part_is_read(partition: Path, asked: list[tuple[int, int]]) -> None:
     url, size = stored(partition, "part"), (partition / LOG).stat().st_size
     reader = reader_of([f"{url}/{LOG}"], splitBytes="8k")
     tasks = reader.partitions()
@@ -89,8 +89,8 @@ def test_without_an_index_a_segment_is_one_part(partition: Path, asked: list[tup
 
 
 @pytest.mark.parametrize("shift", [-7, 1, 0])
-def test_an_index_that_is_wrong_is_not_believed(partition: Path, shift: int, asked: list[tuple[int, int]]) -> None:
-    """0: its second half leads to batches inside of values."""
+def test_a_wrong_index_is_not_used(partition: Path, shift: int, asked: list[tuple[int, int]]) -> None:
+    """Shift 0: the second half of the index points to batches inside values."""
     index, log = partition / f"{0:020d}.index", (partition / LOG).read_bytes()
     data = bytearray(index.read_bytes())
     for at in range(len(data) // 16 * 8, len(data), 8):
@@ -103,7 +103,7 @@ def test_an_index_that_is_wrong_is_not_believed(partition: Path, shift: int, ask
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.98])
-def test_damage_is_what_it_is_in_the_whole(partition: Path, place: float, tmp_path: Path) -> None:
+def test_damage_is_the_same_as_in_the_whole_segment(partition: Path, place: float, tmp_path: Path) -> None:
     for name, damage in (("flip", b"\xff"), ("zeros", bytes(3000)), ("cut", None)):
         copy = Path(shutil.copytree(partition, tmp_path / name / "orders-0"))
         data = bytearray((copy / LOG).read_bytes())

@@ -1,4 +1,4 @@
-"""What the data source hands to Spark, against real consumers and the commands; no JVM runs."""
+"""Rows of the data source, compared with real consumers and the commands; without a JVM."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ def consumed_rows(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
-def test_records_are_what_a_consumer_got(consumed: Path, isolation: str) -> None:
+def test_records_are_those_of_a_consumer(consumed: Path, isolation: str) -> None:
     partition = consumed.parent.parent.parent / consumed.parent.name
     truth = consumed.with_name(f"{isolation}.jsonl.gz")
     expected = consumed_rows(truth if truth.exists() else consumed)
@@ -101,12 +101,12 @@ def test_all_columns_are_read_or_those_of_the_schema() -> None:
         (StructField("offset", LongType(), nullable=False), "NOT NULL"),
     ],
 )
-def test_a_schema_that_cannot_be_had_is_told(field: StructField, said: str) -> None:
+def test_an_invalid_schema_is_reported(field: StructField, said: str) -> None:
     with pytest.raises(KsegError, match=said):
         KsegDataSource({"path": str(MIXED)}).reader(schema=StructType([field]))
 
 
-def test_damage_is_left_out_or_ends_the_reading(caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_skipped_or_ends_the_read(caplog: pytest.LogCaptureFixture) -> None:
     partition = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
     rows = rows_of(partition)
     assert rows
@@ -115,7 +115,7 @@ def test_damage_is_left_out_or_ends_the_reading(caplog: pytest.LogCaptureFixture
         rows_of(partition, onDamage="fail")
 
 
-def test_what_is_no_segment_is_refused() -> None:
+def test_a_file_other_than_a_segment_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="mode entries reads them"):
         rows_of(next(MIXED.glob("*.index")))
 
@@ -156,7 +156,7 @@ MOMENT = EPOCH + timedelta(milliseconds=1790000010960)
         (In(("partition",), (1, 3)), lambda row: False),
     ],
 )
-def test_filters_that_are_taken_give_what_spark_would_keep(given: Any, holds: Any) -> None:
+def test_pushed_filters_keep_the_rows_that_spark_would_keep(given: Any, holds: Any) -> None:
     paths = [CLIENTS / "librdkafka-gzip-0", CLIENTS / "librdkafka-txn-0"]
     whole = rows_of(*paths)
     reader = reader_of(paths, pushFilters="true")
@@ -165,7 +165,7 @@ def test_filters_that_are_taken_give_what_spark_would_keep(given: Any, holds: An
     assert read(reader) == [row for row in whole if holds(row)]
 
 
-def test_a_row_without_a_timestamp_passes_no_comparison() -> None:
+def test_comparisons_are_false_without_a_timestamp() -> None:
     whole = rows_of(MIXED)
     assert None in {row["timestamp"] for row in whole}
     reader = reader_of([MIXED], pushFilters="true")
@@ -173,8 +173,8 @@ def test_a_row_without_a_timestamp_passes_no_comparison() -> None:
     assert read(reader) == [row for row in whole if row["timestamp"] is not None]
 
 
-def test_a_reader_takes_filters_only_when_told_to() -> None:
-    """Spark refuses one that could in a session that has not allowed it."""
+def test_filters_are_pushed_only_with_the_option() -> None:
+    """Spark rejects a reader with pushed filters in sessions that have not enabled them."""
     from pyspark.sql.datasource import DataSourceReader
 
     assert reader_of([MIXED]).pushFilters.__func__ is DataSourceReader.pushFilters
@@ -182,7 +182,7 @@ def test_a_reader_takes_filters_only_when_told_to() -> None:
 
 
 def dumped(path: Path, kind: str) -> list[dict[str, Any]]:
-    """Objects of one type that `kseg dump` prints as JSON."""
+    """Returns the objects of one type that `kseg dump` prints as JSON."""
     import subprocess
     import sys
 
@@ -231,13 +231,13 @@ def test_findings_are_those_of_verify(path: Path) -> None:
     assert expected
 
 
-def test_a_place_that_is_not_there_is_told_when_planning() -> None:
+def test_a_missing_path_is_reported_when_planning() -> None:
     with pytest.raises(KsegError, match="nowhere: no such file"):
         reader_of(["nowhere"]).partitions()
 
 
-def test_snapshots_are_read_only_where_they_are_named() -> None:
-    """They hold again what is in the log."""
+def test_snapshots_are_read_only_if_named() -> None:
+    """Snapshots repeat records of the log."""
     partition = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
     snapshots = sorted(partition.glob("*.checkpoint"))
     assert rows_of(partition) == rows_of(*sorted(partition.glob("*.log")))

@@ -1,4 +1,4 @@
-"""Errors of Spark in our words; no pyspark is needed."""
+"""Messages for errors of Spark; pyspark is not needed."""
 
 import pytest
 
@@ -29,11 +29,11 @@ MemoryError: out of it
         ("", "Spark: RuntimeError"),
     ],
 )
-def test_the_reason_is_told_without_the_way_it_took(text: str, told: str) -> None:
+def test_the_reason_is_reported_without_a_stack_trace(text: str, told: str) -> None:
     assert str(reason_of(RuntimeError(text))) == told
 
 
-def test_an_error_of_ours_stays_what_it_is() -> None:
+def test_an_error_of_kseg_stays_unchanged() -> None:
     error = PathError("nowhere")
     assert reason_of(error) is error
     assert isinstance(reason_of(ValueError("x")), KsegError)

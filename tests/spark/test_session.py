@@ -1,4 +1,4 @@
-"""The data source in a real session: found by its name, read, asked in SQL, narrowed by filters."""
+"""The data source in a real session: lookup by name, reading, SQL, pushed filters."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_sql_counts_by_key_over_a_glob_with_a_schema(spark: Any) -> None:
     assert sorted(row.offset for row in offsets.collect()) == list(range(240))
 
 
-def test_filters_are_taken_out_of_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pushed_filters_are_not_in_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     reading = spark.read.format("kseg").option("pushFilters", "true").option("splitBytes", "2k")
     frame = reading.load(str(CLIENTS / "librdkafka-gzip-0")).where("offset >= 10 and offset < 13 and topic like 'l%'")
     assert sorted(row.offset for row in frame.collect()) == [10, 11, 12]
@@ -58,7 +58,7 @@ def test_other_modes_are_frames_too(spark: Any) -> None:
     assert reading.option("mode", "entries").load(path).where("type = 'offsetIndexEntry'").count() >= 0
 
 
-def test_an_error_is_told_in_our_words(spark: Any) -> None:
+def test_an_error_has_the_message_of_kseg(spark: Any) -> None:
     with pytest.raises(Exception, match="is it startOffset") as wrong:
         spark.read.format("kseg").option("startOfset", "1").load(str(CLIENTS))
     assert "KsegError" in str(wrong.value)

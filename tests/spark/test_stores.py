@@ -1,4 +1,4 @@
-"""Segments behind URLs: the same rows as from local files, through pyarrow's file systems and fsspec's."""
+"""Segments at URLs: the same rows as from local files, with pyarrow's file systems and with fsspec."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def store() -> str:
-    """Partitions in fsspec's memory."""
+    """Partitions in fsspec's memory file system."""
     memory = fsspec.filesystem("memory")
     for partition in CLIENTS.glob("librdkafka-*-0"):
         for file in partition.iterdir():
@@ -59,12 +59,12 @@ def test_ranges_and_local_paths_beside_urls(store: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["memory://nowhere", "memory://archive/nothing-*", "memory://archive/no-0/1.log"])
-def test_what_is_not_there_is_told(store: str, path: str) -> None:
+def test_a_missing_path_is_reported(store: str, path: str) -> None:
     with pytest.raises(PathError):
         rows_of(path)
 
 
-def test_what_cannot_be_opened_is_told(store: str) -> None:
+def test_a_read_error_is_reported(store: str) -> None:
     with pytest.raises(KsegError, match="nonsense"):
         rows_of("nonsense://bucket/orders-0")
     with pytest.raises(UnsupportedError, match="mode findings reads local paths"):

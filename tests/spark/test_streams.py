@@ -1,4 +1,4 @@
-"""Segments as a stream, reader alone: closed ones, each once, in any number of steps."""
+"""Segments as a stream, without a session: closed segments, each once, in any number of micro-batches."""
 
 import json
 import pickle
@@ -69,6 +69,6 @@ def test_a_new_partition_joins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"), [({"mode": "findings"}, "is no stream"), ({"isolation": "read_committed"}, "is for batches")]
 )
-def test_what_no_stream_can_give_is_refused(options: dict[str, str], said: str) -> None:
+def test_options_unsupported_by_streams_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(KsegError, match=said):
         stream_of(MANY, **options)

@@ -1,4 +1,4 @@
-"""What tasks write becomes a valid partition, or nothing: the writer without a JVM, and once with one."""
+"""Tasks write a valid partition, or nothing: the writer without a JVM, and once with one."""
 
 import pickle
 import shutil
@@ -37,7 +37,7 @@ def writer_of(path: Path, columns: list[str] | None = None, schema: StructType |
 
 
 def write(writer: Any, *tasks: list[pa.RecordBatch]) -> None:
-    """As Spark does it: each task and the driver have the writer from a pickle."""
+    """Runs the writer as Spark does: each task and the driver get it from a pickle."""
     messages = []
     try:
         for batches in tasks:
@@ -75,7 +75,7 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("source", ["librdkafka-gzip-0", "librdkafka-txn-0"])
 @pytest.mark.parametrize("codec", ["none", "zstd:3", "lz4"])
-def test_what_was_read_is_written_and_read_again(tmp_path: Path, source: str, codec: str) -> None:
+def test_records_survive_a_round_trip(tmp_path: Path, source: str, codec: str) -> None:
     batches, wanted = batches_of(CLIENTS / source), rows_of(CLIENTS / source, columns=COLUMNS)
     write(writer_of(tmp_path / "orders-3", codec=codec, segmentBytes="4k", batchBytes="1k"), batches[:2], batches[2:])
     assert rows_of(tmp_path / "orders-3", columns=COLUMNS) == wanted
@@ -97,7 +97,7 @@ def test_ranges_come_in_any_order_and_leave_gaps(tmp_path: Path) -> None:
     verify(tmp_path / "orders-0")
 
 
-def test_offsets_that_were_filtered_out_are_no_loss(tmp_path: Path) -> None:
+def test_filtered_offsets_are_not_reported_as_lost(tmp_path: Path) -> None:
     rows = [batch([row for row in numbered(first, 30) if row["offset"] % 3]) for first in (0, 30)]
     write(writer_of(tmp_path / "t-0"), rows, [batch(numbered(200, 2))])
     verify(tmp_path / "t-0")
@@ -168,13 +168,13 @@ OVERLAPPING = [
 
 
 @pytest.mark.parametrize("tasks, said", OVERLAPPING)
-def test_what_is_no_log_is_refused_and_leaves_nothing(tmp_path: Path, tasks: Any, said: str) -> None:
+def test_invalid_rows_are_refused_and_leave_nothing(tmp_path: Path, tasks: Any, said: str) -> None:
     with pytest.raises(KsegError, match=said):
         write(writer_of(tmp_path / "orders-0"), *tasks)
     assert names(tmp_path) == []
 
 
-def test_nothing_that_is_there_is_touched(tmp_path: Path) -> None:
+def test_existing_files_are_not_changed(tmp_path: Path) -> None:
     write(writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))])
     before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
     with pytest.raises(KsegError, match="is there already"):
@@ -189,7 +189,7 @@ def test_nothing_that_is_there_is_touched(tmp_path: Path) -> None:
         KsegDataSource({"path": str(tmp_path / "u-0")}).writer(schema_of("records"), True)
 
 
-def test_an_attempt_that_is_lost_leaves_nothing(tmp_path: Path) -> None:
+def test_a_lost_attempt_leaves_nothing(tmp_path: Path) -> None:
     writer, rows = writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))]
     pickle.loads(pickle.dumps(writer)).write(iter(rows))
     write(writer, rows)
@@ -208,7 +208,7 @@ def test_an_attempt_that_is_lost_leaves_nothing(tmp_path: Path) -> None:
         ({"offset": LongType(), "size": LongType()}, "no column 'size'"),
     ],
 )
-def test_columns_that_are_none_of_a_record_are_refused(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
+def test_unknown_columns_are_refused(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
     schema = StructType([StructField(name, kind) for name, kind in columns.items()])
     with pytest.raises(KsegError, match=said):
         writer_of(tmp_path / "t-0", schema=schema)

@@ -1,6 +1,6 @@
-"""Runs of frames as chunks of columns: most in the kernel, many batches a call.
+"""Decodes runs of frames into chunks of columns, mostly in the kernel, many batches a call.
 
-Each decoder has room of its own, so that several can work on a segment, on a thread each.
+Each decoder has its own buffers, so that several threads can work on one segment.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -25,7 +25,7 @@ _Left = Callable[[int], Generator[Chunk, None, int]]
 
 
 class LeftOut(NamedTuple):
-    """Bytes whose records, or some of them, cannot be had: damage, or a batch with the problem ``code``."""
+    """A range whose records, or some of them, cannot be read: damage, or a batch with the problem ``code``."""
 
     code: str
     position: int
@@ -37,9 +37,9 @@ Tell = Callable[[LeftOut], None]
 
 
 class Decoder:
-    """Fills ``chunks`` with the records of runs. ``tell`` is called with what is left out, in order.
+    """Fills ``chunks`` with the records of runs. ``tell`` is called for each skipped range, in order.
 
-    ``wanted``: as in `kseg.kernel.columns`; ``is_all``: every record is.
+    ``wanted``: as in `kseg.kernel.columns`; ``is_all``: all records are wanted.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Decoder:
         self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def rest(self) -> Iterator[Chunk]:
-        """The chunk that is not full."""
+        """Yields the last chunk."""
         yield from self._chunks.rest()
 
     def take(self, run: Run) -> Iterator[Chunk]:
-        """The chunks that the frames of a run fill."""
+        """Yields the chunks that the frames of a run fill."""
         first = 0
         while first < run.count and self._reader.era_07:
             first += yield from self._batch(run, first)
@@ -65,7 +65,7 @@ class Decoder:
             first = stop
 
     def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
-        """Those that are plain, and what ``left`` makes of the others."""
+        """Decodes uncompressed frames in the kernel, and the others with ``left``."""
         collector, scratch = kernel.Collector(first), self._scratch
         while True:
             status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
@@ -78,14 +78,14 @@ class Decoder:
                 return
             else:
                 taken = 1
-                if collector.position == 0:  # else it was plain when it was begun: the file has changed since
+                if collector.position == 0:  # otherwise the file has changed since the run was read
                     taken = yield from left(collector.frame)
                 collector.go_to(collector.frame + taken)
 
     def _left(
         self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
     ) -> Generator[Chunk, None, int]:
-        """Frames of a run from ``first`` on that are not plain; how many."""
+        """Decodes frames of a run from ``first`` on that the kernel skips. Returns their number."""
         laid = lay_open(buffer, frames, first, stop, self._wanted, self._laying, self._laid)
         if laid:
             yield from self._frames(self._laying.view(), self._laid, 0, laid, lambda i: self._batch(run, first + i))
@@ -98,7 +98,7 @@ class Decoder:
         yield from self._chunks.add(rows)
 
     def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
-        """One that the kernel left: compressed, or not as it should be. It is one."""
+        """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._room)
         if not batch.is_valid:
             for problem in batch.problems:

@@ -94,7 +94,7 @@ class KafkaTextPrinter(Printer):
             self._renderer.flags &= ~CONTENTS
             self._render_rows(batch, rows, i, i + 1)
             self._renderer.flags = flags
-            self._renderer.written -= 1  # its line end, which is still in the output
+            self._renderer.written -= 1  # removes the line end
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:

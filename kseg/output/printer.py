@@ -159,7 +159,7 @@ class Printer:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
                 at, printed = renderer.frame, 1
-                if renderer.position == 0:  # else it was plain when it was begun: the file has changed since
+                if renderer.position == 0:  # otherwise the file has changed since the run was read
                     printed = others(at)
                 renderer.go_to(at + printed)
                 renderer.origin = origin

@@ -10,7 +10,8 @@ from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.eras import Era
 from kseg.recovery.names import offset_of
 from kseg.recovery.producers import ProducerStateManager
-from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
+from kseg.recovery.replayed_read import ReplayedRead
 from kseg.recovery.segments import LOG, BadFrameError, BrokerSegment
 from kseg.recovery.workspace import Workspace
 
@@ -27,6 +28,8 @@ class ProducerReplay:
         self._workspace = workspace
         self._segments = segments
         self._era = era
+        self._lost: set[int] = set()
+        """See `ReplayedRead`."""
 
     def is_old_format(self) -> bool:
         """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
@@ -71,6 +74,7 @@ class ProducerReplay:
         """Replays the segments up to ``end``, and takes snapshots at those at ``marks``."""
         if end <= manager.end_offset:
             return
+        self._lost.clear()
         bases = sorted(self._segments)
         floor = max((base for base in bases if base <= manager.end_offset), default=None)
         last = max((base for base in bases if base <= end), default=None)
@@ -92,10 +96,15 @@ class ProducerReplay:
                 return
             if stop < start:
                 raise self._refusal(segment, f"its index leads to position {stop} for offset {end}, to {start} before")
+            read = ReplayedRead(manager.state, self._lost)
             for headers in segment.claimed(start, stop):
                 replayed = manager.replay(headers, segment.read)
                 if replayed.refusal:
                     raise replayed.error(self._place(segment), _HINT)
+                read.add(headers)
+            if read.may_share and (why := read.end_transactions(segment.claimed(start, stop))):
+                raise TransactionConflictError(f"{self._place(segment)}: {why}: {_HINT}")
+            read.keep_batches(manager.state)
         except BadFrameError as error:
             raise self._refusal(segment, str(error)) from error
 

@@ -205,6 +205,13 @@ class ProducerStates:
             return entry._replace(last_offset=row[kernel.SEEN], offset_delta=0)
         return entry
 
+    def restore_batch(self, index: int, entry: ProducerStateEntry) -> None:
+        """Gives producer number ``index`` the last data batch of an entry."""
+        at = index * kernel.ENTRY_WIDTH
+        self._entries[at + kernel.LAST_SEQUENCE] = entry.last_sequence
+        self._entries[at + kernel.LAST_OFFSET] = entry.last_offset
+        self._entries[at + kernel.OFFSET_DELTA] = entry.offset_delta
+
     def last_seen(self, index: int) -> int:
         """Last offset of a producer's last batch or marker, -1 if it had none since the state was loaded."""
         return int(self.state.row(index)[kernel.SEEN])

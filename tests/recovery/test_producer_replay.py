@@ -183,3 +183,39 @@ def test_a_message_that_a_broker_opens_to_know_its_first_offset(tmp_path: Path, 
     else:
         assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 2
     assert recover(partition, now_ms=NOW_MS).next_offset == 0
+
+
+NO_PRODUCERS = b"\0\1" + struct.pack(">I", crc32c(bytes(4), 0)) + bytes(4)
+BEGUN = batch(1, 5, transactional=True)
+ENDED_TWICE = {
+    "in one read": [[BEGUN, marker(2, COMMIT, 5), BEGUN, marker(2, ABORT, 5)]],
+    "of two producers": [[BEGUN, marker(2, COMMIT, 5), batch(1, 6, transactional=True), marker(3, COMMIT, 6)]],
+    "by a later read": [[BEGUN, marker(2, COMMIT, 5), BEGUN], [marker(3, COMMIT, 5)]],
+}
+
+
+def after_a_snapshot(place: Path, *segments: list[bytes]) -> Path:
+    """A partition that was stopped cleanly and has a snapshot at offset 1 alone."""
+    partition = log_of(place, [batch(0, 8)], *segments)
+    (partition / f"{1:020d}.snapshot").write_bytes(NO_PRODUCERS)
+    return partition
+
+
+@pytest.mark.parametrize("name", ENDED_TWICE)
+def test_transactions_that_begin_at_one_offset_and_end_stop_a_replay(tmp_path: Path, name: str) -> None:
+    """A read of a replay ends all transactions behind all of its updates."""
+    partition = after_a_snapshot(tmp_path, *ENDED_TWICE[name])
+    with pytest.raises(BrokerRefusesError, match="begins at offset 1, where another one does that has ended"):
+        recover(partition, now_ms=NOW_MS, was_clean=True)
+
+
+def test_a_transaction_that_begins_again_and_stays_open_is_taken(tmp_path: Path) -> None:
+    partition = after_a_snapshot(tmp_path, [BEGUN, marker(2, COMMIT, 5), BEGUN, batch(3, 7)])
+    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 4
+
+
+def test_a_producer_keeps_its_last_batch_where_a_read_ends_with_its_epoch(tmp_path: Path) -> None:
+    ends = [marker(2, COMMIT, 5, epoch=2), marker(3, COMMIT, 5, epoch=1), batch(4, 7)]
+    partition = after_a_snapshot(tmp_path, [batch(1, 5, epoch=1)], ends)
+    recover(partition, now_ms=NOW_MS, was_clean=True)
+    assert producers(partition, 5)[5].last_offset == 1

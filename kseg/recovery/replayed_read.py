@@ -1,0 +1,84 @@
+"""What one read of a broker's replay does to producers that no batch alone does (UnifiedLog.loadProducersFromRecords).
+
+A broker that replays a segment takes all updates of its batches together, and ends their transactions afterwards. Two
+transactions that begin at one offset are one then, and cannot both end: the broker dies. A producer whose epoch is the
+same before and behind the read keeps its last batch, though an epoch between has none.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_PRODUCER_ID,
+    BATCH_WIDTH,
+)
+from kseg.segment.survey import Headers
+from kseg.sidefiles.producer_state import ProducerStates
+
+_TRANSACTIONAL, _CONTROL = 16, 32
+_COLUMNS = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
+
+
+class ReplayedRead:
+    """One read, begun with the producers of ``state``; ``lost``: first offsets of transactions that producers have open
+    and earlier reads ended together with another one, which is changed."""
+
+    def __init__(self, state: ProducerStates, lost: set[int]) -> None:
+        self._before = {entry.producer_id: entry for entry in state.entries()}
+        self._lost = lost
+        self._last = -1
+        self.may_share = bool(lost)
+        """Whether two transactions may begin at one offset: batches of transactions do not rise."""
+
+    def add(self, headers: Headers) -> None:
+        """Notes batches that were replayed."""
+        for _, attributes, first, _ in _produced(headers):
+            if attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL:
+                self.may_share |= first <= self._last
+                self._last = first
+
+    def end_transactions(self, read: Iterable[Headers]) -> str:
+        """Why a broker ends when it ends the transactions of these batches, "" if it does not."""
+        opened = {
+            entry.producer_id: entry.current_txn_first_offset
+            for entry in self._before.values()
+            if entry.current_txn_first_offset >= 0
+        }
+        ongoing, ended = set(opened.values()) - self._lost, list[tuple[int, int]]()
+        for headers in read:
+            for producer, attributes, first, count in _produced(headers):
+                if attributes & _CONTROL:
+                    if count and producer in opened:
+                        ended.append((producer, opened.pop(producer)))
+                elif attributes & _TRANSACTIONAL and producer not in opened:
+                    opened[producer] = first
+                    ongoing.add(first)
+        for producer, first in ended:
+            if first not in ongoing:
+                return (
+                    f"producer {producer} ends a transaction that begins at offset {first}, where another one does "
+                    "that has ended"
+                )
+            ongoing.discard(first)
+        self._lost.clear()
+        self._lost.update(first for first in opened.values() if first not in ongoing)
+        return ""
+
+    def keep_batches(self, state: ProducerStates) -> None:
+        """Gives producers the last batch back that the state lost to an epoch within the read."""
+        for index, entry in enumerate(state.entries()):
+            before = self._before.get(entry.producer_id)
+            if before and before.has_batch and not entry.has_batch and entry.producer_epoch == before.producer_epoch:
+                state.restore_batch(index, before)
+
+
+def _produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
+    """Producer id, attributes, first offset and record count of the batches that have a producer."""
+    end = headers.count * BATCH_WIDTH
+    columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)
+    for producer_id, attributes, first, count, magic in zip(*columns, strict=True):
+        if producer_id >= 0 and magic >= 2:
+            yield producer_id, attributes, first, count

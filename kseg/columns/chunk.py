@@ -9,7 +9,7 @@ from typing import Any
 
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel import columns as kernel
-from kseg.kernel import gathering
+from kseg.kernel.column_bytes import gather
 from kseg.kernel.fresh import fresh
 from kseg.kernel.native import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
@@ -41,8 +41,8 @@ class Bytes:
         self.valid = memoryview(bytearray(capacity // 8 + 1))
 
     def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
-        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.gathering`)."""
-        while gathering.gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
+        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.column_bytes`)."""
+        while gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
             wider = fresh(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]
             self.data = wider

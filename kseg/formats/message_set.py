@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
-from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -85,13 +85,11 @@ def read_rows(
     ``manner`` is one of `kseg.kernel.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what kafka-dump-log prints.
     """
     if header.codec == 0:
-        context = int64s(8)
-        context[1], context[3], context[4] = -1, check_crc, manner
-        cursor = int64s(8)
-        status = kernel.read(data, len(data), cursor, context, scratch.rows)
+        walk = kernel.MessageWalk(checks_crc=check_crc, manner=manner)
+        status = walk.read(data, len(data), scratch.rows)
         if status != kernel.END:
             raise UndecodableError("undecodable-records", _reason(status))
-        yield Rows(data, scratch.rows, scratch.headers, cursor[1], cursor[4])
+        yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
     yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, check_crc, manner, remarks), 1)
 
@@ -132,29 +130,27 @@ def _open_set(
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
     reading.budget -= len(payload)
-    context = int64s(8)
-    context[0] = _base_of(payload, offset, reading.manner) if header.magic else 0
-    context[1], context[2] = _kind(header), header.timestamp
-    context[3], context[4] = reading.check_crc, reading.manner
-    cursor, scratch, is_empty = int64s(8), reading.scratch, True
+    base = _base_of(payload, offset, reading.manner) if header.magic else 0
+    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, reading.check_crc, reading.manner)
+    scratch, is_empty = reading.scratch, True
     while True:
-        status = kernel.read(payload, len(payload), cursor, context, scratch.rows)
-        if cursor[1]:
-            yield Rows(payload, scratch.rows, scratch.headers, cursor[1], cursor[4])
-            cursor[4], is_empty = 0, False
+        status = walk.read(payload, len(payload), scratch.rows)
+        if walk.row_count:
+            yield Rows(payload, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
+            walk.misfits, is_empty = 0, False
         if status in (kernel.END, kernel.CUT):
             if is_empty:
                 raise UndecodableError("undecodable-records", "a compressed message holds no message")
             if status == kernel.CUT and reading.remarks is not None:
-                reading.remarks.append(("cut-message-set", cut_set_text(payload, cursor[0], 12)))
+                reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, 12)))
             return
         if status == kernel.COMPRESSED:
             is_empty = False
-            inner = parse_header(payload, cursor[0])
-            after = cursor[0] + 12 + inner.size
-            offset_inside = _wrapped(inner.offset + context[0])
-            yield from _open_set(payload, cursor[0], after, inner, offset_inside, reading, depth + 1)
-            cursor[0] = after
+            inner = parse_header(payload, walk.position)
+            after = walk.position + 12 + inner.size
+            offset_inside = _wrapped(inner.offset + base)
+            yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
+            walk.position = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", _reason(status))
 
@@ -170,13 +166,13 @@ def cut_set_text(payload: Any, position: int, overhead: int) -> str:
 
 def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:
     """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch)."""
-    cursor = int64s(8)
-    status = kernel.survey(payload, len(payload), cursor, manner)
-    if cursor[2] == 0:
+    walk = kernel.MessageWalk(manner=manner)
+    status = walk.survey(payload)
+    if walk.count == 0:
         raise UndecodableError(
             "undecodable-records", "a compressed message holds no message" if status == 0 else _reason(status)
         )
-    last_inner = cursor[3]
+    last_inner = walk.last_offset
     if wrapper_offset == 0:
         return 0
     if wrapper_offset < last_inner:

@@ -34,6 +34,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats import utf8
+from kseg.formats.java_decimal import double_text
 
 INT16_MAX = 0x7FFF
 MAX_ITEMS = 1 << 20
@@ -408,21 +409,3 @@ def _json_text(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + _ESCAPED.sub(lambda match: _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}", text) + '"'
-
-
-def double_text(number: float) -> str:
-    """Formats a finite `number` like Double.toString (JDK 19 and later: the shortest digits that read back)."""
-    sign, digits, point = "-" if math.copysign(1, number) < 0 else "", "0", 1
-    if number:
-        mantissa, _, exponent = f"{abs(number)!r}".partition("e")
-        whole, _, fraction = mantissa.partition(".")
-        point = len(whole) + int(exponent or 0)
-        digits = whole + fraction
-        point -= len(digits) - len(digits.lstrip("0"))
-        digits = digits.strip("0")
-    if not -3 < point <= 7:
-        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    whole = digits[:point].ljust(point, "0")
-    return f"{sign}{whole}.{digits[point:] or '0'}"

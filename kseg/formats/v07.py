@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
-from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -80,26 +80,24 @@ def _open_set(
 ) -> Iterator[Rows]:
     if depth > MAX_NESTING:
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
-    context = int64s(8)
-    context[0], context[3] = offset, check_crc
-    cursor = int64s(8)
+    walk = kernel.MessageWalk(offset, checks_crc=check_crc)
     while True:
-        status = kernel.read(payload, end, cursor, context, scratch.rows, True)
-        if cursor[1]:
-            yield Rows(payload, scratch.rows, scratch.headers, cursor[1])
+        status = walk.read(payload, end, scratch.rows, True)
+        if walk.row_count:
+            yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
         if status in (kernel.END, kernel.CUT):
             if status == kernel.CUT and remarks is not None:
-                remarks.append(("cut-message-set", cut_set_text(payload, cursor[0], 4)))
+                remarks.append(("cut-message-set", cut_set_text(payload, walk.position, 4)))
             return
         if status == kernel.COMPRESSED:
-            header = parse_header(payload, cursor[0])
-            after = cursor[0] + 4 + header.size
+            header = parse_header(payload, walk.position)
+            after = walk.position + 4 + header.size
             try:
-                inner = decompress(header.codec, payload[cursor[0] + 10 : after], FORMAT, budget[0], remarks)
+                inner = decompress(header.codec, payload[walk.position + 10 : after], FORMAT, budget[0], remarks)
             except DecompressionError as error:
                 raise UndecodableError(error.problem, str(error)) from error
             budget[0] -= len(inner)
             yield from _open_set(inner, len(inner), offset, scratch, check_crc, budget, depth + 1, remarks)
-            cursor[0] = after
+            walk.position = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", kernel.REASONS[status])

@@ -3,7 +3,7 @@
 `collect` reads the rows of many plain frames (`kseg.kernel.plain`), `keep` leaves of any rows those that are asked for,
 `fitting` says how many of them fit. The others fill columns, each alone, so that nobody pays for those not wanted:
 numbers are int64 or int32, a bit of ``valid`` is set for what is not null, the first row lowest in the first byte.
-Bytes: `kseg.kernel.gathering`.
+Bytes: `kseg.kernel.column_bytes`.
 
 ROW_CHECK of every row, whatever its format, is VALID and the timestamp kind, as `kseg.kernel.native` tells it of v0.
 

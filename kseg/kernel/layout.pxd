@@ -47,3 +47,10 @@ cdef enum:
     NO_TIME = 0
     CREATE_TIME = 1
     APPEND_TIME = 2
+
+cdef enum:
+    # Of a message of 0.7, which begins with its size; one of magic 1 has attributes before its CRC.
+    V07_MAGIC = 4
+    V07_ATTRIBUTES = 5
+    V07_LEAST_BYTES = 9
+    CRC_BYTES = 4

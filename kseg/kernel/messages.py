@@ -9,19 +9,10 @@ An entry of a 0.7 set (kafka.message.Message @0.7):
 
     size int32 | magic int8 | (magic 1: attributes int8) | crc uint32 | payload          (the CRC-32 covers the payload)
 
-``cursor`` (int64[8], in and out): 0 POSITION of the next entry  1 ROWS written by this call  2 COUNT of entries seen
-3 LAST_OFFSET as written, of the entry seen last (0.7: where it starts)  4 MISFITS, counted on and on.
-
-``context`` (int64[8], in):
-
-    0 BASE added to offsets     1 KIND of the wrapper's timestamps: 0 none, 1 CreateTime, 2 LogAppendTime,
-    2 TIMESTAMP of it in ms       -1 no wrapper, each message tells its own
-    3 CHECK CRCs (else all count as right)
-    4 MANNER of reading v0 and v1: STRICT, AS_DUMPED or SIZES_ONLY
-
-AS_DUMPED is how kafka-dump-log reads (Kafka's LegacyRecord and AbstractLegacyRecordBatch): negative sizes stay as they
-are written, and a message whose magic is not 0 is laid out as v1. With SIZES_ONLY a key or value need not fit its
-message either: its size goes to the row, and ``cursor`` 4 counts such rows. Their positions must not be followed.
+v0 and v1 are read in one of three manners. STRICT; AS_DUMPED, as kafka-dump-log reads (Kafka's LegacyRecord and
+AbstractLegacyRecordBatch): negative sizes stay as they are written, and a message whose magic is not 0 is laid out as
+v1; SIZES_ONLY, the same, and a key or value need not fit its message either: its size goes to the row, which counts as
+a misfit. Positions of misfits must not be followed.
 """
 
 try:
@@ -30,6 +21,26 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CRC_BYTES,
+        CREATE_TIME,
+        ENTRY_MAGIC,
+        ENTRY_OFFSET,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+    )
     from cython.cimports.kseg.kernel.native import (
         ROW_CHECK,
         ROW_HEADER_COUNT,
@@ -46,10 +57,32 @@ if cython.compiled:
         be64,
         crc32,
         native_setup,
+        sum_of,
     )
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_out
 
     native_setup()
 else:
+    from kseg.kernel.layout import (
+        APPEND_TIME,
+        CODEC,
+        CRC_BYTES,
+        CREATE_TIME,
+        ENTRY_MAGIC,
+        ENTRY_OFFSET,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+    )
     from kseg.kernel.native import (
         ROW_CHECK,
         ROW_HEADER_COUNT,
@@ -65,185 +98,271 @@ else:
         be32,
         be64,
         crc32,
+        sum_of,
     )
+    from kseg.kernel.pointers import bytes_in, int64s_out
+
+    globals().update(cython.constants("messages"))
+    globals().update(cython.structs("messages"))
 
 COMPILED = cython.compiled
 
-END, MORE, COMPRESSED, CUT = 0, 1, 2, 3
-STRICT, AS_DUMPED, SIZES_ONLY = 0, 1, 2
+REASONS = {
+    TOO_SMALL: "the size of a message is smaller than its header",
+    MISFIT: "a key or value does not fit its message",
+    UNKNOWN_MAGIC: "the magic of a message is unknown",
+}
 # As C variables: Cython takes literals of more than 31 bits for Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-VALID = cython.declare(cython.longlong, 0x100000000)
-REASONS = {
-    4: "the size of a message is smaller than its header",
-    5: "a key or value does not fit its message",
-    6: "the magic of a message is unknown",
-}
+VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
+KIND_SHIFT = cython.declare(cython.int, 33)
+SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
+# What the size of an entry counts before its key: two sizes and what stands before them.
+LEAST_V0 = cython.declare(cython.longlong, 14)
+LEAST_V1 = cython.declare(cython.longlong, 22)
+V07_CODEC = cython.declare(cython.int, 3)
+
+
+@cython.cclass
+class MessageWalk:
+    """A walk over one message set, from byte ``position`` on.
+
+    ``base`` is added to offsets: of 0.7, where all are that of the set, it is their offset. ``kind`` and ``timestamp``
+    (ms) are those of the wrapper; kind OWN: there is none. Without ``checks_crc`` all CRCs count as right.
+
+    ``row_count``: rows that the last call has written; of all calls ``count`` is how many entries were seen,
+    ``last_offset`` the offset of the last as written (0.7: where it starts), ``misfits`` the rows that are misfits.
+    """
+
+    position = cython.declare(cython.Py_ssize_t, visibility="public")
+    row_count = cython.declare(cython.Py_ssize_t, visibility="public")
+    count = cython.declare(cython.longlong, visibility="public")
+    last_offset = cython.declare(cython.longlong, visibility="public")
+    misfits = cython.declare(cython.longlong, visibility="public")
+    base = cython.declare(cython.longlong, visibility="public")
+    timestamp: cython.longlong
+    kind: cython.int
+    manner: cython.int
+    checks_crc: cython.bint
+
+    def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, manner=STRICT):
+        self.position = self.row_count = self.count = self.last_offset = self.misfits = 0
+        self.base = base
+        self.kind = kind
+        self.timestamp = timestamp
+        self.checks_crc = checks_crc
+        self.manner = manner
+
+    def read(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        end: cython.Py_ssize_t,
+        rows: cython.longlong[::1],
+        is_07: cython.bint = False,
+    ) -> int:
+        """Walks entries up to ``end``, writing rows: END, MORE, COMPRESSED, CUT or a key of REASONS."""
+        status: cython.int
+        capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
+        if end > len(payload) or self.position < 0 or capacity < 1:
+            raise ValueError("a buffer is too short")
+        p = bytes_in(payload)
+        out = int64s_out(rows)
+        with cython.nogil:
+            if is_07:
+                status = walk_v07(self, p, end, out, capacity)
+            else:
+                status = walk_set(self, p, end, out, capacity)
+        return status
+
+    def survey(self, payload: cython.const[cython.uchar][::1]) -> int:
+        """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``: a v1 wrapper's offsets hang on them."""
+        status: cython.int
+        end: cython.Py_ssize_t = len(payload)
+        p = bytes_in(payload)
+        with cython.nogil:
+            status = walk_set(self, p, end, cython.NULL, 0)
+        return status
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def wrapping_sum(a: cython.longlong, b: cython.longlong) -> cython.longlong:
-    """a + b modulo 2^64, as Java adds longs."""
-    if cython.compiled:
-        return cython.cast(cython.longlong, cython.cast(cython.ulonglong, a) + cython.cast(cython.ulonglong, b))
-    else:
-        return (a + b + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+def read_frame(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    message: cython.pointer[Message],
+) -> cython.int:
+    """Where the entry at the position ends, and its magic; END, CUT or a key of REASONS."""
+    size: cython.longlong
+    if end - walk.position < ENTRY_OVERHEAD:
+        return CUT
+    size = be32(p, walk.position + ENTRY_SIZE)
+    if size < LEAST_V0:
+        return TOO_SMALL
+    if size > end - walk.position - ENTRY_OVERHEAD:
+        return CUT
+    message.magic = p[walk.position + ENTRY_MAGIC]
+    if message.magic > 1 and walk.manner == STRICT:
+        return UNKNOWN_MAGIC
+    if message.magic and size < LEAST_V1:
+        return TOO_SMALL
+    message.after = walk.position + ENTRY_OVERHEAD + size
+    return END
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_fields(
+    walk: MessageWalk, p: cython.pointer[cython.const[cython.uchar]], message: cython.pointer[Message]
+) -> cython.int:
+    """Where key and value of the entry at the position lie; END, COMPRESSED or MISFIT."""
+    at: cython.Py_ssize_t = walk.position + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
+    if p[walk.position + LEGACY_FLAGS] & CODEC:
+        return COMPRESSED
+    message.key_size = be32(p, at)
+    at += SIZE_BYTES
+    if message.after - at < SIZE_BYTES or message.key_size > message.after - at - SIZE_BYTES:
+        return MISFIT
+    message.key = at
+    if message.key_size > 0:
+        at += message.key_size
+    message.value_size = be32(p, at)
+    message.value = at + SIZE_BYTES
+    if message.value_size > message.after - message.value:
+        if walk.manner != SIZES_ONLY:
+            return MISFIT
+        walk.misfits += 1
+    return END
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def check_of(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    crc: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+    after: cython.Py_ssize_t,
+) -> cython.longlong:
+    """ROW_CHECK without a kind: the CRC at ``crc``, which covers the bytes from ``start`` up to ``after``."""
+    check: cython.longlong = be32(p, crc) & LOW_32_BITS
+    if not walk.checks_crc or crc32(0, p, start, after) == check:
+        check |= VALID
+    return check
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_row(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    message: cython.pointer[Message],
+    rows: cython.pointer[cython.longlong],
+) -> cython.void:
+    """Appends the row of the entry at the position, whose fields are read."""
+    at: cython.Py_ssize_t = walk.position
+    row: cython.Py_ssize_t = walk.row_count * ROW_WIDTH
+    kind: cython.longlong = NO_TIME
+    timestamp: cython.longlong = -1
+    if message.magic:
+        kind = walk.kind
+        if kind == OWN:
+            kind = APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+        timestamp = be64(p, at + V1_TIMESTAMP)
+        if walk.kind == APPEND_TIME and message.magic == 1:
+            timestamp = walk.timestamp
+    rows[row + ROW_OFFSET] = sum_of(be64(p, at + ENTRY_OFFSET), walk.base)
+    rows[row + ROW_TIMESTAMP] = timestamp
+    rows[row + ROW_SEQUENCE] = -1
+    rows[row + ROW_KEY] = message.key
+    rows[row + ROW_KEY_SIZE] = -1 if message.key_size < 0 and walk.manner == STRICT else message.key_size
+    rows[row + ROW_VALUE] = message.value
+    rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.manner == STRICT else message.value_size
+    rows[row + ROW_HEADERS] = 0
+    rows[row + ROW_HEADER_COUNT] = 0
+    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (kind << KIND_SHIFT)
+    walk.row_count += 1
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def walk(
+def walk_set(
+    walk: MessageWalk,
     p: cython.pointer[cython.const[cython.uchar]],
     end: cython.Py_ssize_t,
-    cursor: cython.pointer[cython.longlong],
-    context: cython.pointer[cython.const[cython.longlong]],
     rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
 ) -> cython.int:
-    i: cython.Py_ssize_t = cursor[0]
-    after: cython.Py_ssize_t
-    fields: cython.Py_ssize_t
-    size: cython.longlong
-    key_size: cython.longlong
-    value_size: cython.longlong
-    kind: cython.longlong
-    timestamp: cython.longlong
-    check: cython.longlong
-    magic: cython.int
-    manner: cython.longlong = context[4]
-    misfits: cython.longlong = 0
-    n: cython.longlong = 0
-    row: cython.longlong
-    status: cython.int = 0
-    while i < end:
-        if n >= row_capacity > 0:
-            status = 1
-            break
-        if end - i < 12:
-            status = 3
-            break
-        size = be32(p, i + 8)
-        if size < 14:
-            status = 4
-            break
-        if size > end - i - 12:
-            status = 3
-            break
-        magic = p[i + 16]
-        if magic > 1 and manner == 0:
-            status = 6
-            break
-        if magic and size < 22:
-            status = 4
-            break
-        after = i + 12 + size
-        cursor[3] = be64(p, i)
-        if row_capacity > 0:
-            if p[i + 17] & 7:
-                status = 2
-                break
-            fields = i + (26 if magic else 18)
-            key_size = be32(p, fields)
-            fields += 4
-            if key_size > after - fields - 4 or after - fields < 4:
-                status = 5
-                break
-            row = n * ROW_WIDTH
-            rows[row + ROW_KEY] = fields
-            rows[row + ROW_KEY_SIZE] = -1 if key_size < 0 and manner == 0 else key_size
-            if key_size > 0:
-                fields += key_size
-            value_size = be32(p, fields)
-            fields += 4
-            if value_size > after - fields:
-                if manner != 2:
-                    status = 5
-                    break
-                misfits += 1
-            kind = 0
-            timestamp = -1
-            if magic:
-                kind = context[1]
-                if kind < 0:
-                    kind = 2 if p[i + 17] & 8 else 1
-                timestamp = context[2] if context[1] == 2 and magic == 1 else be64(p, i + 18)
-            check = be32(p, i + 12) & LOW_32_BITS
-            if context[3] == 0 or crc32(0, p, i + 16, after) == check:
-                check |= VALID
-            check |= 2 * kind * VALID
-            rows[row + ROW_OFFSET] = wrapping_sum(cursor[3], context[0])
-            rows[row + ROW_TIMESTAMP] = timestamp
-            rows[row + ROW_SEQUENCE] = -1
-            rows[row + ROW_VALUE] = fields
-            rows[row + ROW_VALUE_SIZE] = -1 if value_size < 0 and manner == 0 else value_size
-            rows[row + ROW_HEADERS] = 0
-            rows[row + ROW_HEADER_COUNT] = 0
-            rows[row + ROW_CHECK] = check
-            n += 1
-        cursor[2] += 1
-        i = after
-    cursor[0] = i
-    cursor[1] = n
-    cursor[4] += misfits
-    return status
+    """A ``capacity`` of 0: no rows are wanted, and none of what goes into them is looked at."""
+    message: Message
+    status: cython.int
+    if not cython.compiled:
+        message = Message()
+    walk.row_count = 0
+    while walk.position < end:
+        if walk.row_count >= capacity > 0:
+            return MORE
+        status = read_frame(walk, p, end, cython.address(message))
+        if status != END:
+            return status
+        walk.last_offset = be64(p, walk.position + ENTRY_OFFSET)
+        if capacity > 0:
+            status = read_fields(walk, p, cython.address(message))
+            if status != END:
+                return status
+            put_row(walk, p, cython.address(message), rows)
+        walk.count += 1
+        walk.position = message.after
+    return END
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def walk_v07(
+    walk: MessageWalk,
     p: cython.pointer[cython.const[cython.uchar]],
     end: cython.Py_ssize_t,
-    cursor: cython.pointer[cython.longlong],
-    context: cython.pointer[cython.const[cython.longlong]],
     rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
 ) -> cython.int:
-    i: cython.Py_ssize_t = cursor[0]
     after: cython.Py_ssize_t
     payload: cython.Py_ssize_t
     size: cython.longlong
-    check: cython.longlong
     magic: cython.int
-    n: cython.longlong = 0
-    row: cython.longlong
-    status: cython.int = 0
-    while i < end:
-        if n >= row_capacity:
-            status = 1
-            break
-        if end - i < 4:
-            status = 3
-            break
-        size = be32(p, i)
-        if size < 5:
-            status = 4
-            break
-        if size > end - i - 4:
-            status = 3
-            break
-        magic = p[i + 4]
+    row: cython.Py_ssize_t
+    walk.row_count = 0
+    while walk.position < end:
+        if walk.row_count >= capacity:
+            return MORE
+        if end - walk.position < SIZE_BYTES:
+            return CUT
+        size = be32(p, walk.position)
+        if size < V07_LEAST_BYTES - SIZE_BYTES:
+            return TOO_SMALL
+        if size > end - walk.position - SIZE_BYTES:
+            return CUT
+        magic = p[walk.position + V07_MAGIC]
         if magic > 1:
-            status = 6
-            break
-        if magic == 1 and size < 6:
-            status = 4
-            break
-        after = i + 4 + size
-        cursor[3] = i
-        if magic == 1 and p[i + 5] & 3:
-            status = 2
-            break
-        payload = i + 9 + magic
-        check = be32(p, payload - 4) & LOW_32_BITS
-        if context[3] == 0 or crc32(0, p, payload, after) == check:
-            check |= VALID
-        row = n * ROW_WIDTH
-        rows[row + ROW_OFFSET] = context[0]
+            return UNKNOWN_MAGIC
+        if size < V07_LEAST_BYTES - SIZE_BYTES + magic:
+            return TOO_SMALL
+        after = walk.position + SIZE_BYTES + size
+        walk.last_offset = walk.position
+        if magic == 1 and p[walk.position + V07_ATTRIBUTES] & V07_CODEC:
+            return COMPRESSED
+        payload = walk.position + V07_LEAST_BYTES + magic
+        row = walk.row_count * ROW_WIDTH
+        rows[row + ROW_OFFSET] = walk.base
         rows[row + ROW_TIMESTAMP] = -1
         rows[row + ROW_SEQUENCE] = -1
         rows[row + ROW_KEY] = 0
@@ -252,76 +371,8 @@ def walk_v07(
         rows[row + ROW_VALUE_SIZE] = after - payload
         rows[row + ROW_HEADERS] = 0
         rows[row + ROW_HEADER_COUNT] = 0
-        rows[row + ROW_CHECK] = check
-        n += 1
-        cursor[2] += 1
-        i = after
-    cursor[0] = i
-    cursor[1] = n
-    return status
-
-
-def read(
-    payload: cython.const[cython.uchar][::1],
-    end: cython.Py_ssize_t,
-    cursor: cython.longlong[::1],
-    context: cython.const[cython.longlong][::1],
-    rows: cython.longlong[::1],
-    v07: cython.bint = False,
-) -> int:
-    """Walks entries from the cursor, writing rows.
-
-    END (nothing is left), MORE (rows are full: call again), COMPRESSED (the entry at the cursor is a wrapper: open it,
-    then go on behind it), CUT (the entry at the cursor is cut off by the end) or a key of REASONS.
-    """
-    status: cython.int
-    if cython.compiled:
-        if end > len(payload) or len(cursor) < 8 or len(context) < 8 or len(rows) < ROW_WIDTH:
-            raise ValueError("a buffer is too short")
-        if end <= cursor[0]:
-            cursor[1] = 0
-            return 0
-        with cython.nogil:
-            if v07:
-                status = walk_v07(
-                    cython.address(payload[0]),
-                    end,
-                    cython.address(cursor[0]),
-                    cython.address(context[0]),
-                    cython.address(rows[0]),
-                    rows.shape[0] // ROW_WIDTH,
-                )
-            else:
-                status = walk(
-                    cython.address(payload[0]),
-                    end,
-                    cython.address(cursor[0]),
-                    cython.address(context[0]),
-                    cython.address(rows[0]),
-                    rows.shape[0] // ROW_WIDTH,
-                )
-        return status
-    else:
-        return (walk_v07 if v07 else walk)(payload, end, cursor, context, rows, len(rows) // ROW_WIDTH)
-
-
-def survey(
-    payload: cython.const[cython.uchar][::1],
-    end: cython.Py_ssize_t,
-    cursor: cython.longlong[::1],
-    manner: cython.longlong = 0,
-) -> int:
-    """Walks a v0 or v1 set without rows, for its COUNT and LAST_OFFSET: a v1 wrapper's offsets hang on them."""
-    context: cython.longlong[8]
-    status: cython.int
-    if cython.compiled:
-        if end > len(payload) or len(cursor) < 8:
-            raise ValueError("a buffer is too short")
-        if end <= cursor[0]:
-            return 0
-        context[4] = manner
-        with cython.nogil:
-            status = walk(cython.address(payload[0]), end, cython.address(cursor[0]), context, cython.NULL, 0)
-        return status
-    else:
-        return walk(payload, end, cursor, (0, 0, 0, 0, manner), None, 0)
+        rows[row + ROW_CHECK] = check_of(walk, p, payload - CRC_BYTES, payload, after)
+        walk.row_count += 1
+        walk.count += 1
+        walk.position = after
+    return END

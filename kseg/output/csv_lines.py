@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
-from kseg.formats.rows import int64s
 from kseg.kernel import csv_lines as kernel
 from kseg.kernel.fresh import lengthen
 from kseg.output.jsonl import bytes_value, encode
@@ -28,23 +27,28 @@ def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> memoryv
     if headers is None or times is None:
         raise KeyError(HEADERS if headers is None else TIMESTAMP)
     numbers, keys, values = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
-    out, state, i = bytearray(), int64s(kernel.STATE_WIDTH), 0
+    lines = kernel.CsvLines(
+        place, chunk.count, numbers[OFFSET], numbers[TIMESTAMP], times, numbers[TIMESTAMP_TYPE],
+        _texts(keys, chunk.count), _texts(values, chunk.count), headers,
+    )  # fmt: skip
+    out, i = bytearray(), 0
     lengthen(out, chunk.size + (len(place) + _LINE_BYTES) * chunk.count)
     while i < chunk.count:
-        i = kernel.put_lines(
-            place, numbers[OFFSET], numbers[TIMESTAMP], times, numbers[TIMESTAMP_TYPE], keys.data, keys.ends,
-            keys.valid, values.data, values.ends, values.valid, headers, i, chunk.count, out, state,
-        )  # fmt: skip
-        end = state[kernel.END]
-        if state[kernel.NEEDED]:
-            lengthen(out, max(end + state[kernel.NEEDED] - len(out), len(out) // 8))
+        i = lines.put(i, out)
+        end = lines.written
+        if lines.needed:
+            lengthen(out, max(end + lines.needed - len(out), len(out) // 8))
         elif i < chunk.count:
             line = _line(chunk, place, i)
             lengthen(out, max(end + len(line) - len(out), 0))
             out[end : end + len(line)] = line
-            state[kernel.END] = end + len(line)
+            lines.written = end + len(line)
             i += 1
-    return memoryview(out)[: state[kernel.END]]
+    return memoryview(out)[: lines.written]
+
+
+def _texts(column: Bytes, count: int) -> kernel.TextColumn:
+    return kernel.TextColumn(column.data, column.ends, column.valid, count)
 
 
 def _line(chunk: Chunk, place: bytes, i: int) -> bytes:

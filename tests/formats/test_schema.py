@@ -15,7 +15,8 @@ from kseg.decoders.schemas import (
     transaction_state,
 )
 from kseg.formats import utf8
-from kseg.formats.schema import Message, MessageError, Wire, double_text, json_text, parse_table, uuid_text
+from kseg.formats.java_decimal import double_text
+from kseg.formats.schema import Message, MessageError, Wire, json_text, parse_table, uuid_text
 
 ALL_TABLES = (
     consumer_offsets.KEYS,

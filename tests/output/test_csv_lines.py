@@ -67,13 +67,18 @@ def chunk_of(records: list[Record]) -> Chunk:
 
 def one_by_one(records: list[Record], topic: str | None, partition: int | None) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_lines_module.kernel, "put_lines", lambda *some: _none(some[12], some[15]))
+        patch.setattr(csv_lines_module.kernel, "CsvLines", NoLines)
         return bytes(csv_lines(chunk_of(records), topic, partition))
 
 
-def _none(first: int, state: memoryview) -> int:
-    state[kernel.NEEDED] = 0
-    return first
+class NoLines:
+    """Leaves all lines to its caller."""
+
+    def __init__(self, *_columns: Any) -> None:
+        self.written = self.needed = 0
+
+    def put(self, first: int, _out: bytearray) -> int:
+        return first
 
 
 def text(data: bytes | None) -> str:
@@ -103,42 +108,42 @@ def test_the_buffer_grows_for_long_lines(text: bytes) -> None:
     assert bytes(csv_lines(chunk_of(records), "t", 0)) == one_by_one(records, "t", 0)
 
 
-def arguments(count: int, out: bytearray, state: memoryview) -> list[Any]:
+def columns(count: int) -> list[Any]:
+    """The columns of three records, for ``count`` of them."""
     chunk = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)])
     numbers, key, value = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
     return [
-        b"t,0", numbers[OFFSET], numbers[TIMESTAMP], chunk.valid, numbers[TIMESTAMP_TYPE], key.data, key.ends,
-        key.valid, value.data, value.ends, value.valid, chunk.header_ends, 0, count, out, state,
+        b"t,0", count, numbers[OFFSET], numbers[TIMESTAMP], chunk.valid, numbers[TIMESTAMP_TYPE],
+        kernel.TextColumn(key.data, key.ends, key.valid, 3), kernel.TextColumn(value.data, value.ends, value.valid, 3),
+        chunk.header_ends,
     ]  # fmt: skip
 
 
 def test_buffer_sizes_are_checked() -> None:
-    def state(end: int = 0) -> memoryview:
-        made = memoryview(bytearray(16)).cast("q")
-        made[0] = end
-        return made
-
     for count in (4, -1, 100):
         with pytest.raises(ValueError):
-            kernel.put_lines(*arguments(count, bytearray(9), state()))
-    for wrong in (memoryview(bytearray(8)).cast("q"), state(10), state(-1)):
-        with pytest.raises(ValueError):
-            kernel.put_lines(*arguments(3, bytearray(9), wrong))
-    for at in (1, 2, 3, 4, 6, 7, 9, 10, 11):
-        some = arguments(3, bytearray(5000), state())
+            kernel.CsvLines(*columns(count))
+    for at in (2, 3, 4, 5, 8):
+        some = columns(3)
         some[at] = some[at][:0]
         with pytest.raises(ValueError):
-            kernel.put_lines(*some)
-    for at in (5, 8):
-        some = arguments(3, bytearray(5000), state())
-        some[at] = some[at][:8]
+            kernel.CsvLines(*some)
+    key = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)]).bytes[KEY]
+    for parts in ((key.data[:8], key.ends, key.valid), (key.data, key.ends[:3], key.valid)):
         with pytest.raises(ValueError):
-            kernel.put_lines(*some)
+            kernel.TextColumn(*parts, 3)
+    with pytest.raises(ValueError):
+        kernel.TextColumn(key.data, key.ends, key.valid[:0], 3)
+    lines = kernel.CsvLines(*columns(3))
+    for first, written in ((4, 0), (-1, 0), (0, 10), (0, -1)):
+        lines.written = written
+        with pytest.raises(ValueError):
+            lines.put(first, bytearray(9))
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
-def test_the_kernel_returns_the_space_that_it_needs() -> None:
-    made = memoryview(bytearray(16)).cast("q")
-    assert kernel.put_lines(*arguments(3, bytearray(100), made)) == 0
-    assert made[kernel.NEEDED] > 100
-    assert kernel.put_lines(*arguments(3, bytearray(made[kernel.NEEDED]), made)) in (1, 2, 3)
+def test_the_kernel_tells_what_room_it_needs() -> None:
+    lines = kernel.CsvLines(*columns(3))
+    assert lines.put(0, bytearray(100)) == 0
+    assert lines.needed > 100
+    assert lines.put(0, bytearray(lines.needed)) in (1, 2, 3)

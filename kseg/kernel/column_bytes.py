@@ -1,4 +1,4 @@
-"""Bytes of columns: what rows of records or headers point to, end to end, as Apache Arrow has it.
+"""Gathers column bytes: keys, values or headers that rows point to, end to end, as Apache Arrow has them.
 
 Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.columns`.
 """
@@ -9,9 +9,16 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.pointers import bytes_in, bytes_out, int32s_out, int64s_in
     from cython.cimports.libc.string import memcpy
+else:
+    from kseg.kernel.pointers import bytes_in, bytes_out, int32s_out, int64s_in
 
 COMPILED = cython.compiled
+
+NO_ROOM = cython.declare(cython.Py_ssize_t, -1)
+OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
+INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 @cython.cfunc
@@ -20,7 +27,7 @@ COMPILED = cython.compiled
 def gather_bytes(
     payload: cython.pointer[cython.const[cython.uchar]],
     length: cython.Py_ssize_t,
-    rows: cython.pointer[cython.const[cython.longlong]],
+    fields: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,
     width: cython.Py_ssize_t,
     data: cython.pointer[cython.uchar],
@@ -29,19 +36,19 @@ def gather_bytes(
     valid: cython.pointer[cython.uchar],
     at: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """As `gather`, of the field that rows[0] is; -2 where a row points outside the payload."""
+    """As `gather`, of fields that lie ``width`` columns apart; OUTSIDE where one points outside the payload."""
     k: cython.Py_ssize_t
     position: cython.longlong
     size: cython.longlong
     filled: cython.Py_ssize_t = ends[at]
     for k in range(count):
-        position = rows[k * width]
-        size = rows[k * width + 1]
+        position = fields[k * width]
+        size = fields[k * width + 1]
         if size >= 0:
             if position < 0 or size > length or position > length - size:
-                return -2
+                return OUTSIDE
             if size > capacity - filled:
-                return -1
+                return NO_ROOM
             if size > 0:
                 if cython.compiled:
                     memcpy(data + filled, payload + position, size)
@@ -77,29 +84,16 @@ def gather(
         raise ValueError("no such rows")
     check_room(len(ends), at + 1, stop - first)
     check_room(8 * len(valid), at, stop - first)
-    if ends[at] < 0 or ends[at] > capacity or capacity > 0x7FFFFFFF:
+    if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
         raise ValueError("no such place in the data")
     if first == stop:
         return ends[at]
-    if cython.compiled:
-        with cython.nogil:
-            found = gather_bytes(
-                cython.address(payload[0]) if length else cython.NULL,
-                length,
-                cython.address(rows[first * width + field]),
-                stop - first,
-                width,
-                cython.address(data[0]) if capacity else cython.NULL,
-                capacity,
-                cython.address(ends[0]),
-                cython.address(valid[0]),
-                at,
-            )
-    else:
-        found = gather_bytes(
-            payload, length, rows[first * width + field :], stop - first, width, data, capacity, ends, valid, at
-        )
-    if found == -2:
+    p, fields, out, out_ends, bits = (
+        bytes_in(payload), int64s_in(rows[first * width + field :]), bytes_out(data), int32s_out(ends), bytes_out(valid)
+    )  # fmt: skip
+    with cython.nogil:
+        found = gather_bytes(p, length, fields, stop - first, width, out, capacity, out_ends, bits, at)
+    if found == OUTSIDE:
         raise ValueError("a row points outside the payload")
     return found
 

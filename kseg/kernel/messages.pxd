@@ -1,6 +1,6 @@
 cpdef enum:
-    # What a walk ends with: nothing is left; the rows are full, call again; the entry at the position is a wrapper, open
-    # it and go on behind it; that entry is cut off by the end; or a key of REASONS.
+    # What a walk ends with: nothing is left; the rows are full, call again; the entry at the position is a wrapper,
+    # open it and go on behind it; that entry is cut off by the end; or a key of REASONS.
     END = 0
     MORE = 1
     COMPRESSED = 2

@@ -5,7 +5,6 @@ parent reads only the pipe whose partitions are next: the others wait where thei
 whatever is found.
 """
 
-import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,13 +16,9 @@ from typing import Any
 from kseg.errors import KsegError
 from kseg.segment.buffers import Buffers
 from kseg.verify.directories import Outcome, Task, judge_task
+from kseg.verify.process_pool import Child, Tickets, shared_numbers, waiting
 from kseg.verify.report import Finding, Report, Totals
 from kseg.verify.verification import Progress, Settings
-
-if sys.platform == "linux":
-    from kseg.verify import forks as children
-else:
-    from kseg.verify import spawns as children
 
 SENT_AT_ONCE = 256
 """Findings and outcomes in one message."""
@@ -39,15 +34,13 @@ ENDED = "a process that judged a partition ended before it was done (was it kill
 def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
     """Outcomes in the order of the tasks, each when ``report`` has all of it. Ends its processes in any case."""
     count = min(settings.jobs, len(tasks))
-    chunk_size = max(
-        1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)), -(-len(tasks) // children.MOST_TICKETS)
-    )
+    chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
     chunks = -(-len(tasks) // chunk_size)
     worker = _Worker(tasks, chunk_size, settings, report.ignored)
-    tickets, done = children.Tickets(chunks), children.shared_numbers(count)
+    tickets, done = Tickets(chunks), shared_numbers(count)
     if sys.stdout is not None:
         sys.stdout.flush()  # a forked process would write it once more
-    processes: list[Any] = []
+    processes: list[Child] = []
     told, pending = 0, Totals()  # what has been shown of a partition that is not done
 
     def tell() -> None:
@@ -58,7 +51,7 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
 
     try:
         for number in range(count):
-            processes.append(children.Child(partial(worker.run, tickets, done, number), processes))
+            processes.append(Child(partial(worker.run, tickets, done, number), processes))
         for item in _collect(chunks, processes, tell):
             if isinstance(item, Finding):
                 pending.severities[item.severity] += 1
@@ -74,21 +67,23 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
         report.take(pending, [])
         for process in processes:
             process.end()
-        tickets.close()
 
 
-def _collect(chunks: int, processes: list[Any], tell: Callable[[], None]) -> Iterator[Item]:
+def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> Iterator[Item]:
     """A process announces the number of the chunk it has taken; findings and outcomes follow, and None at its end."""
     silent = list(processes)
-    announced: dict[int, Any] = {}
+    announced: dict[int, Child] = {}
     for chunk in range(chunks):
         while chunk not in announced:
             if not silent:
                 raise KsegError(ENDED)
-            for process in _waiting(silent):
+            for process in waiting(silent, LOOK_SECONDS):
                 silent.remove(process)
-                with suppress(EOFError):  # it has found no chunk left to take
+                try:
                     announced[_received(process)] = process
+                except EOFError:  # it found no chunk left to take, or was killed
+                    if process.has_failed():
+                        raise KsegError(ENDED) from None
             tell()
         process = announced.pop(chunk)
         try:
@@ -98,19 +93,10 @@ def _collect(chunks: int, processes: list[Any], tell: Callable[[], None]) -> Ite
         silent.append(process)
 
 
-def _waiting(processes: list[Any]) -> list[Any]:
-    """Those of them that have sent something, or ended; none after a while without either."""
-    poll = select.poll()
-    for process in processes:
-        poll.register(process, select.POLLIN)
-    ready = {descriptor for descriptor, _ in poll.poll(1000 * LOOK_SECONDS)}
-    return [process for process in processes if process.fileno() in ready]
-
-
-def _told(process: Any, tell: Callable[[], None]) -> Iterator[Item]:
+def _told(process: Child, tell: Callable[[], None]) -> Iterator[Item]:
     """What the process says of one chunk."""
     while True:
-        if not _waiting([process]):
+        if not waiting([process], LOOK_SECONDS):
             tell()
             continue
         for item in _received(process):
@@ -119,7 +105,7 @@ def _told(process: Any, tell: Callable[[], None]) -> Iterator[Item]:
             yield item
 
 
-def _received(process: Any) -> Any:
+def _received(process: Child) -> Any:
     """The next message; raises what went wrong in the process, EOFError where it has ended."""
     message = process.receive()
     if isinstance(message, BaseException):
@@ -137,7 +123,7 @@ class _Worker:
         self._ignored = ignored
         self._held: list[Item | None] = []
 
-    def run(self, tickets: Any, done: Any, number: int, send: Callable[[Any], None]) -> None:
+    def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
         buffers = Buffers(self._settings.max_batch_bytes)
 

@@ -23,7 +23,7 @@ with temporary_file(sys.argv[1]):
 
 def test_a_terminated_child_does_not_remove_its_parents_file(tmp_path: Path) -> None:
     from kseg.signals import raise_on_signals
-    from kseg.verify.forks import Child
+    from kseg.verify.process_pool import Child
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     raise_on_signals()

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
 
 from kseg.errors import KsegError
 from kseg.segment.survey import FULL
-from kseg.verify import directories, processes, spawns
+from kseg.verify import directories, process_pool, processes
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.directories import Outcome, Task
+from kseg.verify.process_pool import Child, Tickets
 from kseg.verify.processes import judge_together
 from kseg.verify.report import Finding, Report
 from kseg.verify.verification import Settings
@@ -90,18 +92,16 @@ def test_what_was_counted_comes_back_whole(code: str | None) -> None:
 def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ids of the processes that are made, in either of the ways that systems offer."""
     ids: list[int] = []
-    if request.param == "spawn":
-        monkeypatch.setattr(processes, "children", spawns)
-    elif sys.platform != "linux":
-        pytest.skip("only Linux bears a fork")
-    make = processes.children.Child
+    if request.param == "fork" and sys.platform != "linux":
+        pytest.skip("only Linux's libraries survive a fork")
+    monkeypatch.setattr(process_pool, "START_METHOD", request.param)
 
-    def noted(*arguments: Any) -> Any:
-        child: Any = make(*arguments)
+    def noted(*arguments: Any) -> Child:
+        child = Child(*arguments)
         ids.append(child.process_id)
         return child
 
-    monkeypatch.setattr(processes.children, "Child", noted)
+    monkeypatch.setattr(processes, "Child", noted)
     return ids
 
 
@@ -120,22 +120,25 @@ def test_outcomes_keep_the_order_of_the_tasks(made: list[int]) -> None:
     assert len(made) == SETTINGS.jobs
 
 
-def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
-    """A segment of one byte between two intact batches, again and again: hundreds of findings a partition."""
+def more_findings_than_a_pipe_holds(logs: Path) -> list[Path]:
+    """Partitions of segments with a byte between two intact batches, again and again: hundreds of findings each."""
     batch = (TESTDATA / "speed" / "tiny.log").read_bytes()
     size = 12 + int.from_bytes(batch[8:12], "big")
-    folders = []
-    for number in range(6):
-        folder = tmp_path / f"t-{number}"
-        folder.mkdir()
+    folders = [logs / f"t-{number}" for number in range(6)]
+    for folder in folders:
+        folder.mkdir(parents=True)
         for base in range(40):
             damaged = b"".join(
                 bytes(8)[:-1] + bytes([i]) + batch[8:size] + b"\xff" * 40 for i in range(base, base + 20)
             )
             (folder / f"{base:020}.log").write_bytes(damaged)
-        folders.append(Task(str(folder), BrokerState()))
+    return folders
+
+
+def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
+    folders = more_findings_than_a_pipe_holds(tmp_path)
     shown: list[Finding] = []
-    outcomes = together(folders, shown)
+    outcomes = together([Task(str(folder), BrokerState()) for folder in folders], shown)
     assert len(shown) > 3000
     numbers = [Path(finding.file).relative_to(tmp_path).parts[0] for finding in shown]
     assert numbers == sorted(numbers)
@@ -178,11 +181,50 @@ def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -
         together(TASKS)
 
 
-def test_more_chunks_than_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then chunks are larger: a pipe that tickets are taken from is filled once."""
-    monkeypatch.setattr(processes.children, "MOST_TICKETS", 5)
-    many = TASKS * 30
-    assert [outcome.directory for outcome in together(many)] == [task.directory for task in many]
+def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold the lock that the others wait for."""
+
+    def killed(tickets: Tickets) -> int | None:
+        with tickets._taken.get_lock():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+    monkeypatch.setattr(Tickets, "take", killed)
+    if sys.platform != "linux":
+        pytest.skip("only a forked process sees the change")
+    with pytest.raises(KsegError, match="ended before it was done"):
+        together(TASKS)
+
+
+KILLED = """
+import os, sys
+from kseg.cli.main import run
+from kseg.verify import directories, processes
+
+directories._is_worth_more = lambda seconds, done, left: True
+make = processes.Child
+def noted(*arguments):
+    child = make(*arguments)
+    print("child", child.process_id, flush=True)
+    return child
+processes.Child = noted
+processes.Report.take = lambda *_: os.kill(os.getpid(), 9)
+run(["verify", "--jobs", "3", sys.argv[1]])
+"""
+
+
+def test_no_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
+    """Workers of a process that gets SIGKILL find that nobody reads what they send."""
+    more_findings_than_a_pipe_holds(tmp_path / "logs")
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "logs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=TESTDATA.parent)
+    ids = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("child ")]
+    assert (done.returncode, len(ids)) == (-signal.SIGKILL, 3), done.stderr
+    for _ in range(600):
+        if not any(map(is_there, ids)):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker is still there")
 
 
 def test_processes_end_with_whoever_stops_asking(made: list[int]) -> None:

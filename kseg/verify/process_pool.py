@@ -1,0 +1,92 @@
+"""Worker processes of multiprocessing, each with a pipe of its own, and numbers that they share."""
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+from kseg.signals import ENDING_SIGNALS, restore_defaults
+
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+"""Linux's libraries survive a fork, which is the faster start."""
+
+
+class Tickets:
+    """The numbers below ``count``. Each is taken once, by whichever process asks first."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._taken: Any = multiprocessing.get_context(START_METHOD).Value("q", 0)
+
+    def take(self) -> int | None:
+        """Returns the next number, None once all are taken."""
+        with self._taken.get_lock():
+            number = int(self._taken.value)
+            self._taken.value = number + 1
+        return number if number < self._count else None
+
+
+class Child:
+    """A process that runs ``work(send)`` and ends. This process receives what it sends.
+
+    ``before``: the children started earlier. A forked child closes its copies of their pipes, so that a child whose
+    messages nobody reads any more is told.
+    """
+
+    def __init__(self, work: Callable[[Callable[[Any], None]], None], before: "list[Child]") -> None:
+        context: Any = multiprocessing.get_context(START_METHOD)
+        self._receiver, sender = context.Pipe(duplex=False)
+        is_forked = START_METHOD == "fork"
+        inherited = [self._receiver, *(child._receiver for child in before)] if is_forked else []
+        self._process = context.Process(target=_run, args=(work, sender, inherited), daemon=True)
+        # Blocked until the child has its own handlers: none of this process's runs in a forked child.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS if is_forked else ())
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        self.process_id: int = self._process.pid
+        sender.close()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for, with `waiting`."""
+        return int(self._receiver.fileno())
+
+    def receive(self) -> Any:
+        """Waits for the next message. Raises EOFError if the process ended and sent no more, or sent half of one."""
+        try:
+            return self._receiver.recv()
+        except OSError as error:
+            raise EOFError from error
+
+    def has_failed(self) -> bool:
+        """Waits for the end of a process that closed its pipe. Returns whether a signal or an error ended it."""
+        self._process.join()
+        return bool(self._process.exitcode)
+
+    def end(self) -> None:
+        """Ends the process if it still runs."""
+        self._process.terminate()
+        self._process.join()
+        self._receiver.close()
+
+
+def waiting(children: list[Child], seconds: float) -> list[Child]:
+    """Returns the children that sent something or ended; none if that takes longer."""
+    wait: Any = connection.wait  # takes anything with fileno(), says so and is typed otherwise
+    return list(wait(children, seconds))
+
+
+def shared_numbers(count: int) -> Any:
+    """``count`` int64 that processes started later share with this one."""
+    return multiprocessing.get_context(START_METHOD).RawArray("q", count)
+
+
+def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: list[Any]) -> None:
+    restore_defaults()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+    for receiver in inherited:
+        receiver.close()
+    work(sender.send)

@@ -173,7 +173,7 @@ class Compactor:
         if self._settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
             stable, why = known.high_watermark, "above the high watermark: replicas may not have it"
         if producers.first_unstable is not None and producers.first_unstable < stable:
-            stable, why = producers.first_unstable, "a transaction that begins there is open"
+            stable, why = producers.first_unstable, "an open transaction begins there"
         return LogLimits(start, end, stable, why)
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
@@ -187,12 +187,12 @@ class Compactor:
                 one.check_the_rest()  # damage found later would stop it halfway
             result.groups.append(group)
             if group.counts["no_key"] and not self._settings.drops_null_keys and self._staging is not None:
-                left = "what is not in place yet is given up" if self._has_committed else "nothing of it is changed"
+                left = "segments not yet replaced are left unchanged" if self._has_committed else "nothing was changed"
                 raise UnsupportedError(
                     f"{self._directory}: records of segment {group.sources[0].base_offset} have no key, and a cleaner "
-                    f"drops those (--drop-null-keys); {left}"
+                    f"removes those (--drop-null-keys); {left}"
                 )
-            self._taken.made(group)
+            self._taken.add(group)
             self._adopt(group)
             self._free(group)
             yield group
@@ -210,7 +210,7 @@ class Compactor:
         staged = [source for source in group.sources if source.path.startswith(staging.folder + os.sep)]
         for source in staged:
             staging.remove(os.path.dirname(source.path))
-        self._taken.freed(staged)
+        self._taken.subtract(staged)
         if group.is_copy and not staged:
             os.unlink(group.segment.path)
             group.segment.paths[LOG] = group.sources[0].path
@@ -280,10 +280,10 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
         for suffix in SUFFIXES:
             name = f"{source.base_offset:020d}{suffix}"
             if (suffix not in stays or len(sources) > 1) and plan.state_of(name) is not None:
-                plan.delete(name, f"its records that stay are in {stem}{LOG}")
+                plan.delete(name, f"its remaining records are in {stem}{LOG}")
         snapshot = f"{source.base_offset:020d}{SNAPSHOT}"
         if source is not sources[0] and plan.state_of(snapshot) is not None:
-            plan.delete(snapshot, "no segment begins there any more")
+            plan.delete(snapshot, "no segment begins at this offset any more")
     for suffix in suffixes:
         if suffix not in stays:
             plan.rename(stem + suffix + _SWAP, stem + suffix, "is complete")
@@ -299,7 +299,7 @@ def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str)
         for suffix in (*SUFFIXES, SNAPSHOT):
             name = f"{source.base_offset:020d}{suffix}"
             if plan.state_of(name) is not None:
-                plan.delete(name, f"its records that stay would be in {stem}{LOG}")
+                plan.delete(name, f"its remaining records would be in {stem}{LOG}")
 
 
 def _is_same(plan: Plan, group: CleanedGroup, suffix: str) -> bool:

@@ -58,25 +58,25 @@ class GroupCopier:
 
     def copy(self, segment: Segment, writer: SegmentWriter, buffers: Buffers) -> None:
         """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
-        manner = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
+        window_filter = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
         for window in windows(segment.path, buffers):
-            self._filter(manner, window, writer)
+            self._filter(window_filter, window, writer)
             self._advance(window.size)
         self._append(self._workers.drain(), writer)
         if self._transactions.kept:
             writer.add_aborted(build_transaction_index(self._transactions.kept))
             self._transactions.kept = []
 
-    def _filter(self, manner: WindowFilter, window: Window, writer: SegmentWriter) -> None:
+    def _filter(self, window_filter: WindowFilter, window: Window, writer: SegmentWriter) -> None:
         """Filters a window, and appends those survivors of this and earlier windows that are ready."""
-        verdicts, workers = self._verdicts(window, manner.keeps_tombstones), self._workers
+        verdicts, workers = self._verdicts(window, window_filter.keeps_tombstones), self._workers
         if workers.is_alone:
-            self._counts.add(manner.filter(window, verdicts, workers.buffers[0], writer.append))
+            self._counts.add(window_filter.filter(window, verdicts, workers.buffers[0], writer.append))
             return
 
         def work(buffers: RecordBuffers, kept: Window) -> _Filtered:
             pieces: list[bytes] = []
-            return pieces, manner.filter(kept, verdicts, buffers, lambda piece: pieces.append(bytes(piece)))
+            return pieces, window_filter.filter(kept, verdicts, buffers, lambda piece: pieces.append(bytes(piece)))
 
         self._append(workers.submit(window, work), writer)
 

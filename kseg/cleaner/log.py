@@ -64,7 +64,7 @@ class Segment:
         found = []
         for item in read_transaction_index(_content(path), self.base_offset):
             if isinstance(item, SideFileProblem):
-                raise UnsupportedError(f"{path}: {item.message}; kseg reindex rebuilds it")
+                raise UnsupportedError(f"{path}: {item.message}; rebuild it with kseg reindex")
             found.append(item)
         return found
 
@@ -97,11 +97,11 @@ def read_segments(directory: str) -> list[Segment]:
     files of an interrupted operation.
     """
     if segment_file(os.path.join(directory, "0.log")).topic == METADATA_TOPIC:
-        raise UnsupportedError(f"{directory}: the controllers' own log is never compacted: snapshots stand for it")
+        raise UnsupportedError(f"{directory}: the cluster metadata log is never compacted; it uses snapshots instead")
     names = file_names(directory)
     left = [name for name in names if name.endswith(LEFTOVER_SUFFIXES[1:])]
     if left:
-        raise UnsupportedError(f"{directory}: {min(left)} was left by something that was interrupted: kseg recover")
+        raise UnsupportedError(f"{directory}: {min(left)} was left by an interrupted operation: run kseg recover first")
     found = []
     for file in segments_among(directory, names):
         if file.kind == ".kafka":

@@ -62,7 +62,7 @@ def read_producers(
     for segment in segments_between(segments, start, 1 << 63):
         for window in windows(segment.path, buffers):
             end = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-            first = _first_behind(window.rows, window.count, start)
+            first = _first_from(window.rows, window.count, start)
             states.replay(window.rows, window.count, first)
     found = Producers(end)
     for entry in states.entries():
@@ -76,7 +76,7 @@ def read_producers(
     return found
 
 
-def _first_behind(rows: memoryview, count: int, start: int) -> int:
+def _first_from(rows: memoryview, count: int, start: int) -> int:
     """Returns the index of the first batch with offsets of ``start`` or above."""
     if rows[BATCH_LAST_OFFSET] >= start:
         return 0

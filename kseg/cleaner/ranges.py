@@ -54,7 +54,7 @@ def cleanable_range(
         stops.append(f"offsets from {start} on are in the active segment, which is not cleaned (--include-active)")
     if limits.last_stable < uncleanable:
         uncleanable = limits.last_stable
-        stops.append(f"offset {limits.last_stable} and what comes behind it: {limits.why}")
+        stops.append(f"offset {limits.last_stable} and above: {limits.why}")
     if settings.min_lag_ms > 0:
         for segment in dirty:
             largest = segment.largest_timestamp()
@@ -90,7 +90,7 @@ def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSet
     found.is_due = found.ratio > settings.min_ratio or is_late
     if not found.is_due and found.dirty_bytes:
         found.stops.append(
-            f"{found.ratio:.0%} of it is dirty, which is not above {settings.min_ratio:.0%} (--min-cleanable-ratio)"
+            f"{found.ratio:.0%} of the log is dirty, not more than {settings.min_ratio:.0%} (--min-cleanable-ratio)"
         )
 
 

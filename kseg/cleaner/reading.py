@@ -54,13 +54,13 @@ class Window:
         return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], what)
 
 
-def windows(path: str, buffers: Buffers, believes: bool = False) -> Iterator[Window]:
-    """Yields all batches of a segment in windows. ``believes``: checksums are not verified.
+def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Iterator[Window]:
+    """Yields all batches of a segment in windows. ``skips_checksums``: checksums are not verified.
 
     Raises DamagedError if a batch is not intact, and PathError if the file cannot be read.
     """
     try:
-        yield from _windows(path, buffers, believes)
+        yield from _windows(path, buffers, skips_checksums)
     except DamagedError:
         check_readable(path)
         raise
@@ -69,11 +69,11 @@ def windows(path: str, buffers: Buffers, believes: bool = False) -> Iterator[Win
         raise PathError(f"{path}: {error.strerror or error}") from error
 
 
-def _windows(path: str, buffers: Buffers, believes: bool) -> Iterator[Window]:
+def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Window]:
     with open_source(path) as source:
         position, last_offset = 0, -1
         while position < source.size:
-            manner = BELIEVE_CHECKSUMS if believes else 0
+            manner = BELIEVE_CHECKSUMS if skips_checksums else 0
             found = Windows(source.descriptor, position, source.size, manner, buffers=buffers)
             for data, frames, count, origin in found:
                 rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)

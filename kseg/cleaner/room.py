@@ -48,7 +48,7 @@ class SpaceTaken:
         self._commits_each = commits_each
         self._now = self.peak = self.replaced = 0
 
-    def made(self, group: Group) -> None:
+    def add(self, group: Group) -> None:
         """Adds the new files of a group; those of an identical copy are removed again at once."""
         size = file_bytes(group.segment)
         self.peak = max(self.peak, self._now + size)
@@ -59,7 +59,7 @@ class SpaceTaken:
             if self._commits_each:
                 self._now -= before
 
-    def freed(self, segments: Iterable[Segment]) -> None:
+    def subtract(self, segments: Iterable[Segment]) -> None:
         """Subtracts the new files of an earlier round, which a later round has replaced."""
         self._now -= sum(map(file_bytes, segments))
 
@@ -84,7 +84,7 @@ def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: boo
     """Returns the need found by a pass without writing. ``unread``: dirty segments left to later rounds."""
     taken, largest = SpaceTaken(commits_each), 0
     for group in groups:
-        taken.made(group)
+        taken.add(group)
         largest = max(largest, file_bytes(group.segment))
     if not unread or not until_clean:
         return Need(taken.peak, taken.replaced, True)

@@ -158,7 +158,9 @@ class Round:
                 copier.copy(source, writer, self._buffers)
             written = writer.finish(group[-1].mtime_ns)
         except ValueError as error:
-            raise UnsupportedError(f"{group[0].paths[LOG]}: what comes out of it fits no segment: {error}") from error
+            raise UnsupportedError(
+                f"{group[0].paths[LOG]}: its cleaned records do not fit in one segment: {error}"
+            ) from error
         finally:
             writer.discard()
         segment = Segment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)

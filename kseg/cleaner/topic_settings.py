@@ -40,7 +40,7 @@ def settings_for(
             try:
                 found[name] = kinds[name](text)
             except ValueError as error:
-                raise UnsupportedError(f"{topic_name} is {text!r}, which is no number") from error
+                raise UnsupportedError(f"{topic_name} is {text!r}, not a number") from error
     chosen = replace(base, **found)
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)

@@ -35,7 +35,7 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     records: int | None = 0
     last_offset = -1
     telling = _TraceCollector()
-    for window in windows(path, buffers, believes=True):
+    for window in windows(path, buffers, skips_checksums=True):
         counts = window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         records = None if records is None or min(counts) < 0 else records + sum(counts)
         last_offset = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]

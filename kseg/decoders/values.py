@@ -285,7 +285,7 @@ class _Foreign:
         try:
             return _result(self._function(data, **more))
         except Exception as error:  # one unreadable record must not end the dump
-            raise UnfitError(f"{self._name}: {_named(error)}") from error
+            raise UnfitError(f"{self._name}: {_error_text(error)}") from error
 
 
 def _takes_headers(function: Callable[..., Any]) -> bool:
@@ -305,7 +305,7 @@ def _foreign(name: str) -> Format:
         for part in path.split("."):
             function = getattr(function, part)
     except Exception as error:  # importing a module runs arbitrary code
-        raise FormatError(f"{name}: {_named(error)} (modules are looked for on PYTHONPATH)") from error
+        raise FormatError(f"{name}: {_error_text(error)} (modules are looked for on PYTHONPATH)") from error
     if not callable(function):
         raise FormatError(f"{name}: is not callable")
     return _Foreign(name, function)
@@ -322,7 +322,7 @@ def _result(result: Any) -> Shown:
     return Shown(text, result)
 
 
-def _named(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -60,7 +60,7 @@ class Output:
     def leave(self, count: int) -> None:
         """Reports that the last `count` bytes are not part of the stream and that Kafka's readers ignore them."""
         if count and self._remarks is not None:
-            self._remarks.append(("bytes-behind-records", f"{count} bytes behind the compressed records"))
+            self._remarks.append(("bytes-behind-records", f"{count} bytes after the compressed records"))
 
     def refuse_rest(self, message: str) -> None:
         """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""

@@ -109,7 +109,7 @@ def open_records(
     of 0 is not read. Raises UndecodableError if the area cannot be decompressed.
     """
     if header.record_count == 0:
-        _pass_area(data[HEADER_BYTES:], header, max_bytes, remarks)
+        _check_empty_area(data[HEADER_BYTES:], header, max_bytes, remarks)
         return data, HEADER_BYTES
     if header.codec == 0:
         return data, HEADER_BYTES
@@ -124,14 +124,14 @@ def open_records(
         raise UndecodableError(error.problem, str(error)) from error
 
 
-def _pass_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
+def _check_empty_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
     """Checks the area after a header with a record count of 0, which should be empty."""
     try:
         check_beginning(header.codec, area, max_bytes)
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
     if len(area) and remarks is not None:
-        remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch that counts no records"))
+        remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch with a record count of 0"))
 
 
 def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:

@@ -38,7 +38,7 @@ def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
         except DecompressionError as error:
             if position == 0:
                 raise
-            _pass_rest(view, position, out, str(error))
+            _check_trailing(view, position, out, str(error))
             break
         if bound is not None:
             out.add(_unzstd_frame(view[position:end], claimed, bound, out.room, out.ceiling))
@@ -61,7 +61,7 @@ def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | N
     return _zstd_frame(view, position)
 
 
-def _pass_rest(view: memoryview, position: int, out: Output, refusal: str) -> None:
+def _check_trailing(view: memoryview, position: int, out: Output, refusal: str) -> None:
     """Handles trailing bytes as Kafka's reader does: it ignores a truncated frame, and fails at anything else."""
     import zstandard
 
@@ -71,7 +71,7 @@ def _pass_rest(view: memoryview, position: int, out: Output, refusal: str) -> No
     try:
         piece = _stream_zstd_frame(view[position:], out.room, out.ceiling)
     except zstandard.ZstdError:
-        out.refuse_rest(f"zstd: {len(view) - position} bytes behind the last frame are no frame")
+        out.refuse_rest(f"zstd: {len(view) - position} bytes after the last frame are not a frame")
         return
     out.add(piece)
     out.leave(len(view) - position)

@@ -50,9 +50,9 @@ def _last_entry(path: str, base_offset: int) -> Largest | None:
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise PathError(f"{path}: is no regular file")
+        raise PathError(f"{path}: not a regular file")
     if status.st_size > LARGEST_BYTES:
-        raise KsegError(f"{path}: has {status.st_size} bytes, which no time index has; kseg reindex rebuilds it")
+        raise KsegError(f"{path}: {status.st_size} bytes are too many for a time index; rebuild it with kseg reindex")
     with open_source(path) as source:
         index = TimeIndex(source.buffer, base_offset)
         return Largest(*index[len(index) - 1]) if len(index) else None

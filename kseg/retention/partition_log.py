@@ -49,13 +49,15 @@ def read_log(directory: str, rules: Rules) -> PartitionLog:
     kind = ".kafka" if rules.is_07 else ".log"
     names = frozenset(file_names(directory))
     if swaps := sorted(name for name in names if name.endswith(".swap")):
-        raise KsegError(f"{directory}/{swaps[0]}: a cleaning is not finished, as a start would do: kseg recover first")
+        raise KsegError(
+            f"{directory}/{swaps[0]}: an unfinished cleaning, completed by a broker at start: run kseg recover first"
+        )
     files = [file for file in list_segments(directory) if file.kind == kind]
     if not files:
         other = ".log" if rules.is_07 else ".kafka"
         hint = "; --era 0.7 is for these" if any(name.endswith(".kafka") for name in names) else ""
         there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
-        raise PathError(f"{directory}: holds no {kind} files{there}")
+        raise PathError(f"{directory}: no {kind} files{there}")
     found = [_segment(file, rules) for file in files]
     last = found[-1]
     end, damaged_at = _end(last, rules)
@@ -65,7 +67,7 @@ def read_log(directory: str, rules: Rules) -> PartitionLog:
 def _segment(file: SegmentFile, rules: Rules) -> Segment:
     base = file.base_offset
     if base is None or file.name != f"{base:020d}{file.kind}":
-        raise KsegError(f"{file.path}: no broker names a segment so; rename it")
+        raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     try:
         size = os.stat(file.path).st_size
     except OSError as error:

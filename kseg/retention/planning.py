@@ -97,15 +97,15 @@ def _state(log: PartitionLog, known: Known, request: Request) -> LogState:
         start = _loaded_start(log, known)
         if start > end:
             raise KsegError(
-                f"{log.directory}: starts at offset {start} by the checkpoint beside it, but ends at {end}: a broker "
-                "would begin it anew; kseg recover first"
+                f"{log.directory}: starts at offset {start} by its checkpoint, but ends at {end}: a broker "
+                "would delete all records; run kseg recover first"
             )
         if known.high_watermark is not None:
             watermark = min(end, max(known.high_watermark, start))
         if (wanted := request.log_start_offset) is not None:
             if wanted > watermark:
                 what = "high watermark" if watermark < end else "log end"
-                raise KsegError(f"{log.directory}: --log-start-offset {wanted} lies above the {what}, {watermark}")
+                raise KsegError(f"{log.directory}: --log-start-offset {wanted} is above the {what}, {watermark}")
             start = max(start, wanted)
     spans = tuple(Span(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
     return LogState(spans, start, watermark, end)
@@ -115,21 +115,23 @@ def _check_end(log: PartitionLog, rules: Rules) -> None:
     """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
     if log.damaged_at is not None:
         raise KsegError(
-            f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so that the log end is not known: "
-            "kseg recover first (or --keep-active)"
+            f"{log.segments[-1].file.path}: not intact at position {log.damaged_at}, so the log end is unknown: "
+            "run kseg recover first (or use --keep-active)"
         )
     snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
     if rules.has_log_start and snapshots and f"{log.end_offset:020d}{SNAPSHOT}" not in snapshots:
         raise KsegError(
-            f"{log.directory}: the last segment would go too, but no snapshot of the producers at the log end "
-            f"({log.end_offset}) is there, as after an unclean stop: kseg recover first (or --keep-active)"
+            f"{log.directory}: the last segment would be deleted too, but there is no producer snapshot at the log end "
+            f"({log.end_offset}), as after an unclean stop: run kseg recover first (or use --keep-active)"
         )
 
 
 def _begin_segment(plan: Plan, log: PartitionLog, rules: Rules) -> None:
     kinds = [".kafka"] if rules.is_07 else [".log", ".index", *[".timeindex"] * rules.has_time_index]
     for kind in kinds:
-        plan.write(f"{log.end_offset:020d}{kind}", [], "all segments go: an empty one is begun at the log end")
+        plan.write(
+            f"{log.end_offset:020d}{kind}", [], "all segments are deleted: an empty one is created at the log end"
+        )
 
 
 def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
@@ -143,22 +145,22 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         raise PathError(f"{path}: {error.strerror}") from error
     items = list(read_leader_epochs(content))
     if problems := problems_of(items):
-        raise KsegError(f"{path}: {problems[0].message}: kseg recover first")
+        raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
     entries = entries_of(items)
     if (cut := starting_at(entries, start_offset)) != entries:
-        plan.write(EPOCH_FILE, [build_leader_epochs(cut)], f"the log begins at offset {start_offset} now")
+        plan.write(EPOCH_FILE, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
 
 
 def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request) -> None:
     segment, rules = log.segments[i], request.rules
     renames = rules.renames and not request.frees
     removed = Removed(0, segment.size, "", *_offsets(log, i))
-    _take_away(plan, segment.file.name, reason, renames, [removed])
+    _remove(plan, segment.file.name, reason, renames, [removed])
     if not rules.is_07:
         for kind in (*_SIDE_FILES, *[SNAPSHOT] * rules.has_snapshot_of_each):
             if (name := segment.stem + kind) in log.names:
                 is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
-                _take_away(plan, name, "goes with its .log", is_renamed)
+                _remove(plan, name, "deleted with its .log", is_renamed)
 
 
 def _offsets(log: PartitionLog, i: int) -> tuple[int, int] | tuple[None, None]:
@@ -174,21 +176,21 @@ def _delete_snapshots(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         file = segment_file(name)
         if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
             if file.base_offset < start_offset:
-                _take_away(plan, name, f"lies below the log start offset {start_offset}", False)
+                _remove(plan, name, f"below the log start offset {start_offset}", False)
 
 
-def _take_away(plan: Plan, name: str, reason: str, renames: bool, removed: list[Removed] | None = None) -> None:
+def _remove(plan: Plan, name: str, reason: str, renames: bool, removed: list[Removed] | None = None) -> None:
     if not renames:
         plan.delete(name, reason, removed or ())
         return
     if plan.state_of(name + DELETED) is not None:
-        plan.delete(name + DELETED, "is left over from an earlier deletion")
+        plan.delete(name + DELETED, "left over from an earlier deletion")
     plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
 
 
 def _reason(rule: str, segment: Segment, state: LogState, request: Request) -> str:
     if rule == LOG_START:
-        return f"lies below the log start offset {state.log_start_offset}"
+        return f"below the log start offset {state.log_start_offset}"
     if rule == SIZE:
         return f"the log holds retention.bytes ({request.limits.retention_bytes} bytes) without it"
     by = f"its newest record (offset {segment.largest.offset})" if segment.largest.offset is not None else "its file"

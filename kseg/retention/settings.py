@@ -57,13 +57,13 @@ def settings_of(topic: str | None, lookup: Lookup, asked: Asked) -> Settings:
 def _number(name: str, text: str) -> int:
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
-        raise KsegError(f"the topic's {name} is {text!r}, which is no number")
+        raise KsegError(f"the topic's {name} is {text!r}, not a number")
     return int(text)
 
 
 def _refusal(topic: str | None, lookup: Lookup) -> str:
     if topic == METADATA_TOPIC:
-        return "the log of the cluster's metadata is cut by snapshots, not by retention"
+        return "the cluster metadata log is truncated by snapshots, not by retention"
     if (lookup(TIERED) or "").lower() == "true":
-        return "its topic is tiered: which segments remote storage holds is not known here"
+        return "its topic is tiered, and the segments in remote storage are unknown"
     return ""

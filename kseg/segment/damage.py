@@ -40,23 +40,23 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
     claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
     whole = _with_length(head, length)
     if claimed and length <= MAX_BATCH_BYTES and continues(whole, last_offset) and crc_holds(buffer, position, stop):
-        return "bad-length", f"a whole batch of {length} bytes whose length field makes it {claimed}"
+        return "bad-length", f"a complete batch of {length} bytes, whose length field says {claimed}"
     if length < record_batch.HEADER_BYTES and _is_cut_header(head, last_offset):
-        return "truncated-batch", f"only {length} bytes of a batch are there"
+        return "truncated-batch", f"only {length} bytes of a batch"
     if length < message_set.LEAST_BYTES:
         return "nonsense-block", f"{length} bytes that belong to no batch"
     if continues(head, last_offset) and claimed > length:
-        return "truncated-batch", f"{length} of the {claimed} bytes of a batch are there"
+        return "truncated-batch", f"{length} of the {claimed} bytes of a batch"
     if continues(head, last_offset):
         return (
             "nonsense-block",
-            f"a batch of {claimed} bytes and what leads on from it{_zeros_in(buffer, position, stop)}",
+            f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop)}",
         )
     for magic in range(3):
         if continues(_with_magic(head, magic), last_offset):
             return "bad-magic", f"a batch whose magic is {head[16]}"
     if continues(whole, last_offset):
-        return "bad-length", f"a batch whose length field makes it {claimed} bytes, in {length} bytes up to the next"
+        return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop)}"
 
 
@@ -88,7 +88,7 @@ def _zeros_in(buffer: Any, start: int, stop: int) -> str:
         long_zeros(buffer[at : min(at + WINDOW_BYTES, stop)], _ZERO_RUN_BYTES)
         for at in range(start, stop, WINDOW_BYTES)
     )
-    return f" ({zeros} bytes of it are zero)" if zeros else ""
+    return f" ({zeros} of them zero)" if zeros else ""
 
 
 def _diagnose_07(buffer: Any, position: int, stop: int) -> tuple[str, str]:
@@ -97,11 +97,11 @@ def _diagnose_07(buffer: Any, position: int, stop: int) -> tuple[str, str]:
     size = be32(head, 0) if length >= 4 else 0
     if length < v07.LEAST_BYTES:
         is_cut = length < 4 or (size > length - 4 and (length < 5 or head[4] <= 1))
-        return ("truncated-batch", f"only {length} bytes of a message are there") if is_cut else _NONSENSE_07
+        return ("truncated-batch", f"only {length} bytes of a message") if is_cut else _NONSENSE_07
     if head[4] <= 1 and zlib_crc(buffer, position + 9 + head[4], stop) == be32(head, 5 + head[4]) & 0xFFFFFFFF:
-        return "bad-length", f"a whole message of {length} bytes whose length field makes it {size + 4}"
+        return "bad-length", f"a complete message of {length} bytes, whose length field says {size + 4}"
     if size + 4 > length and head[4] <= 1:
-        return "truncated-batch", f"{length} of the {size + 4} bytes of a message are there"
+        return "truncated-batch", f"{length} of the {size + 4} bytes of a message"
     return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop)
 
 

@@ -61,7 +61,7 @@ def _opened_part_by_part(path: str, flags: int) -> int:
         try:
             inner = os.open(part, flags if i == len(parts) - 1 else _SEARCH, dir_fd=at)
         except OSError as error:
-            raise _named(error, os.sep + os.path.join(*parts[: i + 1])) from error
+            raise _with_path(error, os.sep + os.path.join(*parts[: i + 1])) from error
         finally:
             os.close(at)
         at = inner
@@ -76,12 +76,12 @@ def parent_of(path: str) -> Iterator[tuple[int, str]]:
     try:
         yield at, name
     except OSError as error:
-        raise _named(error, path) from error
+        raise _with_path(error, path) from error
     finally:
         os.close(at)
 
 
-def _named(error: OSError, path: str) -> OSError:
+def _with_path(error: OSError, path: str) -> OSError:
     """Returns the error with the whole path; an error caused by a link says so."""
     if isinstance(error.filename, str) and os.path.isabs(error.filename):
         return error

@@ -263,7 +263,7 @@ class SegmentReader:
                 damage = self._damage(position)
                 if damage is None or self._meets_unreadable(last_offset if not count else self._state[_LAST_OFFSET]):
                     continue
-                if self._is_awaited(damage):
+                if self._is_partial_append(damage):
                     self.end = damage.position
                     return
                 yield damage
@@ -302,7 +302,7 @@ class SegmentReader:
             return True
         return False
 
-    def _is_awaited(self, damage: Damage) -> bool:
+    def _is_partial_append(self, damage: Damage) -> bool:
         """Whether the damage is a partial batch that a live broker (or a larger --max-bytes) would complete."""
         if damage.end != self.end:
             return False
@@ -318,13 +318,13 @@ class SegmentReader:
 
     def _damage(self, position: int) -> Damage | None:
         """Returns the damage at a position without a batch; None if the file has shrunk meanwhile."""
-        following = self._find_behind(position)
+        following = self._next_intact(position)
         if self._has_shrunk():
             return None
         stop = self.end if following < 0 else following
         return describe(self.buffer, position, stop, following >= 0, self.era_07, self._state[_LAST_OFFSET])
 
-    def _find_behind(self, position: int) -> int:
+    def _next_intact(self, position: int) -> int:
         """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""
         start = position + 1
         while start < self.end:

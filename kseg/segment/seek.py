@@ -115,7 +115,7 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
         for i in _back_from(entries.last_that(lambda entry: entry[0] < timestamp)):
             entry = entries.at(i)
             if entry is not None and entry[0] < timestamp:  # timestamps need not rise in a wrong index
-                batch = _batch_meant(reader, file, entry)
+                batch = _batch_of_time_entry(reader, file, entry)
                 if isinstance(batch, str):
                     return Start(0, True, batch)
                 if batch is not None:
@@ -187,7 +187,7 @@ def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | N
         if isinstance(entries, str):
             return None
         entry = entries.at(max(entries.last_that(lambda entry: True), 0))
-        if entry is None or not isinstance(_batch_meant(reader, file, entry), Batch):
+        if entry is None or not isinstance(_batch_of_time_entry(reader, file, entry), Batch):
             return None
         return entry[0]
 
@@ -219,7 +219,7 @@ def _open_entries(reader: SegmentReader, file: SegmentFile, suffix: str, entry: 
         return
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            yield f"{suffix}: is no regular file"
+            yield f"{suffix}: not a regular file"
             return
         entries = Entries(descriptor, entry)
         if not len(entries) or entries.at(0) is None or _is_padding(entries):
@@ -246,7 +246,7 @@ def _back_from(i: int) -> Iterator[int]:
 
 
 def _rejected_text(passed_over: int, suffix: str) -> str:
-    return f"entries of the {suffix} passed over as they do not fit the .log: {passed_over}" if passed_over else ""
+    return f"{suffix} entries skipped because they do not match the .log: {passed_over}" if passed_over else ""
 
 
 def _points_to_batch(reader: SegmentReader, base: int, entry: tuple[int, int], offset: int) -> bool:
@@ -269,7 +269,7 @@ def _first_offset(batch: Batch) -> int | None:
     return batch.extent()[0] if isinstance(batch, Message) and batch.base_offset is None else batch.base_offset
 
 
-def _batch_meant(reader: SegmentReader, file: SegmentFile, entry: tuple[int, int]) -> Batch | str | None:
+def _batch_of_time_entry(reader: SegmentReader, file: SegmentFile, entry: tuple[int, int]) -> Batch | str | None:
     """Returns the batch that a time index entry refers to: it holds the offset and has the entry's largest timestamp.
 
     Returns None if there is no such batch, or a reason if the offset index leaves this to a scan.

@@ -101,7 +101,7 @@ class Windows:
         nothing = int64s(0)
         while (status := self._follow(nothing)) != kernel.ENDED:
             if status == kernel.LOOK:
-                yield self._seen()
+                yield self._window_rows()
             elif not self._widen():
                 return
 
@@ -129,7 +129,7 @@ class Windows:
                 found = rows[: count * BATCH_WIDTH]
                 if not take:
                     found = memoryview(bytearray(found)).cast("q")
-                yield found, count, self._seen() if status == kernel.LOOK else None
+                yield found, count, self._window_rows() if status == kernel.LOOK else None
             if failure is not None:
                 raise failure
             if status == kernel.STUCK and not self._widen():
@@ -145,7 +145,7 @@ class Windows:
             self._state[_NEXT] = 0  # the window was moved, but not filled
             raise
 
-    def _seen(self) -> Unproven:
+    def _window_rows(self) -> Unproven:
         return memoryview(self._buffer), self._rows, self._place[_FRAMES], self._place[_ORIGIN]
 
     def _widen(self) -> bool:

@@ -93,7 +93,7 @@ class SegmentWriter:
         first, last = rows[BATCH_POSITION], (count - 1) * BATCH_WIDTH
         end = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
         if first != self.size or end > LARGEST_SEGMENT_BYTES:
-            raise ValueError(f"a batch at position {first} does not go on at {self.size}, or not below 2 GiB")
+            raise ValueError(f"a batch at position {first} does not continue at {self.size}, or ends beyond 2 GiB")
         status, taken = self._indexes.take(rows, count)
         if status != DONE:
             offset = rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
@@ -219,7 +219,7 @@ class LogWriter:
         first, last = rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET], rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
         base_offset = max(first if first >= 0 else last - LARGEST_DELTA, self.next_offset)
         if base_offset == self._segment.base_offset or not 0 <= last - base_offset <= LARGEST_DELTA:
-            raise ValueError(f"offset {last} fits no segment that comes behind offset {self.next_offset - 1}")
+            raise ValueError(f"offset {last} does not fit in a segment after offset {self.next_offset - 1}")
         self.segments.append(self._segment.finish())
         self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
 

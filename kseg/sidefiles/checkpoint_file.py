@@ -60,7 +60,7 @@ def read_checkpoint_file(
                 yield SideFileProblem(problem[0], line.position, line.length, problem[1])
             before = entry
     if claimed is not None and claimed != found:
-        message = f"{claimed} entries are claimed, {found} can be read"
+        message = f"the count is {claimed}, but {found} entries are readable"
         yield SideFileProblem("wrong-count", count.position if count else 0, count.length if count else 0, message)
 
 

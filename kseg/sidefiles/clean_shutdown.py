@@ -35,4 +35,4 @@ def read_clean_shutdown(buffer: Any) -> Iterator[CleanShutdown | SideFileProblem
     if entry.version != VERSION:
         yield SideFileProblem("unknown-version", 0, len(buffer), f"version {found.get('version')!r} is not {VERSION}")
     if entry.broker_epoch is None:
-        yield SideFileProblem("missing-field", 0, len(buffer), "brokerEpoch is missing or no number")
+        yield SideFileProblem("missing-field", 0, len(buffer), "brokerEpoch is missing or not a number")

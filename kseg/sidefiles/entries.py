@@ -88,7 +88,7 @@ class EntryFile(ABC, Generic[E]):
             yield SideFileProblem("zero-tail", used, end - used, f"{self.room - self._used} entries not in use")
         if end < self.size:
             left = self.size - end
-            message = f"{left} bytes at the end are no whole entry of {self.LAYOUT.size}"
+            message = f"{left} trailing bytes, less than an entry of {self.LAYOUT.size}"
             yield SideFileProblem("bad-size", end, left, message)
 
     def _range(self, stop: int) -> Iterator[E]:

@@ -51,7 +51,7 @@ def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProbl
     yield from problems
     if len(buffer) > MAX_PROPERTIES_BYTES:
         rest = len(buffer) - MAX_PROPERTIES_BYTES
-        yield SideFileProblem("bad-value", MAX_PROPERTIES_BYTES, rest, f"has {rest} bytes more than are read")
+        yield SideFileProblem("bad-value", MAX_PROPERTIES_BYTES, rest, f"{rest} bytes beyond the limit were not read")
     if number not in VERSIONS:
         line = found["version"]
         yield SideFileProblem("unknown-version", line.position, line.length, f"version {number} is neither 0 nor 1")
@@ -59,7 +59,7 @@ def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProbl
         if name not in found:
             yield SideFileProblem("missing-field", 0, len(data), f"version {number} needs {name}")
     if directory and not is_uuid(directory.value):
-        message = f"directory.id {directory.value[:80]!r} is no id"
+        message = f"directory.id {directory.value[:80]!r} is not a UUID"
         yield SideFileProblem("bad-value", directory.position, directory.length, message)
 
 
@@ -69,6 +69,6 @@ def _number(found: dict[str, Property], name: str, problems: list[SideFileProble
         return None
     number = integer(line.value, 32)
     if number is None:
-        message = f"{name} {line.value[:80]!r} is no number"
+        message = f"{name} {line.value[:80]!r} is not a number"
         problems.append(SideFileProblem("bad-value", line.position, line.length, message))
     return number

@@ -31,7 +31,7 @@ def read_partition_metadata(buffer: Any) -> Iterator[PartitionMetadata | SideFil
     for line, name in zip(found, PartitionMetadata._fields, strict=False):
         value = _value(line)
         if value is None:
-            yield SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is no {name}")
+            yield SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is not a {name}")
         values.append(value)
     if len(found) < 2:
         yield SideFileProblem("missing-field", 0, len(buffer), f"{PartitionMetadata._fields[len(found)]} is missing")

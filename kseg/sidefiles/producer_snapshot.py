@@ -130,10 +130,10 @@ class ProducerSnapshot:
             yield SideFileProblem("crc-mismatch", CRC_START, self.size - CRC_START, message)
         end = HEADER_BYTES + self.readable_count * ENTRY.size
         if self.count < 0 or self.count > self.capacity:
-            message = f"{self.count} entries are claimed, {self.capacity} are there"
+            message = f"the count is {self.count}, but the file has {self.capacity} entries"
             yield SideFileProblem("wrong-count", CRC_START, 4, message)
         if end < self.size:
-            message = f"{self.size - end} bytes behind the last entry"
+            message = f"{self.size - end} bytes after the last entry"
             yield SideFileProblem("trailing-bytes", end, self.size - end, message)
 
 

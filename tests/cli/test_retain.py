@@ -107,7 +107,7 @@ def test_records_go_up_to_the_log_end_but_not_the_last_segment(kseg: Kseg, logs:
     assert [path.name for path in (logs / "r-delrec-0").glob("*.log")] == [f"{488:020d}.log"]
     assert starts(logs) == "0\n1\nr-delrec 0 500\n"
     done = kseg("retain", "--log-start-offset", "501", logs / "r-delrec-0")
-    assert (done.status, "lies above the log end, 500" in done.err) == (3, True)
+    assert (done.status, "is above the log end, 500" in done.err) == (3, True)
 
 
 def test_a_log_start_that_retention_has_passed_is_forgotten(kseg: Kseg, logs: Path) -> None:
@@ -162,7 +162,7 @@ def test_without_metadata_topics_have_to_be_named(kseg: Kseg, logs: Path) -> Non
 
 def test_the_log_of_the_metadata_is_left_alone(kseg: Kseg, logs: Path) -> None:
     done = kseg("retain", "--retention-ms", "0", logs / "__cluster_metadata-0")
-    assert (done.status, "cut by snapshots" in done.err) == (3, True)
+    assert (done.status, "truncated by snapshots" in done.err) == (3, True)
 
 
 def test_nothing_is_deleted_that_nobody_asked_for(kseg: Kseg, logs: Path) -> None:
@@ -240,7 +240,7 @@ def test_0_7_removes_segments_at_once(kseg: Kseg, tmp_path: Path) -> None:
     for name in names:
         os.utime(partition / name, (1, 1))
     before = everything(partition)
-    assert kseg("retain", *HOUR, partition).status == 3  # it holds no .log
+    assert kseg("retain", *HOUR, partition).status == 3  # there is no .log
     assert kseg("retain", "--era", "0.7", *HOUR, *NOW, partition).status == 0
     left = [path for path in partition.iterdir() if path.is_file()]
     size = int(names[-1][:20]) + len(before[names[-1]])

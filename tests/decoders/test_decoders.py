@@ -65,7 +65,7 @@ def test_an_unknown_type_keeps_its_bytes():
     assert (decoded.key["base64"], decoded.value["base64"]) == ("AGM=", "AA==")
 
 
-def test_remote_log_metadata_gives_fields_beside_the_java_text():
+def test_remote_log_metadata_gives_fields_and_the_java_text():
     update = bytes.fromhex("010100" + "02" + "74" + "11" * 16 + "00000003" + "00" + "22" * 16 + "00")
     update += struct.pack(">iq", 1, 9) + b"\x00\x01\x00"
     decoded = decoder("remote-log-metadata").decode(None, update, 0)

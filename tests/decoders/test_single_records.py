@@ -48,7 +48,7 @@ def test_control_records_say_what_kafka_says():
 
 
 @pytest.mark.parametrize("name", ["offsets", "transaction-log", "share-group-state", "cluster-metadata"])
-def test_objects_hold_what_the_texts_say(name):
+def test_objects_and_texts_agree(name):
     decode = decoder(name).decode
     compared = 0
     for case in cases(name):

@@ -72,7 +72,7 @@ UNFIT = [
 
 
 @pytest.mark.parametrize("name, data, text", UNFIT, ids=[f"{name}-{len(data)}" for name, data, _ in UNFIT])
-def test_what_does_not_fit_is_told(name: str, data: bytes, text: str | None) -> None:
+def test_data_that_does_not_fit_the_format_is_an_error(name: str, data: bytes, text: str | None) -> None:
     decoded = decoder(value_format=name).decode(None, data, 0)
     assert decoded.payload_text is not None
     assert decoded.payload_text.startswith("<")
@@ -141,7 +141,7 @@ def test_confluent_looks_before_the_payload_where_a_header_says_nothing() -> Non
 
 
 @pytest.mark.parametrize("package", ["org.apache.kafka.tools.api", "kafka.serializer"])
-def test_decoder_classes_read_what_is_in_front(package: str) -> None:
+def test_decoder_classes_ignore_trailing_bytes(package: str) -> None:
     """IntegerDecoder uses ByteBuffer.getInt, which ignores trailing bytes."""
     assert load(f"{package}.IntegerDecoder")(b"\0\0\0\7rest").text == "7"
     assert load(f"{package}.LongDecoder")(bytes(7) + b"\7rest").text == "7"
@@ -225,6 +225,6 @@ def test_a_function_of_ones_own_is_given_headers(own_module: str) -> None:
         ("", "there are auto, utf8"),
     ],
 )
-def test_what_cannot_be_loaded_is_told(name: str, told: str, own_module: str) -> None:
+def test_a_function_that_cannot_be_loaded_is_an_error(name: str, told: str, own_module: str) -> None:
     with pytest.raises(FormatError, match=told):
         load(name)

@@ -150,7 +150,7 @@ def test_an_offset_that_a_batch_cannot_reach_is_left() -> None:
     assert area.add(rows, 1, 2) == 1
 
 
-def test_buffers_are_held_against_what_is_asked() -> None:
+def test_buffer_sizes_are_checked() -> None:
     rows = rows_of([Record(0, 0, "CreateTime", None, None)])
     state, out = int64s(kernel.STATE_WIDTH), bytearray(100)
     for first, stop in ((0, 2), (1, 0), (-1, 1)):

@@ -58,7 +58,7 @@ def test_a_zstd_frame_that_is_cut_short_in_its_header(tmp_path: Path, length: in
     assert seen(tmp_path, of_area(PACKED[ZSTD] + PACKED[ZSTD][:length], ZSTD)) == (["bytes-behind-records"], 2)
 
 
-def test_a_zstd_frame_that_is_cut_short_in_a_block_that_tells_something(tmp_path: Path) -> None:
+def test_a_zstd_frame_truncated_inside_a_nonempty_block(tmp_path: Path) -> None:
     """A raw block is returned as it is read: the reader finds its bytes where the batch should end."""
     raw = ZSTD_MAGIC + b"\x20\x10" + struct.pack("<I", 16 << 3 | 1)[:3] + b"raw"
     codes, records = seen(tmp_path, of_area(PACKED[ZSTD] + raw, ZSTD))
@@ -67,7 +67,7 @@ def test_a_zstd_frame_that_is_cut_short_in_a_block_that_tells_something(tmp_path
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"any", b"not a frame at all"])
-def test_bytes_behind_a_zstd_frame_that_are_none(tmp_path: Path, tail: bytes) -> None:
+def test_trailing_bytes_after_a_zstd_frame(tmp_path: Path, tail: bytes) -> None:
     """Kafka fails at them after all records but the last."""
     assert seen(tmp_path, of_area(PACKED[ZSTD] + tail, ZSTD)) == (["undecodable-records"], 2)
 
@@ -114,7 +114,7 @@ def test_a_set_without_a_message(tmp_path: Path, inner: bytes) -> None:
     assert seen(tmp_path, message(0, stored_gzip(inner), GZIP)) == (["undecodable-records"], 0)
 
 
-def test_bytes_behind_the_stream_of_a_set(tmp_path: Path) -> None:
+def test_trailing_bytes_after_the_stream_of_a_set(tmp_path: Path) -> None:
     assert seen(tmp_path, message(1, stored_gzip(INNER) + b"any", GZIP)) == (["bytes-behind-records"], 2)
 
 

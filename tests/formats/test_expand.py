@@ -250,7 +250,7 @@ def test_streams_that_are_refused(codec, stream):
     [(LZ4, lz4_frame(TEXT) + b"\0"), (ZSTD, zstd_frame(TEXT) + SKIPPABLE[:-1])],
     ids=["lz4", "zstd"],
 )
-def test_streams_with_bytes_behind_them_are_left_to_who_tells_of_them(codec, stream):
+def test_streams_with_trailing_bytes_are_left_to_python(codec, stream):
     assert library_output(codec, stream) == TEXT
     assert expanded(codec, stream) is None
 
@@ -297,7 +297,7 @@ def test_room_grows_as_it_is_needed_and_no_further():
 
 
 @compiled
-def test_a_claim_makes_no_room():
+def test_a_claimed_size_is_not_allocated():
     room = expansion.room(1 << 40)
     claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 26) + b"\x01\0\0"
     assert room.expand(ZSTD, 2, claim) is None
@@ -306,7 +306,7 @@ def test_a_claim_makes_no_room():
 
 
 @compiled
-def test_nothing_is_written_behind_what_there_is_room_for():
+def test_nothing_is_written_beyond_the_buffer():
     """A stream may fill the buffer to its last byte; one byte more is refused."""
     noise = bytes(range(256)) * 64
     data = noise + TEXT + noise
@@ -319,7 +319,7 @@ def test_nothing_is_written_behind_what_there_is_room_for():
 
 
 @compiled
-def test_rooms_of_several_threads_do_not_meet():
+def test_buffers_of_several_threads_are_independent():
     streams = [(codec, bytes([i]) * 5000 + TEXT * i) for i in range(1, 5) for codec in (LZ4, ZSTD)]
     wrong = []
 

@@ -110,7 +110,7 @@ def test_a_capture_that_was_cut_is_damage(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["0.7", "v1"])
-def test_damage_inside_a_set_is_told_and_passed(name: str, tmp_path: Path) -> None:
+def test_damage_inside_a_set_is_reported_and_skipped(name: str, tmp_path: Path) -> None:
     """The length of a damaged first 0.7 message must not be taken for that of a message set."""
     data = bytearray(messages(name))
     data[12 if name == "0.7" else 30] ^= 1
@@ -135,7 +135,7 @@ def test_offsets_of_07_count_from_the_start_of_their_set(tmp_path: Path) -> None
     ]
 
 
-def test_bytes_that_are_no_answer_are_told() -> None:
+def test_bytes_that_are_not_a_response_are_reported() -> None:
     assert parts(b"abc") == [(0, 3, "no length and error code of an answer")]
     assert parts(one(b"", 0) + b"\xff" * 9)[1] == (6, 15, "no length and error code of an answer")
     inner = one(messages("v2"))

@@ -42,7 +42,7 @@ def planned(
     return found
 
 
-def test_a_damaged_end_has_to_be_recovered_before_the_last_segment_goes(partition: Path) -> None:
+def test_a_damaged_end_must_be_recovered_before_the_last_segment_is_deleted(partition: Path) -> None:
     with (partition / f"{LAST}.log").open("ab") as file:
         file.write(b"\x17" * 100)
     assert planned(partition).plan
@@ -51,16 +51,16 @@ def test_a_damaged_end_has_to_be_recovered_before_the_last_segment_goes(partitio
     assert planned(partition, ALL, LATE_MS, keeps_active=True).plan
 
 
-def test_a_log_that_was_not_stopped_has_to_be_recovered_before_the_last_segment_goes(partition: Path) -> None:
+def test_an_uncleanly_stopped_log_must_be_recovered_before_the_last_segment_is_deleted(partition: Path) -> None:
     (partition / f"{500:020d}.snapshot").unlink()
-    with pytest.raises(KsegError, match="no snapshot of the producers at the log end"):
+    with pytest.raises(KsegError, match="no producer snapshot at the log end"):
         planned(partition, ALL, LATE_MS)
     for path in partition.glob("*.snapshot"):
         path.unlink()
     assert planned(partition, ALL, LATE_MS).selection.rolls  # releases without snapshots
 
 
-def test_a_log_start_behind_the_end_has_to_be_recovered(partition: Path) -> None:
+def test_a_log_start_after_the_end_must_be_recovered(partition: Path) -> None:
     with pytest.raises(KsegError, match=r"starts at offset 501.*ends at 500"):
         planned(partition, known=Known(501))
 
@@ -76,7 +76,7 @@ def test_room_at_the_end_of_a_time_index_is_no_entry(partition: Path) -> None:
 @pytest.mark.parametrize("name", ["0.log", "000000000000000000001.log"])
 def test_a_segment_that_no_broker_has_named_is_refused(partition: Path, name: str) -> None:
     (partition / name).write_bytes(b"")
-    with pytest.raises(KsegError, match="no broker names a segment so"):
+    with pytest.raises(KsegError, match="not a segment name that brokers use"):
         planned(partition)
 
 
@@ -88,12 +88,12 @@ def test_a_cleaning_that_is_not_finished_has_to_be_recovered(partition: Path) ->
 
 def test_an_index_that_is_larger_than_any_is_not_read(partition: Path) -> None:
     os.truncate(partition / f"{0:020d}.timeindex", 1 << 40)
-    with pytest.raises(KsegError, match="which no time index has"):
+    with pytest.raises(KsegError, match="too many for a time index"):
         planned(partition)
 
 
 def test_a_directory_without_segments_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KsegError, match=r"holds no \.log files"):
+    with pytest.raises(KsegError, match=r"no \.log files"):
         planned(tmp_path)
 
 
@@ -108,14 +108,14 @@ def test_links_are_refused(partition: Path, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     os.rename(partition / f"{0:020d}.log", target)
     os.symlink(target, partition / f"{0:020d}.log")
-    with pytest.raises(KsegError, match="is no regular file"):
+    with pytest.raises(KsegError, match="regular file"):
         planned(partition)
 
 
 def test_a_fifo_for_an_index_holds_nobody_up(partition: Path) -> None:
     (partition / f"{0:020d}.timeindex").unlink()
     os.mkfifo(partition / f"{0:020d}.timeindex")
-    with pytest.raises(KsegError, match="is no regular file"):
+    with pytest.raises(KsegError, match="not a regular file"):
         planned(partition)
 
 
@@ -173,5 +173,5 @@ def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
     assert settings_of("orders", told.get, Asked(policy="compact")).limits.deletes is False
     assert settings_of("orders", {"cleanup.policy": ""}.get, Asked()).limits == Limits(-1, -1, False)
     assert settings_of("orders", {"remote.storage.enable": "true"}.get, Asked()).refusal
-    with pytest.raises(KsegError, match="no number"):
+    with pytest.raises(KsegError, match="not a number"):
         settings_of("orders", {"retention.ms": "soon"}.get, Asked())

@@ -59,7 +59,7 @@ def model(state: LogState, limit: Limits, rules: Rules) -> tuple[list[str], int]
 
 
 @given(logs(), limits, st.sampled_from(RELEASES))
-def test_it_is_what_a_walk_over_the_segments_finds(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
+def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
     rules = Rules(release)
     found = select(state, limit, rules, NOW)
     assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
@@ -94,7 +94,7 @@ def test_what_is_left_is_never_less_than_the_limit() -> None:
     assert select(three(), Limits(retention_bytes=0), Rules(), NOW) == Selection((SIZE,) * 3, True, 300)
 
 
-def test_a_segment_goes_when_it_is_older_than_the_limit_and_not_before() -> None:
+def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:
     assert select(three(), Limits(retention_ms=NOW - 2), Rules(), NOW).why == (TIME,)
     assert select(three(), Limits(retention_ms=NOW - 1), Rules(), NOW).why == ()
 
@@ -103,7 +103,7 @@ def test_a_time_in_the_future_shields_all_that_is_later() -> None:
     assert select(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), Rules(), NOW).why == (TIME,)
 
 
-def test_a_compacted_log_loses_only_what_lies_below_its_start() -> None:
+def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
     limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
     assert select(three(start=150), limit, Rules(), NOW) == Selection((LOG_START,), False, 150)
     assert select(three(start=150), limit, Rules((2, 0)), NOW).why == ()

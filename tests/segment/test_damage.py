@@ -15,7 +15,7 @@ def test_the_checksum_of_more_than_a_batch_may_have_is_not_looked_at(
     wrong = first[:8] + b"\x00\x7f" + first[10:]
 
     def is_whole() -> bool:
-        return "a whole batch" in damage.describe(wrong, 0, len(wrong), False, False, -1).message
+        return "a complete batch" in damage.describe(wrong, 0, len(wrong), False, False, -1).message
 
     assert is_whole()
     monkeypatch.setattr(damage, "MAX_BATCH_BYTES", len(wrong))

@@ -58,7 +58,7 @@ def test_nonsense_that_looks_like_the_header_of_a_compressed_message_hides_nothi
 
 
 @pytest.mark.parametrize("offset, is_inside", [(0, False), (1, True)])
-def test_a_message_from_before_a_torn_one_lies_behind_it(offset: int, is_inside: bool, tmp_path: Path) -> None:
+def test_an_older_message_after_a_torn_one_is_found(offset: int, is_inside: bool, tmp_path: Path) -> None:
     """The length of the torn message extends into it; inner offsets of v0 are absolute, so an earlier one is not
     its."""
     path = tmp_path / "00000000000000000000.log"

@@ -77,7 +77,7 @@ def test_parts_end_where_one_pass_does(share: float, tmp_path: Path, testdata: P
     os.close(descriptor)
 
 
-def test_a_cut_behind_large_batches_takes_steps_and_no_search(
+def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
     tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "grown.log"
@@ -97,7 +97,7 @@ def test_a_cut_behind_large_batches_takes_steps_and_no_search(
     os.close(descriptor)
 
 
-def test_a_search_for_a_cut_ends_where_it_is_told_to(tmp_path: Path, testdata: Path) -> None:
+def test_a_search_for_a_cut_ends_at_its_limit(tmp_path: Path, testdata: Path) -> None:
     path = tmp_path / "late.log"
     one = (testdata / "speed" / "tiny.log").read_bytes()
     path.write_bytes(bytes(300_000) + one)

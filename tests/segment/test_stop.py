@@ -25,7 +25,7 @@ def end_of(stop: OffsetStop | TimeStop, found: list[Batch]) -> int | None:
     return next((i for i, batch in enumerate(found) if stop.is_behind(batch)), None)
 
 
-def test_two_batches_behind_end_it() -> None:
+def test_two_batches_after_the_range_end_it() -> None:
     found = batches(0, 1, 2, 3, 4, 5)
     assert end_of(OffsetStop(found[2].last_offset), found) == 2 + BATCHES_BEHIND
     assert end_of(OffsetStop(found[2].last_offset - 1), found) == 2 + BATCHES_BEHIND
@@ -71,7 +71,7 @@ def test_times_that_run_backwards_ask_for_more() -> None:
     assert end is None or order.index(39) < end
 
 
-def test_nothing_is_told_of_batches_without_records(tmp_path: Path) -> None:
+def test_nothing_is_reported_for_batches_without_records(tmp_path: Path) -> None:
     header = bytearray(template()[:61])
     struct.pack_into(">i", header, 8, 49)
     struct.pack_into(">i", header, 57, 0)

@@ -31,7 +31,7 @@ def test_each_piece_is_done_once_and_its_result_is_its_own(count: int) -> None:
     assert sorted(k for own in made for k in own) == list(range(200))
 
 
-def test_who_waits_works_too_and_one_thread_is_the_one_that_waits() -> None:
+def test_the_waiting_thread_works_too_and_one_thread_is_the_caller() -> None:
     before = threading.active_count()
     with Threads(1, threading.get_ident) as threads:
         pieces = [threads.begin(lambda own: own) for _ in range(3)]
@@ -39,7 +39,7 @@ def test_who_waits_works_too_and_one_thread_is_the_one_that_waits() -> None:
         assert threading.active_count() <= before
 
 
-def test_what_a_piece_raises_waits_for_who_asks_for_it() -> None:
+def test_the_error_of_a_task_is_raised_by_its_result() -> None:
     def fails(_own: None) -> int:
         raise ZeroDivisionError
 

@@ -38,7 +38,7 @@ def lost_extent(extents: list[tuple[int, int]], start: int, stop: int) -> tuple[
 
 @pytest.mark.parametrize("size", [12_000, 300_000, 20 << 20])
 @pytest.mark.parametrize("pages", [(1, 2), (2, 4)])
-def test_items_tile_the_file_around_what_is_lost(
+def test_items_tile_the_file_around_unreadable_bytes(
     size: int, pages: tuple[int, int], tmp_path: Path, fail_disk: FailDisk
 ) -> None:
     path = tmp_path / "00000000000000000000.log"
@@ -60,7 +60,7 @@ def test_items_tile_the_file_around_what_is_lost(
 
 @pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_survey_reads_around_what_is_lost(level: int, jobs: int, tmp_path: Path, fail_disk: FailDisk) -> None:
+def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path: Path, fail_disk: FailDisk) -> None:
     path = tmp_path / "00000000000000000000.log"
     extents = segment_of(path, 20 << 20 if kseg.kernel.COMPILED else 40_000)
     fail_disk(path, 3 * PAGE, 4 * PAGE)

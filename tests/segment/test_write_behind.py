@@ -35,7 +35,7 @@ def test_a_small_file_is_not(tmp_path: Path, begun: list[tuple[int, int]]) -> No
     assert not begun
 
 
-def test_what_cannot_be_written_behind_is_left_alone() -> None:
+def test_a_failed_writeback_request_is_ignored() -> None:
     begin_writing(-1, 0, STEP_BYTES)
     reading, writing = os.pipe()
     begin_writing(writing, 0, STEP_BYTES)

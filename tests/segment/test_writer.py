@@ -77,7 +77,7 @@ def test_an_offset_that_does_not_fit_is_refused() -> None:
     data = sample("v2")
     with pytest.raises(ValueError, match="does not fit the segment"):
         SegmentWriter(None, 1 << 40).append(data)
-    with pytest.raises(ValueError, match="fits no segment"):
+    with pytest.raises(ValueError, match="does not fit in a segment"):
         LogWriter(None, 1 << 40).append(data)
 
 

@@ -80,7 +80,7 @@ def test_a_file_that_shrinks_has_no_more_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["directory", "pipe", "nothing"])
-def test_what_is_no_file_raises(what: str, tmp_path: Path) -> None:
+def test_anything_but_a_regular_file_raises(what: str, tmp_path: Path) -> None:
     path = tmp_path / "0.index"
     if what == "directory":
         path.mkdir()

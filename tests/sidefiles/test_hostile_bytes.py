@@ -43,7 +43,7 @@ def test_entries_and_tail_make_up_an_index(data: bytes) -> None:
     times=st.lists(st.tuples(st.integers(-2, 1 << 42), st.integers(-5, 1400))),
     cut=st.integers(0, len(LOG)),
 )
-def test_any_index_is_held_against_any_log(
+def test_any_index_is_checked_against_any_log(
     offsets: list[tuple[int, int]], times: list[tuple[int, int]], cut: int
 ) -> None:
     index = OffsetIndex(b"".join(struct.pack(">ii", *entry) for entry in offsets), 0)
@@ -77,7 +77,7 @@ def test_entries_that_lead_back_and_forth_end() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 1, 1 << 30])
-def test_a_snapshot_that_claims_too_much_is_read_as_far_as_it_goes(count: int) -> None:
+def test_a_snapshot_with_too_large_a_count_is_read_to_its_end(count: int) -> None:
     data = bytearray(build_producer_snapshot([]))
     data[6:10] = struct.pack(">i", count)
     assert [item.code for item in problems_of(read_producer_snapshot(bytes(data)))] == ["crc-mismatch", "wrong-count"]

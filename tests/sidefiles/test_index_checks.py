@@ -93,7 +93,7 @@ def time_checks(*entries: tuple[int, int]) -> list[list[TimeMismatch]]:
     return [found for _, found in check_time_index(times, OffsetIndex(read(".index"), 0), IndexedLog(read(".log")))]
 
 
-def test_time_entries_that_disagree_are_told() -> None:
+def test_time_entries_that_disagree_are_reported() -> None:
     stamp, offset = TimeIndex(read(".timeindex"), 0)[0]
     assert time_checks((stamp, offset)) == [[]]
     assert time_checks((stamp - 1, offset)) == [[TimeMismatch("timestamp-mismatch", stamp - 1, stamp)]]

@@ -103,7 +103,7 @@ def test_a_transaction_index_is_written_as_its_broker_wrote_it(partition: Path) 
 
 
 @pytest.mark.parametrize("offset", [55, 58, 106, 154])
-def test_a_replay_goes_on_from_a_snapshot(offset: int) -> None:
+def test_a_replay_continues_from_a_snapshot(offset: int) -> None:
     """As a broker continues from a snapshot: the result equals a replay from the beginning."""
     states = ProducerStates(ProducerSnapshot((NEW / f"{offset:020}.snapshot").read_bytes()))
     aborts = []

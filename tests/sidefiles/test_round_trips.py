@@ -54,7 +54,7 @@ def test_a_real_property_file_has_one_entry_and_no_problem(file: SideFile) -> No
     assert len(items) == 1
 
 
-def test_room_set_aside_is_told_and_no_entry() -> None:
+def test_preallocated_bytes_are_reported_and_not_entries() -> None:
     folder = DAMAGED / "room-ahead" / "dplain-0"
     data = (folder / "00000000000000000116.index").read_bytes()
     index = OffsetIndex(data, 116)

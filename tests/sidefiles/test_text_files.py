@@ -68,7 +68,7 @@ def test_leader_epochs_must_rise() -> None:
     | st.text("0123 \n-ax").map(str.encode)
     | st.lists(st.integers(0, 9)).map(lambda offsets: build_leader_epochs(map(EpochEntry, range(9), offsets)))
 )
-def test_what_reads_plainly_reads_so_in_every_way(data: bytes) -> None:
+def test_the_fast_reader_agrees_with_the_full_one(data: bytes) -> None:
     plain = plain_epochs(data)
     items = list(read_leader_epochs(data))
     assert plain is None or plain == items
@@ -118,7 +118,7 @@ def test_meta_properties_of_each_version(version: str, expected: MetaProperties)
     assert list(read_meta_properties((TEXT / version / "meta.properties").read_bytes())) == [expected]
 
 
-def test_meta_properties_tell_what_is_wrong() -> None:
+def test_meta_properties_report_their_problems() -> None:
     items = list(read_meta_properties(b"version=1\nnode.id=x\ndirectory.id=?\n"))
     assert codes(items) == ["bad-value", "missing-field", "bad-value"]
     assert codes(list(read_meta_properties(b"version=7"))) == ["unknown-version"]
@@ -142,7 +142,7 @@ def test_clean_shutdown_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b"[" * 100_000, b"9" * 5000, b'{"a":' * 100_000])
-def test_bytes_that_are_no_object_are_told(data: bytes) -> None:
+def test_bytes_that_are_not_an_object_are_reported(data: bytes) -> None:
     assert codes(list(read_quorum_state(data))) == ["unreadable-json"]
     assert codes(list(read_clean_shutdown(data))) == ["unreadable-json"]
 
@@ -185,7 +185,7 @@ def test_ids() -> None:
         ("x.txnindex", (".txnindex", "", 0, "x")),
     ],
 )
-def test_names_tell_kinds(path: str, expected: tuple[str, str, int, str]) -> None:
+def test_names_determine_kinds(path: str, expected: tuple[str, str, int, str]) -> None:
     file = side_file(path)
     assert file is not None
     assert (file.kind, file.leftover, file.base_offset, file.stem) == expected
@@ -206,7 +206,7 @@ def test_a_directory_lists_its_side_files_and_those_of_its_cache() -> None:
         list_side_files(str(TEXT / "nowhere"))
 
 
-def test_a_problem_tells_its_bytes() -> None:
+def test_a_problem_has_the_position_of_its_bytes() -> None:
     problem = problems_of(read_offset_checkpoint(b"9\n0\n"))[0]
     assert problem == SideFileProblem("unknown-version", 0, 1, "version 9 is not 0")
     assert problem.is_damage

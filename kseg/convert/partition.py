@@ -13,9 +13,9 @@ from kseg.convert.plain_runs import plain_run
 from kseg.convert.recoding import Place, Refusal, Refused, recode, refused_at
 from kseg.convert.request import DamagedError, LossError, Request
 from kseg.errors import KsegError, UnsupportedError
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.rows import Scratch
 from kseg.kernel.native import FRAME_MAGIC, FRAME_WIDTH
-from kseg.kernel.recoding import choose
+from kseg.kernel.recoding import Selection
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
@@ -138,7 +138,6 @@ class _Conversion:
         self.next_offset = 0
         self._file = ""
         self.is_after_damage = False
-        self._state = int64s(2)
         self._kept_window: tuple[Run, int, Window] | None = None
         self._transactions = transactions or transactions_of(files, request)
 
@@ -205,16 +204,16 @@ class _Conversion:
         if target is None or not self._goes_on:
             return first
         buffer, rows, origin, stop = self._window(reader, run, first)
-        self._state[0] = self.next_offset
+        selection = Selection(self.next_offset)
         kept = -1 if self._request.has_level and target.codec else target.codec
-        end = choose(buffer, rows, first, stop, kept, RECODED_BYTES, self._state)
+        end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
         if end > first:
             self.found.batches += end - first
-            self.next_offset = self._state[0]
+            self.next_offset = selection.next_offset
             self._converter.has_changed = True
             places = memoryview(bytes(rows[first * FRAME_WIDTH : end * FRAME_WIDTH])).cast("q")
             task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
-            for results in self._pipeline.submit(task, 4 * self._state[1]):
+            for results in self._pipeline.submit(task, 4 * selection.size):
                 self._write(results)
         return end
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from kseg.convert.request import DamagedError
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
-from kseg.kernel.alike import APPEND_TIME, KIND, NEXT_OFFSET, STATE_WIDTH, TIME, TIMED, alike
+from kseg.kernel.alike import UniformRun
 from kseg.kernel.columns import Collector
+from kseg.kernel.layout import APPEND_TIME
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.plain import DONE, MORE_HEADERS
 from kseg.limits import MAX_HEADERS
@@ -60,12 +61,11 @@ def plain_run(buffer: Any, frames: memoryview, first: int, stop: int, next_offse
 
     Their offsets are not below ``next_offset``.
     """
-    state = int64s(STATE_WIDTH)
-    state[NEXT_OFFSET] = next_offset
-    end = alike(buffer, frames, first, stop, state)
+    run = UniformRun(next_offset)
+    end = run.find(buffer, frames, first, stop)
     if end - first < 2:
         return None
     return PlainRun(
         buffer, frames, first, end, frames[first * FRAME_WIDTH + FRAME_MAGIC],
-        state[TIME] if state[KIND] == APPEND_TIME else None, state[TIMED], state[NEXT_OFFSET],
+        run.time if run.kind == APPEND_TIME else None, run.timed, run.next_offset,
     )  # fmt: skip

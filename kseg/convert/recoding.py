@@ -8,11 +8,11 @@ from kseg.formats.areas import build_batch
 from kseg.formats.compressing import Target, compressor, packer
 from kseg.formats.expansion import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
-from kseg.formats.rows import UndecodableError, int64s
+from kseg.formats.rows import UndecodableError
 from kseg.kernel.expand import Room
 from kseg.kernel.fresh import lengthen
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
-from kseg.kernel.recoding import FULL, are_right, repack, seal
+from kseg.kernel.recoding import FULL, Repacking, are_right, seal
 from kseg.segment.items import Damage, Problem
 
 _of_thread = threading.local()
@@ -76,22 +76,22 @@ class _Packing:
     """State of one thread for recompressing batches in the kernel."""
 
     def __init__(self, target: Target, max_bytes: int) -> None:
-        self._max_bytes, self._room = max_bytes, _room(max_bytes)
-        self._packer = packer(target)
+        found = packer(target)
+        self._repacking = None if found is None else Repacking(_room(max_bytes), found, max_bytes)
 
     def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
         """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
-        if self._packer is None:
+        repacking, status = self._repacking, FULL
+        if repacking is None:
             return first
-        state, status = int64s(3), FULL
-        state[0], state[1] = first, len(out)
+        repacking.frame, repacking.size = first, len(out)
         lengthen(out, min(_expected(frames, first), _TRIED_BYTES))
         while status == FULL:
-            status = repack(buffer, frames, self._max_bytes, self._room, self._packer, out, state)
+            status = repacking.repack(buffer, frames, out)
             if status == FULL:
-                lengthen(out, state[2] + _expected(frames, state[0]))
-        del out[state[1] :]
-        return state[0]
+                lengthen(out, repacking.needed + _expected(frames, repacking.frame))
+        del out[repacking.size :]
+        return int(repacking.frame)
 
 
 def _expected(frames: memoryview, first: int) -> int:

@@ -1,6 +1,4 @@
-"""How far batches go that are intact and plain, and of which their headers say the same: what one says of its records
-is true of the records of all.
-"""
+"""Finds runs of intact, uncompressed batches with identical header fields, whose records are read in one call."""
 
 try:
     from kseg.kernel import cython
@@ -8,6 +6,21 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        APPEND_TIME,
+        CREATE_TIME,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_ID,
+    )
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -18,22 +31,58 @@ if cython.compiled:
         be64,
     )
     from cython.cimports.kseg.kernel.plain import is_legacy_plain
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in
     from cython.cimports.kseg.kernel.recoding import check_frames, check_records
 else:
+    from kseg.kernel.layout import (
+        APPEND_TIME,
+        CREATE_TIME,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_ID,
+    )
     from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
     from kseg.kernel.plain import is_legacy_plain
+    from kseg.kernel.pointers import bytes_in, int64s_in
     from kseg.kernel.recoding import check_frames, check_records
 
 COMPILED = cython.compiled
 
-STATE_WIDTH = 4
-NEXT_OFFSET, KIND, TIME, TIMED = range(STATE_WIDTH)
-NO_TIME, CREATE_TIME, APPEND_TIME = 0, 1, 2
-
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-APPEND_TIME_BIT = cython.declare(cython.int, 8)
 ALL_BITS = cython.declare(cython.int, 255)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+
+class UniformRun:
+    """Finds the longest run of intact, uncompressed batches with identical header fields.
+
+    ``next_offset``: the next batch must not be below. Of the run found: ``kind`` of its timestamps (NO_TIME,
+    CREATE_TIME, APPEND_TIME), ``time`` in ms where that is APPEND_TIME, ``timed`` batches that have a timestamp.
+    """
+
+    def __init__(self, next_offset=0):
+        self.next_offset = next_offset
+        self.kind = self.time = self.timed = 0
+
+    def find(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        first: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+    ) -> int:
+        """The end of the run that begins with frame ``first``; ``frames`` are rows FRAME_* of ``buffer``."""
+        check_frames(len(buffer), frames, first, stop)
+        if first >= stop:
+            return first
+        return count_alike(self, bytes_in(buffer), int64s_in(frames), first, stop)
 
 
 @cython.cfunc
@@ -43,25 +92,22 @@ def is_plain_batch(
     p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
     """Whether a v2 batch holds records that are right and not compressed, and nothing of transactions or producers."""
-    if size <= HEADER_BYTES or p[at + 21] or p[at + 22] & (ALL_BITS - APPEND_TIME_BIT):
+    if size <= V2_HEADER_BYTES or p[at + V2_ATTRIBUTES] or p[at + V2_FLAGS] & (ALL_BITS - LOG_APPEND_TIME):
         return False
-    if be64(p, at + 43) != -1 or be32(p, at + 57) <= 0:
+    if be64(p, at + V2_PRODUCER_ID) != -1 or be32(p, at + V2_COUNT) <= 0:
         return False
-    if cython.compiled:
-        return check_records(p, at, p + at + HEADER_BYTES, size - HEADER_BYTES)
-    else:
-        return check_records(p, at, p[at + HEADER_BYTES : at + size], size - HEADER_BYTES)
+    return check_records(p, at, p, at + V2_HEADER_BYTES, at + size)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def count_alike(
+    run: UniformRun,
     p: cython.pointer[cython.const[cython.uchar]],
     frames: cython.pointer[cython.const[cython.longlong]],
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
     frame: cython.Py_ssize_t
@@ -71,7 +117,7 @@ def count_alike(
     time: cython.longlong
     delta: cython.longlong
     magic: cython.longlong = frames[first * FRAME_WIDTH + FRAME_MAGIC]
-    state[3] = 0
+    run.timed = 0
     for i in range(first, stop):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
@@ -79,54 +125,31 @@ def count_alike(
         if frames[frame + FRAME_MAGIC] != magic or not frames[frame + FRAME_STATE] & 1:
             return i
         delta = 0
-        kind = 0
+        kind = NO_TIME
         time = -1
         if magic == 2:
             if not is_plain_batch(p, at, size):
                 return i
-            delta = be32(p, at + 23)
-            kind = 1 + (p[at + 22] & APPEND_TIME_BIT) // APPEND_TIME_BIT
-            time = be64(p, at + 35)
+            delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+            kind = APPEND_TIME if p[at + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+            time = be64(p, at + V2_MAX_TIMESTAMP)
         elif magic == 0 or magic == 1:
             if not is_legacy_plain(p, at, size, cython.cast(cython.int, magic)):
                 return i
-            if p[at + 17] & (ALL_BITS - APPEND_TIME_BIT * magic):
+            if p[at + LEGACY_FLAGS] & (ALL_BITS - LOG_APPEND_TIME * magic):
                 return i
             if magic == 1:
-                kind = 1 + (p[at + 17] & APPEND_TIME_BIT) // APPEND_TIME_BIT
-                time = be64(p, at + 18)
+                kind = APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+                time = be64(p, at + V1_TIMESTAMP)
         else:
             return i
-        if be64(p, at) < state[0] or delta < 0 or be64(p, at) >= LARGEST_OFFSET - delta:
+        if be64(p, at) < run.next_offset or delta < 0 or be64(p, at) >= LARGEST_OFFSET - delta:
             return i
         if i == first:
-            state[1] = kind
-            state[2] = time
-        elif kind != state[1] or (kind == 2 and time != state[2]):
+            run.kind = kind
+            run.time = time
+        elif kind != run.kind or (kind == APPEND_TIME and time != run.time):
             return i
-        state[0] = be64(p, at) + delta + 1
-        state[3] += time >= 0
+        run.next_offset = be64(p, at) + delta + 1
+        run.timed += time >= 0
     return stop
-
-
-def alike(
-    buffer: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    state: cython.longlong[::1],
-) -> int:
-    """How far batches go, from frame ``first`` on, that are plain and alike; ``frames`` are rows FRAME_* of ``buffer``.
-
-    ``state`` (int64[4]): 0 NEXT_OFFSET (in and out) that the next one must not be below; out: 1 KIND of their time,
-    NO_TIME, CREATE_TIME or APPEND_TIME; 2 TIME in ms, where that is APPEND_TIME; 3 TIMED, how many have a timestamp.
-    """
-    if len(state) < STATE_WIDTH:
-        raise ValueError("a buffer is too short")
-    check_frames(len(buffer), frames, first, stop)
-    if first >= stop:
-        return first
-    if cython.compiled:
-        return count_alike(cython.address(buffer[0]), cython.address(frames[0]), first, stop, cython.address(state[0]))
-    else:
-        return count_alike(buffer, frames, first, stop, state)

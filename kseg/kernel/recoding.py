@@ -1,5 +1,5 @@
-"""Batches of which nothing but the codec changes: which of a run they are, whether their records are right, and the
-header around the area once it is compressed anew.
+"""Batches of which only the codec changes: which of a run they are, whether their records are intact, and the header
+around the area once it is packed again.
 """
 
 try:
@@ -8,7 +8,21 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.expand import Room, expand_area
+    from cython.cimports.kseg.kernel.expand import expand_area
+    from cython.cimports.kseg.kernel.layout import (
+        CODEC,
+        CONTROL,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        ZSTD,
+    )
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -20,13 +34,35 @@ if cython.compiled:
         crc32c,
         native_setup,
     )
-    from cython.cimports.kseg.kernel.packing import Packer, pack_area
-    from cython.cimports.kseg.kernel.plain import read_header
-    from cython.cimports.kseg.kernel.records import pass_records
+    from cython.cimports.kseg.kernel.packing import pack_area
+    from cython.cimports.kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
+    from cython.cimports.kseg.kernel.record_fields import COMPLETE
+    from cython.cimports.kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
     from cython.cimports.kseg.kernel.search import could_be_frame
     from cython.cimports.libc.string import memcpy
 else:
-    from kseg.kernel.expand import Room
+    from kseg.kernel.layout import (
+        CODEC,
+        CONTROL,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        ZSTD,
+    )
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -38,62 +74,107 @@ else:
         crc32c,
         native_setup,
     )
-    from kseg.kernel.packing import Packer
-    from kseg.kernel.plain import read_header
-    from kseg.kernel.records import pass_records
+    from kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
+    from kseg.kernel.record_fields import COMPLETE
+    from kseg.kernel.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
     from kseg.kernel.search import could_be_frame
 
 COMPILED = cython.compiled
 
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-CONTROL = cython.declare(cython.int, 32)
-CODEC_BITS = cython.declare(cython.int, 7)
-LARGEST_CODEC = cython.declare(cython.int, 4)
-SHORT = cython.declare(cython.Py_ssize_t, 16384)  # less is done sooner than Python's lock is given away and taken back
-NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
-LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+if not cython.compiled:
+    globals().update(cython.constants("recoding"))
 
-DONE, FULL, LEFT = 0, 1, 2
+# Below this size a call ends sooner than Python's lock is released and taken again.
+SHORT = cython.declare(cython.Py_ssize_t, 16384)
+LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+# What `expand_area` answers where more room may help.
+_EXPAND_NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 native_setup()
+
+
+class Selection:
+    """Selects batches to recode. ``next_offset``: the next one must not be below; ``size``: bytes of those selected."""
+
+    def __init__(self, next_offset=0):
+        self.next_offset = next_offset
+        self.size = 0
+
+    def select(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        first: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        kept: cython.int,
+        most_bytes: cython.longlong,
+    ) -> int:
+        """The end of the intact v2 batches from frame ``first`` on that hold records in another codec than ``kept``.
+
+        ``frames`` are rows FRAME_* of ``buffer``. The batches have at most ``most_bytes``, or there is one alone.
+        """
+        check_frames(len(buffer), frames, first, stop)
+        self.size = 0
+        return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, most_bytes)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def can_recode(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    kept: cython.int,
+) -> cython.bint:
+    """Whether a valid v2 batch holds records in a known codec other than ``kept``, and is no control batch."""
+    codec: cython.int = p[at + V2_FLAGS] & CODEC
+    if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
+        return False
+    return could_be_frame(p, at, size, False) and codec != kept and codec <= ZSTD
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def count_choices(
+def count_selected(
+    selection: Selection,
     p: cython.pointer[cython.const[cython.uchar]],
     frames: cython.pointer[cython.const[cython.longlong]],
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     kept: cython.int,
     most_bytes: cython.longlong,
-    state: cython.pointer[cython.longlong],
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t
-    taken: cython.longlong = 0
+    size: cython.longlong
+    base: cython.longlong
     delta: cython.longlong
     for i in range(first, stop):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
-        if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1:
+        size = frames[frame + FRAME_SIZE]
+        if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1 or not can_recode(p, at, size, kept):
             return i
-        if frames[frame + FRAME_SIZE] < HEADER_BYTES or p[at + 22] & CONTROL or be32(p, at + 57) <= 0:
+        base = be64(p, at + V2_BASE_OFFSET)
+        delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+        if base < selection.next_offset or delta < 0 or base >= LARGEST_OFFSET - delta:
             return i
-        if not could_be_frame(p, at, frames[frame + FRAME_SIZE], False):
+        if selection.size and selection.size + size > most_bytes:
             return i
-        if p[at + 22] & CODEC_BITS == kept or p[at + 22] & CODEC_BITS > LARGEST_CODEC:
-            return i
-        delta = be32(p, at + 23)
-        if be64(p, at) < state[0] or delta < 0 or be64(p, at) >= LARGEST_OFFSET - delta:
-            return i
-        if taken and taken + frames[frame + FRAME_SIZE] > most_bytes:
-            return i
-        taken += frames[frame + FRAME_SIZE]
-        state[0] = be64(p, at) + delta + 1
-        state[1] = taken
+        selection.size += size
+        selection.next_offset = base + delta + 1
     return stop
 
 
@@ -104,40 +185,15 @@ def check_frames(
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ):
-    """ValueError unless there are rows of frames first to stop, and these lie within so many bytes."""
+    """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
     last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
     if first < 0 or len(frames) < stop * FRAME_WIDTH:
         raise ValueError("a buffer is too short")
-    if first < stop and frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length:
+    if first < stop and (
+        frames[first * FRAME_WIDTH + FRAME_POSITION] < 0
+        or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length
+    ):
         raise ValueError("frames lie outside the buffer")
-
-
-def choose(
-    buffer: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    kept: cython.int,
-    most_bytes: cython.longlong,
-    state: cython.longlong[::1],
-) -> int:
-    """How far intact v2 batches go, from frame ``first`` on, that hold records in another codec than ``kept``.
-
-    ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[2]): 0 NEXT_OFFSET (in and out) that the next one must
-    not be below; 1 BYTES (out) of those found, at most ``most_bytes`` but for a single one.
-    """
-    if len(state) < 2:
-        raise ValueError("a buffer is too short")
-    check_frames(len(buffer), frames, first, stop)
-    if first >= stop:
-        return first
-    if cython.compiled:
-        return count_choices(
-            cython.address(buffer[0]), cython.address(frames[0]), first, stop, kept, most_bytes,
-            cython.address(state[0]),
-        )  # fmt: skip
-    else:
-        return count_choices(buffer, frames, first, stop, kept, most_bytes, state)
 
 
 @cython.cfunc
@@ -147,38 +203,49 @@ def check_records(
     p: cython.pointer[cython.const[cython.uchar]],
     at: cython.Py_ssize_t,
     records: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.bint:
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
+    """Whether records[start:end] are what the v2 batch header at p[at] says, with rising offsets in its range."""
+    header: RecordsHeader
+    cursor: RecordCursor
     if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    read_header(p, at, batch)
-    if batch[0] > batch[6] + 1:
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, at, cython.address(header))
+    if header.count > header.last_offset_delta + 1:
         return False
-    cursor[0] = cursor[1] = cursor[2] = cursor[3] = cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = -1
-    return pass_records(records, end, cursor, batch) == 0 and not cursor[4] & 3
+    begin_records(cython.address(cursor), start, 0)
+    if walk_records(records, end, cython.address(cursor), cython.address(header)) != COMPLETE:
+        return False
+    return not cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
 
 
 def are_right(
     buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
 ) -> bool:
-    """Whether ``records`` are what the v2 batch header at ``at`` says, and their offsets lie in its range and rise."""
+    """Whether ``records`` are what the v2 batch header at ``at`` says, with rising offsets in its range."""
     found: cython.bint
-    if at < 0 or at + 61 > len(buffer):
+    end: cython.Py_ssize_t = len(records)
+    if at < 0 or at + V2_HEADER_BYTES > len(buffer):
         raise ValueError("a buffer is too short")
-    if len(records) == 0:
+    if end == 0:
         return False
-    if cython.compiled:
-        if records.shape[0] < SHORT:
-            return check_records(cython.address(buffer[0]), at, cython.address(records[0]), records.shape[0])
-        with cython.nogil:
-            found = check_records(cython.address(buffer[0]), at, cython.address(records[0]), records.shape[0])
-        return found
-    else:
-        return check_records(buffer, at, records, len(records))
+    p, area = bytes_in(buffer), bytes_in(records)
+    if end < SHORT:
+        return check_records(p, at, area, 0, end)
+    with cython.nogil:
+        found = check_records(p, at, area, 0, end)
+    return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_be32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    k: cython.int
+    for k in range(4):
+        out[at + k] = (value >> (8 * (3 - k))) & 255
 
 
 @cython.cfunc
@@ -187,121 +254,122 @@ def are_right(
 def write_header(
     out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, end: cython.Py_ssize_t, codec: cython.int
 ) -> cython.void:
-    k: cython.int
-    value: cython.longlong = end - at - 12
-    for k in range(4):
-        out[at + 8 + k] = (value >> (8 * (3 - k))) & 255
-    out[at + 22] = (out[at + 22] & 0xF8) | codec
-    value = crc32c(0, out, at + 21, end)
-    for k in range(4):
-        out[at + 17 + k] = (value >> (8 * (3 - k))) & 255
+    """Sets length, codec and checksum of the v2 batch out[at:end]."""
+    put_be32(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD)
+    out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
+    put_be32(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end))
 
 
 def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:
     """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``."""
-    if at < 0 or at + 61 > len(out):
+    end: cython.Py_ssize_t = len(out)
+    if at < 0 or at + V2_HEADER_BYTES > end:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        if out.shape[0] - at < SHORT:
-            write_header(cython.address(out[0]), at, out.shape[0], codec)
-            return
-        with cython.nogil:
-            write_header(cython.address(out[0]), at, out.shape[0], codec)
-    else:
-        write_header(out, at, len(out), codec)
+    p = bytes_out(out)
+    if end - at < SHORT:
+        write_header(p, at, end, codec)
+        return
+    with cython.nogil:
+        write_header(p, at, end, codec)
+
+
+class Repacking:
+    """Packs v2 batches anew, for one thread at a time. Records of more than ``largest`` bytes are left to the caller.
+
+    ``frame``: the next one; ``size``: bytes in the output; the caller sets both. ``needed``: see FULL.
+    """
+
+    def __init__(self, room, packer, largest):
+        self.room = room
+        self.packer = packer
+        self.largest = largest
+        self.frame = self.size = 0
+        self.needed = 0
+
+    def repack(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        out: cython.uchar[::1],
+    ) -> int:
+        """Writes the batches of ``buffer`` (rows FRAME_*) to ``out``, from ``frame`` on, behind ``size`` bytes.
+
+        DONE, FULL or LEFT: the records of the batch are not intact, or too large, or compressed in a way that only
+        Python decompresses. An interpreted kernel leaves all.
+        """
+        status: cython.int = MORE_ROOM
+        stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
+        if self.frame < 0 or not 0 <= self.size <= len(out):
+            raise ValueError("no such state")
+        if self.frame >= stop:
+            return DONE
+        check_frames(len(buffer), frames, 0, stop)
+        if not cython.compiled or not self.packer.is_usable:
+            return LEFT
+        if len(out) == 0:
+            self.needed = V2_HEADER_BYTES
+            return FULL
+        if cython.compiled:
+            while status == MORE_ROOM:
+                with cython.nogil:
+                    status = pack_frames(
+                        self, cython.address(buffer[0]), cython.address(frames[0]), stop, cython.address(out[0]),
+                        out.shape[0],
+                    )  # fmt: skip
+                at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == MORE_ROOM else 0
+                if status == MORE_ROOM and not self.room.extend(buffer[at + V2_FLAGS] & CODEC):
+                    return LEFT
+        return status
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def pack_frames(
+    repacking: Repacking,
     p: cython.pointer[cython.const[cython.uchar]],
     frames: cython.pointer[cython.const[cython.longlong]],
     stop: cython.Py_ssize_t,
-    largest: cython.longlong,
-    room: cython.pointer[cython.uchar],
-    room_bytes: cython.Py_ssize_t,
-    opener: cython.p_void,
-    target: cython.int,
-    packer: cython.p_void,
     out: cython.pointer[cython.uchar],
     capacity: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
 ) -> cython.int:
-    """As `repack`, or 3 where there has to be more room for records."""
+    """As `Repacking.repack`, or MORE_ROOM."""
     at: cython.Py_ssize_t
     held: cython.Py_ssize_t
     packed: cython.Py_ssize_t
+    area: cython.Py_ssize_t
     codec: cython.int
     records: cython.pointer[cython.const[cython.uchar]]
     if cython.compiled:
-        while state[0] < stop:
-            at = frames[state[0] * FRAME_WIDTH + FRAME_POSITION]
-            held = frames[state[0] * FRAME_WIDTH + FRAME_SIZE] - HEADER_BYTES
+        while repacking.frame < stop:
+            at = frames[repacking.frame * FRAME_WIDTH + FRAME_POSITION]
+            held = frames[repacking.frame * FRAME_WIDTH + FRAME_SIZE] - V2_HEADER_BYTES
             if held <= 0:
-                return 2
-            records = p + at + HEADER_BYTES
-            codec = p[at + 22] & CODEC_BITS
+                return LEFT
+            records = p + at + V2_HEADER_BYTES
+            codec = p[at + V2_FLAGS] & CODEC
             if codec:
-                held = expand_area(codec, 2, records, held, room, room_bytes, opener)
+                held = expand_area(
+                    codec, 2, records, held, cython.address(repacking.room.out[0]), repacking.room.capacity,
+                    repacking.room.zstd,
+                )  # fmt: skip
                 if held < 0:
-                    return 3 if held == NO_ROOM else 2
-                records = room
-            if held == 0 or held > largest or not check_records(p, at, records, held):
-                return 2
-            state[2] = HEADER_BYTES + held + held // 256 + 64  # as much as libzstd or liblz4 ever asks for
-            if capacity - state[1] < state[2]:
-                return 1
-            memcpy(out + state[1], p + at, HEADER_BYTES)
+                    return MORE_ROOM if held == _EXPAND_NO_ROOM else LEFT
+                records = cython.address(repacking.room.out[0])
+            if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
+                return LEFT
+            # As much as libzstd or liblz4 ever asks for.
+            repacking.needed = V2_HEADER_BYTES + held + held // 256 + 64
+            if capacity - repacking.size < repacking.needed:
+                return FULL
+            memcpy(out + repacking.size, p + at, V2_HEADER_BYTES)
+            area = repacking.size + V2_HEADER_BYTES
             packed = pack_area(
-                target, packer, records, held, out + state[1] + HEADER_BYTES, capacity - state[1] - HEADER_BYTES
+                repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area
             )
             if packed < 0:
-                return 2
-            packed += state[1] + HEADER_BYTES
-            write_header(out, state[1], packed, target)
-            state[1] = packed
-            state[0] += 1
-    return 0
-
-
-def repack(
-    buffer: cython.const[cython.uchar][::1],
-    frames: cython.const[cython.longlong][::1],
-    largest: cython.longlong,
-    room: Room,
-    packer: Packer,
-    out: cython.uchar[::1],
-    state: cython.longlong[::1],
-) -> int:
-    """Writes v2 batches, with their records as the packer packs them, to ``out``: DONE, FULL or LEFT, for the caller to
-    do (its records are not right, or more than ``largest`` bytes, or it is compressed in a way that only Python knows).
-
-    ``frames`` are rows FRAME_* of ``buffer``. ``state`` (int64[3]): 0 NEXT frame (in and out), 1 BYTES in ``out`` (in
-    and out), 2 NEEDED bytes of ``out`` where it is FULL. An interpreted kernel leaves all.
-    """
-    status: cython.int = 3
-    stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
-    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
-    if len(state) < 3 or not 0 <= state[0] or not 0 <= state[1] <= len(out):
-        raise ValueError("no such state")
-    if state[0] >= stop:
-        return DONE
-    if frames[FRAME_POSITION] < 0 or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
-        raise ValueError("frames lie outside the buffer")
-    if not cython.compiled or not packer.is_usable:
-        return LEFT
-    if len(out) == 0:
-        state[2] = HEADER_BYTES
-        return FULL
-    if cython.compiled:
-        while status == 3:
-            with cython.nogil:
-                status = pack_frames(
-                    cython.address(buffer[0]), cython.address(frames[0]), stop, largest, cython.address(room.out[0]),
-                    room.capacity, room.zstd, packer.codec, packer.context, cython.address(out[0]), out.shape[0],
-                    cython.address(state[0]),
-                )  # fmt: skip
-            if status == 3 and not room.extend(buffer[frames[state[0] * FRAME_WIDTH + FRAME_POSITION] + 22] & 7):
                 return LEFT
-    return status
+            write_header(out, repacking.size, area + packed, repacking.packer.codec)
+            repacking.size = area + packed
+            repacking.frame += 1
+    return DONE

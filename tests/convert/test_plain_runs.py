@@ -153,13 +153,12 @@ def test_messages_of_a_real_broker_are_read_back(asked: dict[str, Any], tmp_path
 
 def test_buffer_sizes_are_checked() -> None:
     data = ENTRIES[0]
-    frames, state = frames_of(data), int64s(kernel.STATE_WIDTH)
-    assert kernel.alike(data, frames, 1, 1, state) == 1
+    frames, run = frames_of(data), kernel.UniformRun()
+    assert run.find(data, frames, 1, 1) == 1
     for call in (
-        lambda: kernel.alike(data[:-1], frames, 0, 1, state),
-        lambda: kernel.alike(data, frames, 0, 2, state),
-        lambda: kernel.alike(data, frames, -1, 1, state),
-        lambda: kernel.alike(data, frames, 0, 1, int64s(3)),
+        lambda: run.find(data[:-1], frames, 0, 1),
+        lambda: run.find(data, frames, 0, 2),
+        lambda: run.find(data, frames, -1, 1),
     ):
         with pytest.raises(ValueError):
             call()

@@ -43,18 +43,18 @@ def with_right_checksum(entry: bytes) -> bytes:
 
 def test_a_run_ends_at_the_first_other_batch() -> None:
     found = entries(FIRST.read_bytes())
-    state = int64s(2)
+    selection = kernel.Selection()
 
     def reach(changed: int, at: int, value: bytes, kept: int = 4, most: int = 1 << 20) -> int:
         some = [bytearray(entry) for entry in found]
         some[changed][at : at + len(value)] = value
         data = b"".join(bytes(entry) for entry in some)
-        state[0] = 0
-        return kernel.choose(data, frames_of(data), 0, len(some), kept, most, state)
+        selection.next_offset = 0
+        return int(selection.select(data, frames_of(data), 0, len(some), kept, most))
 
     assert reach(0, 0, b"") == len(found)
-    assert state[0] == 46
-    assert state[1] == len(FIRST.read_bytes())
+    assert selection.next_offset == 46
+    assert selection.size == len(FIRST.read_bytes())
     assert reach(3, 22, b"\x20") == 3  # a control batch
     assert reach(3, 22, b"\x04") == 3  # has the codec
     assert reach(3, 22, b"\x07") == 3  # no codec
@@ -64,7 +64,7 @@ def test_a_run_ends_at_the_first_other_batch() -> None:
     assert reach(3, 23, b"\xff\xff\xff\xff") == 3
     assert reach(0, 0, b"", most=len(found[0])) == 1
     with pytest.raises(ValueError):
-        kernel.choose(b"", frames_of(FIRST.read_bytes()), 0, 1, 0, 9, state)
+        selection.select(b"", frames_of(FIRST.read_bytes()), 0, 1, 0, 9)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -158,7 +158,8 @@ def test_the_kernel_compresses_as_the_packages_do(codec: str, source: str, monke
     if source != "plain":
         data = bytes(recode(plain, frames_of(plain), 0, parse_target(source), 1 << 20)[0])
     by_kernel = recode(data, frames_of(data), 0, target, 1 << 20)
-    monkeypatch.setattr(recoding, "repack", lambda *_: kernel.LEFT)
+    monkeypatch.setattr(recoding, "packer", lambda _: None)
+    monkeypatch.setattr(recoding, "_of_thread", threading.local())
     assert recode(data, frames_of(data), 0, target, 1 << 20) == by_kernel
     assert len(entries(bytes(by_kernel[0]))) == len(found)
 
@@ -185,12 +186,12 @@ def test_the_output_grows_for_a_large_batch(piece_bytes: int, monkeypatch: pytes
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all of them")
 def test_batches_that_the_kernel_skips() -> None:
     data = FIRST.read_bytes()
-    frames, out, state = frames_of(data), bytearray(1 << 20), int64s(3)
+    frames, out = frames_of(data), bytearray(1 << 20)
     pack, held = libzstd.packer(3), expansion.room(1 << 20)
 
     def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
-        state[0] = state[1] = 0
-        return kernel.repack(data, frames, largest, held, pack, out, state), state[0]
+        repacking = kernel.Repacking(held, pack, largest)
+        return repacking.repack(data, frames, out), repacking.frame
 
     assert status() == (kernel.DONE, len(frames) // FRAME_WIDTH)
     assert status(largest=1) == (kernel.LEFT, 0)
@@ -199,9 +200,11 @@ def test_batches_that_the_kernel_skips() -> None:
     assert status(bytes(gzipped)) == (kernel.LEFT, 1)
     with pytest.raises(ValueError):
         status(data[:-1])
-    for wrong in (int64s(2), memoryview(b"\xff" * 24).cast("q")):
+    for frame, size in ((-1, 0), (0, -1), (0, len(out) + 1)):
+        wrong = kernel.Repacking(held, pack, 1)
+        wrong.frame, wrong.size = frame, size
         with pytest.raises(ValueError):
-            kernel.repack(data, frames, 1, held, pack, out, memoryview(bytearray(wrong)).cast("q"))
+            wrong.repack(data, frames, out)
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel is given no room")

@@ -15,7 +15,7 @@ from kseg.errors import KsegError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
 from kseg.kernel.native import be32
-from kseg.recovery.mending import fingerprint, first_bytes
+from kseg.recovery.header_repair import fingerprint, first_bytes
 from kseg.recovery.parts import Part, batch_of, batches_of
 from kseg.segment.items import Record
 from kseg.segment.source import Source, open_source

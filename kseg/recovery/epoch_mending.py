@@ -9,25 +9,25 @@ from collections.abc import Iterable, Iterator
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.layout import Layout
 from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.shelf import Shelf
+from kseg.recovery.segment_draft import SegmentDraft
 from kseg.segment.source import open_source
 
 
-def mend_epochs(shelf: Shelf) -> None:
+def mend_epochs(draft: SegmentDraft) -> None:
     """Gives batches of a segment the epoch of those around them."""
-    epochs = dict(_wrong(shelf.layout()))
+    epochs = dict(_wrong(draft.layout()))
     if epochs:
-        give_epochs(shelf, epochs)
+        give_epochs(draft, epochs)
 
 
-def give_epochs(shelf: Shelf, epochs: dict[int, int]) -> None:
+def give_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
     """Gives batches of a segment other epochs, by first offset."""
-    path, kept = shelf.kept.path, shelf.kept
+    path, kept = draft.kept.path, draft.kept
     parts = Parts(kept.base)
     for part in _split(kept.parts, epochs, path):
         parts.append(part)
     kept.parts, kept.has_mended = parts, True
-    shelf.extra[:] = _split(shelf.extra, epochs, path)
+    draft.extra[:] = _split(draft.extra, epochs, path)
 
 
 def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:

@@ -25,9 +25,9 @@ from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.producer_replay import ProducerReplay
 from kseg.recovery.producers import SUFFIX as SNAPSHOT
 from kseg.recovery.producers import ProducerStateManager, TakenUp
-from kseg.recovery.recalling import Scans
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.remains import SegmentRemains
+from kseg.recovery.scan_cache import ScanCache
 from kseg.recovery.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
 from kseg.recovery.splitting import split
 from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
@@ -65,7 +65,7 @@ class PartitionLoad:
         self.next_offset = 0
         self.remains: dict[int, SegmentRemains] = {}
         self._parts: set[str] = set()
-        self._scans = Scans(workspace)
+        self._scan_cache = ScanCache(workspace)
         self._is_loading = False
 
     def run(self, is_deleted: bool = False) -> None:
@@ -217,7 +217,7 @@ class PartitionLoad:
         era = self.start.era
         manager, each = self._scan(segment)
         # Most segments are scanned once.
-        producers = manager.fingerprint() if self._is_loading or self._scans.knows(segment) else 0
+        producers = manager.fingerprint() if self._is_loading or self._scan_cache.knows(segment) else 0
         told: list[tuple[int, int]] = []
 
         def epoch(epoch: int, start_offset: int) -> None:
@@ -227,7 +227,7 @@ class PartitionLoad:
 
         if segment.log not in self.scanned:
             self.scanned.append(segment.log)
-        if (known := self._scans.recall(segment, producers, manager)) is not None:
+        if (known := self._scan_cache.recall(segment, producers, manager)) is not None:
             for change in known:
                 epoch(*change)
             return 0
@@ -245,7 +245,7 @@ class PartitionLoad:
         if era.has_producers:
             manager.take_snapshot()
         if self._is_loading:
-            self._scans.keep(segment, producers, told, manager)
+            self._scan_cache.keep(segment, producers, told, manager)
         return cut
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], TakenUp]]:

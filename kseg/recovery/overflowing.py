@@ -8,27 +8,27 @@ from dataclasses import replace
 
 from kseg.recovery.parts import Parts
 from kseg.recovery.segment_contents import ROOM, Cuts, Stray
-from kseg.recovery.shelf import Shelf
+from kseg.recovery.segment_draft import SegmentDraft
 
 _LEAST_BATCHES = 2
 """A single one may just as well have a wrong offset."""
 
 
-def overflow(shelf: Shelf, next_base: int | None) -> list[Shelf]:
+def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     """Takes the batches that no offset index of the segment reaches out of its strays; the segments they make.
 
     They lie behind all that is in its place, and rise. ``next_base``: of the segment behind, None for the last.
     """
-    kept = shelf.kept
+    kept = draft.kept
     if kept.limit < kept.base + ROOM:
         return []
-    groups = list(_groups(_tail(shelf, next_base), kept.limit, next_base))
+    groups = list(_groups(_tail(draft, next_base), kept.limit, next_base))
     # Where no cleaner was there is no reason why each should lie so far from all others.
     if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _LEAST_BATCHES:
         return []
     taken = {id(stray) for group in groups for stray in group}
     kept.strays = [stray for stray in kept.strays if id(stray) not in taken]
-    made = [shelf]
+    made = [draft]
     for group in groups:
         base = group[0].part.first
         new = replace(
@@ -36,7 +36,7 @@ def overflow(shelf: Shelf, next_base: int | None) -> list[Shelf]:
             has_mended=False,
         )  # fmt: skip
         made[-1].kept.is_last = False
-        made.append(Shelf(new, f"{base:020d}.log"))
+        made.append(SegmentDraft(new, f"{base:020d}.log"))
         for stray in group:
             made[-1].put(stray.part)
     return made[1:]
@@ -63,8 +63,8 @@ def _limit(base: int, next_base: int | None) -> int:
     return base + ROOM if next_base is None else min(next_base - 1, base + ROOM)
 
 
-def _tail(shelf: Shelf, next_base: int | None) -> list[Stray]:
-    kept, found = shelf.kept, list[Stray]()
+def _tail(draft: SegmentDraft, next_base: int | None) -> list[Stray]:
+    kept, found = draft.kept, list[Stray]()
     last = kept.parts[len(kept.parts) - 1] if len(kept.parts) else None
     position, offset = (last.end, kept.limit) if last else (0, kept.limit)
     for stray in kept.strays:

@@ -13,16 +13,23 @@ from kseg.changes.plan import Taken
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
-from kseg.recovery.displaced import Displaced, displaced, elsewhere_here, offsets_of, take_headers, take_out
-from kseg.recovery.keeping import keep
+from kseg.recovery.conflicting_offsets import (
+    ConflictingOffset,
+    conflicting_offsets,
+    elsewhere_here,
+    offsets_of,
+    take_headers,
+    take_out,
+)
 from kseg.recovery.loading import EPOCH_FILE
 from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part, batches_of
 from kseg.recovery.rejected_batches import KEEP_ALL, Dropping
 from kseg.recovery.salvage import Refused, Salvage, SalvageLoad, run_salvage
 from kseg.recovery.segment_assembly import new_segment
+from kseg.recovery.segment_draft import SegmentDraft
+from kseg.recovery.segment_scan import scan_segment
 from kseg.recovery.segments import LARGEST_POSITION
-from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
@@ -114,13 +121,13 @@ class _FillingLoad(SalvageLoad):
         found.plan.taken = self._taken
         return found
 
-    def _arrange(self, shelves: list[Shelf]) -> None:
-        super()._arrange(shelves)
-        self._is_sparse |= any(shelf.kept.is_sparse for shelf in shelves)
-        holes, alone, wrong = self._compared(shelves)
+    def _arrange(self, drafts: list[SegmentDraft]) -> None:
+        super()._arrange(drafts)
+        self._is_sparse |= any(draft.kept.is_sparse for draft in drafts)
+        holes, alone, wrong = self._compared(drafts)
         while wrong:
-            take_out(shelves, self._others, wrong)
-            holes, alone, wrong = self._compared(shelves)
+            take_out(drafts, self._others, wrong)
+            holes, alone, wrong = self._compared(drafts)
         elsewhere = elsewhere_here(alone, holes)
         for hole in holes:
             for offer in hole.offers:
@@ -130,23 +137,23 @@ class _FillingLoad(SalvageLoad):
                 if why:
                     self._tell(offer.part, why)
                 else:
-                    self._put(shelves, offer.part)
+                    self._put(drafts, offer.part)
         self._forget_later_snapshots()
 
-    def _compared(self, shelves: list[Shelf]) -> tuple[list[Hole], list[Alone], list[Displaced]]:
+    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Alone], list[ConflictingOffset]]:
         """What the replica alone has, what this one alone has, and what of that has wrong offsets."""
-        agreement = Agreement(self._here(shelves), self._there(), self._scratch)
+        agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:
             holes = list(agreement.holes())
         except ReplicasDivergeError as error:
-            wrong = displaced([error.here] if error.here else [], self._there())
+            wrong = conflicting_offsets([error.here] if error.here else [], self._there())
             if not wrong:
                 raise
             return [], [], wrong
         if agreement.heads or agreement.epochs:
-            take_headers(shelves, agreement.heads, agreement.epochs)
-            return self._compared(shelves)
-        return holes, agreement.alone, displaced(agreement.alone, self._there())
+            take_headers(drafts, agreement.heads, agreement.epochs)
+            return self._compared(drafts)
+        return holes, agreement.alone, conflicting_offsets(agreement.alone, self._there())
 
     def _known_elsewhere(self, prints: set[bytes]) -> dict[bytes, int]:
         return offsets_of(self._there(), prints)
@@ -159,19 +166,19 @@ class _FillingLoad(SalvageLoad):
             if offset is None or offset > min(firsts):
                 self.workspace.delete(name, "may not know of what comes from the replica")
 
-    def _reason(self, shelf: Shelf) -> str:
-        if not any(part.path in self._bases for part in shelf.extra):
-            return super()._reason(shelf)
-        return "filled from the replica" if shelf.kept.path else "taken from the replica"
+    def _reason(self, draft: SegmentDraft) -> str:
+        if not any(part.path in self._bases for part in draft.extra):
+            return super()._reason(draft)
+        return "filled from the replica" if draft.kept.path else "taken from the replica"
 
     def _is_moved(self, part: Part) -> bool:
         return super()._is_moved(part) and part.path not in self._bases
 
-    def _here(self, shelves: list[Shelf]) -> Iterator[Part]:
-        for shelf in shelves:
-            self._load_parts(shelf)
-            for part in shelf.layout():
-                yield part if part.path else part._replace(path=shelf.kept.path)
+    def _here(self, drafts: list[SegmentDraft]) -> Iterator[Part]:
+        for draft in drafts:
+            self._load_parts(draft)
+            for part in draft.layout():
+                yield part if part.path else part._replace(path=draft.kept.path)
 
     def _there(self) -> Iterator[Part]:
         """Intact batches of the replica that are in their places."""
@@ -180,7 +187,7 @@ class _FillingLoad(SalvageLoad):
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
             path = os.path.abspath(file.path)
             with open_source(path) as source:
-                kept = keep(source, file.base_offset or 0, behind, self._scratch, self.start.jobs)
+                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self.start.jobs)
             self._is_sparse |= kept.is_sparse
             for part in kept.parts:
                 if not part.head and part.first > reached:
@@ -229,23 +236,23 @@ class _FillingLoad(SalvageLoad):
         else:
             rows.append(Taken(part.first, part.last, part.path, why))
 
-    def _put(self, shelves: list[Shelf], part: Part) -> None:
+    def _put(self, drafts: list[SegmentDraft], part: Part) -> None:
         """Puts batches into the segment that they belong into; one that the replica has and we lack is begun."""
         base = self._bases[part.path]
         while True:
-            i = bisect_right(shelves, part.first, key=lambda shelf: shelf.kept.base) - 1
-            if i < 0 or (shelves[i].kept.base < base and shelves[i].next_offset <= base):
+            i = bisect_right(drafts, part.first, key=lambda draft: draft.kept.base) - 1
+            if i < 0 or (drafts[i].kept.base < base and drafts[i].next_offset <= base):
                 i += 1
-                shelves.insert(i, self._begun(shelves, i, base))
-            shelf = shelves[i]
-            room = LARGEST_POSITION - shelf.bytes
-            if part.size <= room and part.last <= shelf.kept.limit:
+                drafts.insert(i, self._begun(drafts, i, base))
+            draft = drafts[i]
+            room = LARGEST_POSITION - draft.bytes
+            if part.size <= room and part.last <= draft.kept.limit:
                 break
-            fitting = self._fitting(part, room, shelf.kept.limit)
+            fitting = self._fitting(part, room, draft.kept.limit)
             if (
                 fitting is None
-                and part.first > shelf.kept.base
-                and part.first >= shelf.next_offset
+                and part.first > draft.kept.base
+                and part.first >= draft.next_offset
                 and room < part.size
             ):
                 base = part.first  # the segment is full
@@ -253,10 +260,10 @@ class _FillingLoad(SalvageLoad):
             if fitting is None:
                 self._tell(part, "a batch does not fit between the bounds of segments")
                 return
-            shelf.put(fitting)
+            draft.put(fitting)
             self._tell(fitting)
             part = part._replace(start=fitting.end, first=fitting.last + 1)
-        shelf.put(part)
+        draft.put(part)
         self._tell(part)
 
     @staticmethod
@@ -270,10 +277,10 @@ class _FillingLoad(SalvageLoad):
                 fitting = part._replace(end=batch.end, last=batch.last)
         return fitting
 
-    def _begun(self, shelves: list[Shelf], i: int, base: int) -> Shelf:
+    def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
         """An empty segment, to be number ``i``."""
-        behind = shelves[i].kept.base if i < len(shelves) else None
+        behind = drafts[i].kept.base if i < len(drafts) else None
         if i:
-            shelves[i - 1].kept.limit = min(shelves[i - 1].kept.limit, base - 1)
-            shelves[i - 1].kept.is_last = False
-        return Shelf(new_segment(base, behind), f"{base:020d}.log")
+            drafts[i - 1].kept.limit = min(drafts[i - 1].kept.limit, base - 1)
+            drafts[i - 1].kept.is_last = False
+        return SegmentDraft(new_segment(base, behind), f"{base:020d}.log")

@@ -13,23 +13,23 @@ from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import Scratch
 from kseg.recovery.epoch_mending import mend_epochs
-from kseg.recovery.keeping import keep
 from kseg.recovery.layout import Layout
 from kseg.recovery.loading import PartitionLoad
 from kseg.recovery.names import leading_offset
+from kseg.recovery.offset_evidence import OffsetEvidence
 from kseg.recovery.parts import Part, batch_of, batches_of
-from kseg.recovery.placing import Placing
 from kseg.recovery.producers import SUFFIX as SNAPSHOT
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
+from kseg.recovery.relocation import Relocation
 from kseg.recovery.remains import Remaining, remaining
 from kseg.recovery.segment_assembly import assemble
 from kseg.recovery.segment_contents import Kept
+from kseg.recovery.segment_draft import SegmentDraft
+from kseg.recovery.segment_scan import scan_segment
 from kseg.recovery.segment_sources import remove_leftovers, segment_sources
 from kseg.recovery.segments import LOG, SUFFIXES, BrokerSegment
-from kseg.recovery.shelf import Shelf
 from kseg.recovery.start import EPOCHS_MENDED, Start
-from kseg.recovery.testimony import Testimony
 from kseg.recovery.topic_ids import NAME as METADATA_FILE
 from kseg.recovery.topic_ids import TopicIds
 from kseg.recovery.transaction_conflicts import transaction_conflicts
@@ -153,12 +153,12 @@ class SalvageLoad(PartitionLoad):
         super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs))
         self._filter = BatchFilter(dropping)
         self._refused = refused.batches
-        self._shelved: list[Shelf] = []
+        self._drafted: list[SegmentDraft] = []
         self._scratch = scratch
         self._may_be_compacted = is_compacted
-        self._testimony = Testimony(workspace)
+        self._evidence = OffsetEvidence(workspace)
         self._layouts: dict[int, Layout] = {}
-        self._others: list[Shelf] = []
+        self._others: list[SegmentDraft] = []
         """Files that make no segment."""
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
@@ -204,63 +204,63 @@ class SalvageLoad(PartitionLoad):
             return str(error).removeprefix(f"{self.workspace.directory}/")
 
     def _load_segments(self) -> None:
-        shelves, self._others = assemble(self._sources, self._keep, self.epochs)
-        self._arrange(shelves)
-        self._leave_out(shelves, self._refused)
-        self._shelved = shelves
-        segments = self._without_stranded_end(shelves)
+        drafts, self._others = assemble(self._sources, self._scan_file, self.epochs)
+        self._arrange(drafts)
+        self._leave_out(drafts, self._refused)
+        self._drafted = drafts
+        segments = self._without_stranded_end(drafts)
         self._remove_others()
         self._write_all(segments)
         self.producers.load_names()
-        self._tell_gaps([shelf for shelf in shelves if shelf in segments or shelf.is_changed])
-        ends = [shelf.next_offset for shelf in segments if not shelf.is_empty]
+        self._tell_gaps([draft for draft in drafts if draft in segments or draft.is_changed])
+        ends = [draft.next_offset for draft in segments if not draft.is_empty]
         if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
             self.epochs.truncate_from_end(ends[-1])
-        first = next((shelf for shelf in segments if not shelf.is_empty), None)
+        first = next((draft for draft in segments if not draft.is_empty), None)
         if first is not None and first is not segments[0]:  # a broker takes its base for the log's start
             log_start = max(first.kept.base, self.start.log_start_offset)
             self.start = replace(self.start, log_start_offset=log_start)
         super()._load_segments()
 
-    def _arrange(self, shelves: list[Shelf]) -> None:
+    def _arrange(self, drafts: list[SegmentDraft]) -> None:
         """Decides what each segment is made of."""
-        Placing(shelves, self._others, self._load_parts, self._known_elsewhere, self._testimony).run()
-        for shelf in shelves:
-            kept = shelf.kept  # what hit a batch may have hit its epoch, too
-            if kept.epochs_fall or (shelf.is_changed and (kept.has_epochs or shelf.extra or not kept.path)):
-                self._load_parts(shelf)
-                mend_epochs(shelf)
+        Relocation(drafts, self._others, self._load_parts, self._known_elsewhere, self._evidence).run()
+        for draft in drafts:
+            kept = draft.kept  # what hit a batch may have hit its epoch, too
+            if kept.epochs_fall or (draft.is_changed and (kept.has_epochs or draft.extra or not kept.path)):
+                self._load_parts(draft)
+                mend_epochs(draft)
 
-    def _without_stranded_end(self, shelves: list[Shelf]) -> list[Shelf]:
+    def _without_stranded_end(self, drafts: list[SegmentDraft]) -> list[SegmentDraft]:
         """The segments without empty ones behind the last batch: they would put the log's end where a consumer that
         comes to the last batch waits for ever."""
-        ends = [shelf.next_offset for shelf in shelves if not shelf.is_empty]
+        ends = [draft.next_offset for draft in drafts if not draft.is_empty]
         if not ends or ends[-1] < self.start.log_start_offset:
-            return shelves
-        kept = [shelf for shelf in shelves if not (shelf.is_empty and shelf.kept.base > ends[-1])]
-        for shelf in shelves[len(kept) :]:
-            self._note(shelf)
-            self._remove(shelf, f"holds no batch, and the log ends at offset {ends[-1]}")
+            return drafts
+        kept = [draft for draft in drafts if not (draft.is_empty and draft.kept.base > ends[-1])]
+        for draft in drafts[len(kept) :]:
+            self._note(draft)
+            self._remove(draft, f"holds no batch, and the log ends at offset {ends[-1]}")
         return kept
 
-    def _leave_out(self, shelves: list[Shelf], refused: dict[int, Rejection]) -> None:
+    def _leave_out(self, drafts: list[SegmentDraft], refused: dict[int, Rejection]) -> None:
         """Takes the batches at these first offsets out of their segments."""
-        owners = {shelf.kept.path: shelf for shelf in (*shelves, *self._others)}
-        for shelf in shelves:
-            mine = {first: why for first, why in refused.items() if shelf.kept.base <= first <= shelf.kept.limit}
+        owners = {draft.kept.path: draft for draft in (*drafts, *self._others)}
+        for draft in drafts:
+            mine = {first: why for first, why in refused.items() if draft.kept.base <= first <= draft.kept.limit}
             if mine:
-                self._load_parts(shelf)
-            for part in shelf.leave_out(mine):
+                self._load_parts(draft)
+            for part in draft.leave_out(mine):
                 why = mine[part.first]
-                owners[part.path or shelf.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
+                owners[part.path or draft.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
 
     def transaction_conflicts(self) -> dict[int, Rejection]:
         """After `run` has raised TransactionConflictError: the batches to leave out, by first offset."""
 
         def headers() -> Iterator[Headers]:
-            for shelf in self._shelved:
-                self._load_parts(shelf)
-                yield from shelf.layout().headers()
+            for draft in self._drafted:
+                self._load_parts(draft)
+                yield from draft.layout().headers()
 
         return transaction_conflicts(headers)
 
@@ -268,55 +268,55 @@ class SalvageLoad(PartitionLoad):
         """First offsets of batches that another replica has: there is none to ask."""
         return {}
 
-    def _keep(self, name: str, base: int | None, behind: int | None) -> Kept:
+    def _scan_file(self, name: str, base: int | None, behind: int | None) -> Kept:
         with open_source(self.workspace.path(name)) as source:
-            kept = keep(source, base, behind, self._scratch, self.start.jobs, self._testimony, self._filter)
+            kept = scan_segment(source, base, behind, self._scratch, self.start.jobs, self._evidence, self._filter)
             if source.unreadable:
                 self.workspace.unreadable.add(os.path.basename(source.path))
             return kept
 
-    def _load_parts(self, shelf: Shelf) -> None:
-        if shelf.is_forgotten:
-            kept = shelf.kept
-            shelf.remember(self._keep(shelf.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
+    def _load_parts(self, draft: SegmentDraft) -> None:
+        if draft.is_forgotten:
+            kept = draft.kept
+            draft.remember(self._scan_file(draft.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
 
     def _remove_others(self) -> None:
         """Removes the files that make no segment."""
-        for shelf in self._others:
-            self._note(shelf)
-            self._remove(shelf, "its batches belong into other segments, or are there twice")
+        for draft in self._others:
+            self._note(draft)
+            self._remove(draft, "its batches belong into other segments, or are there twice")
 
-    def _remove(self, shelf: Shelf, reason: str) -> None:
-        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in shelf.kept.cuts.listed]
-        self.workspace.delete(shelf.file, reason, removed)
-        for suffix in SUFFIXES[1:] if shelf.file.endswith(LOG) else ():
-            self.workspace.delete(shelf.file.removesuffix(LOG) + suffix, reason)
+    def _remove(self, draft: SegmentDraft, reason: str) -> None:
+        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.kept.cuts.listed]
+        self.workspace.delete(draft.file, reason, removed)
+        for suffix in SUFFIXES[1:] if draft.file.endswith(LOG) else ():
+            self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
-    def _write_all(self, shelves: list[Shelf]) -> None:
+    def _write_all(self, drafts: list[SegmentDraft]) -> None:
         """Puts the segments as they are to be into the workspace; a file that stays as it is may get another name."""
-        files, names = {shelf.file for shelf in shelves}, {shelf.name for shelf in shelves}
+        files, names = {draft.file for draft in drafts}, {draft.name for draft in drafts}
         written = []
-        for shelf in shelves:
-            if shelf.file == shelf.name or shelf.is_changed or shelf.name in files:
-                written.append(shelf)
+        for draft in drafts:
+            if draft.file == draft.name or draft.is_changed or draft.name in files:
+                written.append(draft)
             else:
-                self.workspace.rename(shelf.file, shelf.name, _MISNAMED)
-        for shelf in written:
-            if shelf.is_changed:
-                self._write(shelf)
-            elif shelf.file != shelf.name:
-                origin = os.path.basename(shelf.kept.path)
-                pieces = [Range(origin, 0, os.path.getsize(shelf.kept.path))]
-                self.workspace.write(shelf.name, pieces, _MISNAMED)
-        for shelf in written:
-            if shelf.file not in names:
-                self._remove(shelf, _MISNAMED)
+                self.workspace.rename(draft.file, draft.name, _MISNAMED)
+        for draft in written:
+            if draft.is_changed:
+                self._write(draft)
+            elif draft.file != draft.name:
+                origin = os.path.basename(draft.kept.path)
+                pieces = [Range(origin, 0, os.path.getsize(draft.kept.path))]
+                self.workspace.write(draft.name, pieces, _MISNAMED)
+        for draft in written:
+            if draft.file not in names:
+                self._remove(draft, _MISNAMED)
 
-    def _write(self, shelf: Shelf) -> None:
+    def _write(self, draft: SegmentDraft) -> None:
         """Puts a segment that changes into the workspace."""
-        workspace, name, layout, kept = self.workspace, shelf.name, shelf.layout(), shelf.kept
-        self._note(shelf)
-        reason = self._reason(shelf)
+        workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.kept
+        self._note(draft)
+        reason = self._reason(draft)
         if kept.cuts.more:
             reason += f" ({kept.cuts.more} more than are listed)"
         removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts.listed]
@@ -326,49 +326,49 @@ class SalvageLoad(PartitionLoad):
             return
         parts = list(layout) if len(layout) < 2 else []
         is_prefix = not len(layout) or (parts and parts[0].start == 0 and not (parts[0].head or parts[0].path))
-        if is_prefix and shelf.file == name:
+        if is_prefix and draft.file == name:
             workspace.truncate(name, parts[0].end if parts else 0, reason, removed)
             return
         workspace.write(name, layout.content(os.path.basename(kept.path) or name), reason, removed)
         self._layouts[kept.base] = layout
 
-    def _reason(self, shelf: Shelf) -> str:
-        return "damaged ranges are cut out" if shelf.kept.cuts else "batches are put in their places"
+    def _reason(self, draft: SegmentDraft) -> str:
+        return "damaged ranges are cut out" if draft.kept.cuts else "batches are put in their places"
 
-    def _note(self, shelf: Shelf) -> None:
-        found, cuts = self._result, shelf.kept.cuts
-        found.cuts += [(shelf.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
+    def _note(self, draft: SegmentDraft) -> None:
+        found, cuts = self._result, draft.kept.cuts
+        found.cuts += [(draft.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
         found.more_cuts += cuts.more
-        found.ambiguous += shelf.kept.ambiguous
-        found.moved += sum(self._is_moved(part) for part in shelf.extra)
-        found.mended += sum(bool(part.head) for part in shelf.layout()) if shelf.name and shelf.is_mended else 0
+        found.ambiguous += draft.kept.ambiguous
+        found.moved += sum(self._is_moved(part) for part in draft.extra)
+        found.mended += sum(bool(part.head) for part in draft.layout()) if draft.name and draft.is_mended else 0
 
     def _is_moved(self, part: Part) -> bool:
         """Whether batches lay elsewhere in the partition."""
         return not part.head
 
-    def _tell_gaps(self, shelves: list[Shelf]) -> None:
+    def _tell_gaps(self, drafts: list[SegmentDraft]) -> None:
         """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were, up to
         where keys show that it came."""
-        gaps = _gaps_of(shelves, False)
-        is_sparse = any(shelf.kept.is_sparse for shelf in shelves)
+        gaps = _gaps_of(drafts, False)
+        is_sparse = any(draft.kept.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
-            is_sparse, cleaned = True, set(_gaps_of(shelves, True))
+            is_sparse, cleaned = True, set(_gaps_of(drafts, True))
             before = max(first for first, _ in gaps)
-            reach = cleaner_reach(self._batches(shelves), before)
+            reach = cleaner_reach(self._batches(drafts), before)
             gaps = sorted(cleaned | {gap for gap in gaps if gap[0] > reach})
         self._gaps, self._result.is_compacted = gaps, is_sparse
 
-    def _batches(self, shelves: list[Shelf]) -> Iterator[Batch]:
+    def _batches(self, drafts: list[SegmentDraft]) -> Iterator[Batch]:
         """The batches of segments as they are to be."""
-        for shelf in shelves:
-            if not shelf.is_changed:  # its parts may be forgotten
-                with open_source(shelf.kept.path) as source:
-                    reader = SegmentReader(source, False, shelf.kept.base, scratch=self._scratch)
+        for draft in drafts:
+            if not draft.is_changed:  # its parts may be forgotten
+                with open_source(draft.kept.path) as source:
+                    reader = SegmentReader(source, False, draft.kept.base, scratch=self._scratch)
                     yield from (item for item in reader if not isinstance(item, Damage))
                 continue
-            for part in shelf.layout():
-                with open_source(part.path or shelf.kept.path) as source:
+            for part in draft.layout():
+                with open_source(part.path or draft.kept.path) as source:
                     for batch in batches_of(source, part):
                         yield batch_of(source, batch, self._scratch)
 
@@ -391,18 +391,18 @@ class SalvageLoad(PartitionLoad):
         self.start = start
 
 
-def _gaps_of(shelves: list[Shelf], is_cleaned: bool) -> list[tuple[int, int]]:
-    """Ranges of offsets that are missing; ``is_cleaned``: as in `Shelf.gaps`."""
+def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, int]]:
+    """Ranges of offsets that are missing; ``is_cleaned``: as in `SegmentDraft.gaps`."""
     found: list[tuple[int, int]] = []
-    reached, is_whole = shelves[0].kept.base if shelves else 0, False
-    for shelf in shelves:
-        if shelf.is_empty and shelf.is_changed and not shelf.kept.is_last:
+    reached, is_whole = drafts[0].kept.base if drafts else 0, False
+    for draft in drafts:
+        if draft.is_empty and draft.is_changed and not draft.kept.is_last:
             is_whole = False  # its files go
             continue
-        if reached < shelf.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
-            found.append((reached, shelf.kept.base - 1))
-        found += shelf.gaps(is_cleaned and _may_be_cleaned(shelf.kept))
-        reached, is_whole = max(reached, shelf.next_offset), shelf.ends_as_it_was
+        if reached < draft.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
+            found.append((reached, draft.kept.base - 1))
+        found += draft.gaps(is_cleaned and _may_be_cleaned(draft.kept))
+        reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
     return found
 
 

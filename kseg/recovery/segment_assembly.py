@@ -14,50 +14,50 @@ from kseg.recovery.overflowing import overflow
 from kseg.recovery.parts import Parts
 from kseg.recovery.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
 from kseg.recovery.segment_contents import ROOM, Cuts, Kept, Stray
+from kseg.recovery.segment_draft import SegmentDraft
 from kseg.recovery.segment_sources import SegmentSource, is_of_broker
-from kseg.recovery.shelf import Shelf
 
 _FEW_PARTS = 1000
 """An intact segment of more parts is read again where strays belong into it: its parts are not kept."""
 
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
-Keep = Callable[[str, int | None, int | None], Kept]
+Scan = Callable[[str, int | None, int | None], Kept]
 """Reads the file of a name as a segment with a base offset, None for no segment, and that of the segment behind it."""
 
 
 class Assembled(NamedTuple):
     """``segments`` rise; ``others``: files that make no segment, though their batches may belong into one."""
 
-    segments: list[Shelf]
-    others: list[Shelf]
+    segments: list[SegmentDraft]
+    others: list[SegmentDraft]
 
 
-def assemble(sources: Sequence[SegmentSource], keep: Keep, epochs: LeaderEpochs) -> Assembled:
+def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs) -> Assembled:
     """``sources`` as `segment_sources` orders them; ``epochs``: those that leader-epoch-checkpoint tells."""
 
     def read(bounds: SegmentBounds) -> Kept:
         if bounds.source is None:
             return new_segment(bounds.base, bounds.behind)
-        return keep(sources[bounds.source].name, bounds.base, bounds.behind)
+        return scan(sources[bounds.source].name, bounds.base, bounds.behind)
 
     by_name = bounds_by_name(sources)
     kept = [read(bounds) for bounds in by_name]
     if len(by_name) == len(sources) and not any(is_plain(one, stray) for one in kept for stray in one.strays):
-        return Assembled(_shelves(by_name, kept, sources), [])
+        return Assembled(_drafts(by_name, kept, sources), [])
     known = dict(zip(by_name, kept, strict=True))
-    kept += [keep(source.name, None, None) for source in sources[len(by_name) :]]
+    kept += [scan(source.name, None, None) for source in sources[len(by_name) :]]
     claims = OffsetClaims(kept, sources, epochs)
     bounds = segment_bounds(claims.chosen, sources)
     segments = [known[one] if one in known else read(one) for one in bounds]
     _set_aside(claims, bounds, segments)
     used = {one.source for one in bounds}
     others = [
-        Shelf(kept[number] if number >= len(by_name) else keep(source.name, None, None), "", source.name)
+        SegmentDraft(kept[number] if number >= len(by_name) else scan(source.name, None, None), "", source.name)
         for number, source in enumerate(sources)
         if number not in used and (is_of_broker(source) or kept[number].strays)
     ]
-    return Assembled(_shelves(bounds, segments, sources), others)
+    return Assembled(_drafts(bounds, segments, sources), others)
 
 
 def new_segment(base: int, behind: int | None) -> Kept:
@@ -66,15 +66,17 @@ def new_segment(base: int, behind: int | None) -> Kept:
     return Kept("", base, limit, behind is None, Parts(base), Cuts(), [], False)
 
 
-def _shelves(bounds: Iterable[SegmentBounds], kept: Iterable[Kept], sources: Sequence[SegmentSource]) -> list[Shelf]:
-    shelves: list[Shelf] = []
+def _drafts(
+    bounds: Iterable[SegmentBounds], kept: Iterable[Kept], sources: Sequence[SegmentSource]
+) -> list[SegmentDraft]:
+    drafts: list[SegmentDraft] = []
     for one, found in zip(bounds, kept, strict=True):
         name = f"{one.base:020d}.log"
-        shelves.append(Shelf(found, name, name if one.source is None else sources[one.source].name))
+        drafts.append(SegmentDraft(found, name, name if one.source is None else sources[one.source].name))
         if found.is_intact and len(found.parts) > _FEW_PARTS:
-            shelves[-1].forget()
-        shelves += overflow(shelves[-1], one.behind)
-    return shelves
+            drafts[-1].forget()
+        drafts += overflow(drafts[-1], one.behind)
+    return drafts
 
 
 def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[Kept]) -> None:

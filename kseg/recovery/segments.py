@@ -286,7 +286,7 @@ class BrokerSegment:
     def recover(
         self, interval: int, era: Era, each: Callable[[Headers], TakenUp], epoch: Callable[[int, int], None]
     ) -> Recovered:
-        """Scans the segment and rebuilds its indexes (LogSegment.recover). The .log is left to the caller.
+        """ScanCache the segment and rebuilds its indexes (LogSegment.recover). The .log is left to the caller.
 
         ``each`` is given the headers of accepted batches and tells what a replay of their producers makes of them,
         ``epoch`` is given leader epoch and base offset of batches that may begin one. Raises BrokerRefusesError for

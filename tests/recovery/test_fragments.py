@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery import keeping
+from kseg.recovery import segment_scan
 from kseg.recovery.salvage import Salvage, plan_salvage
 
 from .partitions import START, TRANSACTIONS, at_offset, copy_of, keyed_batch, make
@@ -48,7 +48,7 @@ def test_all_at_once_as_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     batches = damaged(seed, share)
     partition = make(tmp_path / "a-0", {0: batches[:2500], 5000: batches[2500:]})
     fast, fast_steps = planned(partition)
-    monkeypatch.setattr(keeping, "MANY_BREAKS", 1 << 60)
+    monkeypatch.setattr(segment_scan, "MANY_BREAKS", 1 << 60)
     slow, slow_steps = planned(partition)
     assert fast_steps == slow_steps
     assert (fast.cuts, fast.more_cuts, fast.plan.gaps) == (slow.cuts, slow.more_cuts, slow.plan.gaps)
@@ -65,8 +65,8 @@ def test_batches_that_snapshots_know(tmp_path: Path, monkeypatch: pytest.MonkeyP
             found += broken(batch) if number % 2 else batch
             at, number = at + size, number + 1
         path.write_bytes(found)
-    monkeypatch.setattr(keeping, "MANY_BREAKS", 1 << 60)
+    monkeypatch.setattr(segment_scan, "MANY_BREAKS", 1 << 60)
     slow, slow_steps = planned(partition)
-    monkeypatch.setattr(keeping, "MANY_BREAKS", 1)
+    monkeypatch.setattr(segment_scan, "MANY_BREAKS", 1)
     fast, fast_steps = planned(partition)
     assert (fast_steps, fast.cuts) == (slow_steps, slow.cuts)

@@ -16,9 +16,9 @@ from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POS
 from kseg.recovery import loading, segments
 from kseg.recovery.accepted import AcceptedBatches
 from kseg.recovery.broker import plan_partition
-from kseg.recovery.recalling import Scans
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.reindexing import reindex
+from kseg.recovery.scan_cache import ScanCache
 from kseg.recovery.segments import BrokerSegment
 from kseg.recovery.workspace import Workspace
 from kseg.segment import parts, windows
@@ -116,7 +116,7 @@ def test_recalling_a_scan_changes_nothing(
     for lost in [*directory.glob("*.index"), *(directory.glob("*.snapshot") if loses_snapshots else ())]:
         lost.unlink()
     with_recall = plan_partition(str(directory), START)
-    monkeypatch.setattr(Scans, "recall", lambda *_: None)
+    monkeypatch.setattr(ScanCache, "recall", lambda *_: None)
     without = plan_partition(str(directory), START)
     assert with_recall.plan.steps == without.plan.steps
     assert with_recall.cuts == without.cuts
@@ -134,7 +134,7 @@ def test_a_scan_is_made_again_where_producers_are_others(tmp_path: Path, monkeyp
     scanned = count_scans(monkeypatch)
     with_recall = plan_partition(str(directory), START)
     assert scanned.count(f"{last}.log") == 2
-    monkeypatch.setattr(loading.Scans, "recall", lambda *_: None)
+    monkeypatch.setattr(loading.ScanCache, "recall", lambda *_: None)
     assert with_recall.plan.steps == plan_partition(str(directory), START).plan.steps
 
 

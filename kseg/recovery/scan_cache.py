@@ -1,7 +1,7 @@
-"""What scans of segments found that a load makes for want of an index: a scan after an unclean stop finds it again.
+"""Keeps the results of segment scans for a load that scans a segment twice.
 
-A broker reads such a segment twice, and so would we; the second pass differs only where the producers at its base are
-others, as an earlier segment has given a new snapshot of them.
+A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan differs
+only if the producers at the segment's base do, because an earlier segment has made a new snapshot of them.
 """
 
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ class Scan:
     snapshot: tuple[int, str, File] | None
 
 
-class Scans:
+class ScanCache:
     """By the names of .log files."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._scans: dict[str, Scan] = {}
+        self._scan_cache: dict[str, Scan] = {}
 
     def knows(self, segment: BrokerSegment) -> bool:
         """Whether the segment was scanned before."""
-        return segment.log in self._scans
+        return segment.log in self._scan_cache
 
     def keep(
         self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
@@ -41,13 +41,13 @@ class Scans:
         offset = manager.end_offset
         name = manager.offsets.get(offset)
         snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
-        self._scans[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
+        self._scan_cache[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
 
     def recall(
         self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
     ) -> list[tuple[int, int]] | None:
         """The epochs of a scan that would come to the same; its snapshot is there again."""
-        scan = self._scans.get(segment.log)
+        scan = self._scan_cache.get(segment.log)
         if scan is None or scan.producers != producers or scan.files != self._files(segment):
             return None
         if scan.snapshot is not None:

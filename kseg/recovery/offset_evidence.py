@@ -1,7 +1,7 @@
-"""What the side files of a partition tell of the offsets of its batches, which no checksum covers in v1 and v2.
+"""Offsets of batches by the side files of a partition: in v1 and v2 no checksum covers the offset of a batch.
 
-Producer snapshots bear a checksum: what one tells of a producer's last batch proves its offset. Offset and time
-indexes bear none: they decide only between two batches of which one must be wrong.
+Producer snapshots have a checksum: the entry of a producer proves the offset of its last batch. Offset and time indexes
+have none: they only decide between two batches of which one must be wrong.
 """
 
 import os
@@ -15,7 +15,7 @@ from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
 from kseg.kernel.plain import sequence_after
-from kseg.recovery.mending import offsets_of
+from kseg.recovery.header_repair import offsets_of
 from kseg.recovery.names import leading_offset
 from kseg.recovery.parts import Part, batch_of
 from kseg.recovery.segments import INDEX, LOG, TIME_INDEX
@@ -41,7 +41,7 @@ class _Mark(NamedTuple):
     timestamp: int
 
 
-class Testimony:
+class OffsetEvidence:
     """Of one partition; files are read when they are first asked for, and none that is too large or cannot be read."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -68,7 +68,7 @@ class Testimony:
         last = self._producers.get(mark)
         return None if last is None else last - delta
 
-    def told_offset(self, source: Source, part: Part) -> int | None:
+    def indicated_offset(self, source: Source, part: Part) -> int | None:
         """As `proven_offset`, or by the indexes of the segment: the offset index, else the time index."""
         for told in (self.proven_offset, self._indexed, self._timed):
             found = told(source, part)

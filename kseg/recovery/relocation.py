@@ -1,7 +1,7 @@
-"""Finds the places of strays: intact batches that lie in the wrong segment, or bear a wrong offset, or lie there twice.
+"""Finds the places of strays: intact batches in the wrong segment, with a wrong offset, or stored twice.
 
-What another replica says of a batch's offset counts most; what the batch itself says counts where it fills what is
-missing, or leads on from it; else what its neighbours in the file leave room for. What fits nowhere is cut out.
+The offset that another replica has for a batch comes first. A batch's own offset counts if it fills a gap or continues
+the log. Otherwise the gap between its neighbours in the file decides. A batch that fits nowhere is cut out.
 """
 
 from bisect import bisect_right
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.duels import is_one_batch
-from kseg.recovery.mending import fingerprint, only_one_bit_away, with_first_offset
+from kseg.recovery.header_repair import fingerprint, only_one_bit_away, with_first_offset
+from kseg.recovery.offset_evidence import OffsetEvidence
 from kseg.recovery.old_sets import offsets_inside
+from kseg.recovery.overlap_resolution import is_one_batch
 from kseg.recovery.parts import Part, batch_of, batches_of
 from kseg.recovery.segment_contents import Stray
+from kseg.recovery.segment_draft import SegmentDraft
 from kseg.recovery.segments import LARGEST_POSITION
-from kseg.recovery.shelf import Shelf
-from kseg.recovery.testimony import Testimony
 from kseg.segment.items import Damage
 from kseg.segment.source import Source, open_source
 
@@ -25,65 +25,65 @@ MOST_SINGLES = 250_000
 """Batches of strays that are looked at one by one."""
 
 
-class Placing:
-    """Puts the strays of all segments of a partition, rising, into ``shelves``; what does not fit is among the cuts.
+class Relocation:
+    """Puts the strays of all segments of a partition, rising, into ``drafts``; what does not fit is among the cuts.
 
-    ``others``: files that make no segment, all of whose batches are strays. ``load``: shelves hold nothing of a segment
-    that is intact until it is asked for, see `keeping.keep`. ``known``: tells of `fingerprint`s the first offsets of
-    those batches that another replica has. ``testimony``: of side files.
+    ``others``: files that make no segment, all of whose batches are strays. ``load``: drafts hold nothing of a segment
+    that is intact until it is asked for, see `scan_segment`. ``known``: tells of `fingerprint`s the first offsets of
+    those batches that another replica has. ``evidence``: of side files.
     """
 
     def __init__(
         self,
-        shelves: list[Shelf],
-        others: list[Shelf],
-        load: Callable[[Shelf], None],
+        drafts: list[SegmentDraft],
+        others: list[SegmentDraft],
+        load: Callable[[SegmentDraft], None],
         known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
-        testimony: Testimony | None = None,
+        evidence: OffsetEvidence | None = None,
     ) -> None:
-        self.shelves = shelves
+        self.drafts = drafts
         self._others = others
-        self._bases = [shelf.kept.base for shelf in shelves]
+        self._bases = [draft.kept.base for draft in drafts]
         self._load = load
         self._known = known
-        self._testimony = testimony
-        self._left: list[tuple[Shelf, Stray]] = []
+        self._evidence = evidence
+        self._left: list[tuple[SegmentDraft, Stray]] = []
         self._singles = 0
         self._scratch = Scratch()
 
     def run(self) -> None:
         """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
         by their neighbours'."""
-        if not self.shelves:
+        if not self.drafts:
             return
-        pending = [(shelf, stray) for shelf in (*self.shelves, *self._others) for stray in shelf.kept.strays]
+        pending = [(draft, stray) for draft in (*self.drafts, *self._others) for stray in draft.kept.strays]
         pending.sort(key=lambda item: (-item[1].batches, not item[0].name, item[0].kept.base, item[1].part.start))
-        singles: list[tuple[Shelf, Stray]] = []
+        singles: list[tuple[SegmentDraft, Stray]] = []
         for own, stray in pending:
             if stray.batches > 1 and not self._place(own, stray):
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
         singles = self._place_known(singles)
         singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those of more offsets first
-        placed: list[tuple[Shelf, Stray]] = []
+        placed: list[tuple[SegmentDraft, Stray]] = []
         for own, stray in singles:
             (placed if self._place(own, stray) else self._left).append((own, stray))
         if self._left:
             self._mend({self._fingerprint(*item) for item in placed})
 
-    def _home(self, offset: int) -> Shelf | None:
+    def _home(self, offset: int) -> SegmentDraft | None:
         i = bisect_right(self._bases, offset) - 1
-        if i < 0 or offset > self.shelves[i].kept.limit:
+        if i < 0 or offset > self.drafts[i].kept.limit:
             return None
-        self._load(self.shelves[i])
-        return self.shelves[i]
+        self._load(self.drafts[i])
+        return self.drafts[i]
 
     @property
     def _log_end(self) -> int:
         """The offset behind the last batch that is in its place."""
-        return self.shelves[-1].next_offset  # that there is a segment tells that the log has come so far
+        return self.drafts[-1].next_offset  # that there is a segment tells that the log has come so far
 
-    def _place(self, own: Shelf, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
+    def _place(self, own: SegmentDraft, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
 
         ``is_sure``: something else speaks for them.
@@ -118,7 +118,7 @@ class Placing:
             home.put(part._replace(path="") if home is own else part)
         return is_sure
 
-    def _fits_between_neighbours(self, own: Shelf, stray: Stray) -> bool:
+    def _fits_between_neighbours(self, own: SegmentDraft, stray: Stray) -> bool:
         """Whether a single batch has exactly the room that those before and behind it in its file leave."""
         parts, part = own.parts, stray.part
         i = parts.at_position(part.start)
@@ -128,12 +128,12 @@ class Placing:
         is_beside = parts[i].end == part.start and parts[i + 1].start == part.end
         return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
 
-    def _is_expected_elsewhere(self, own: Shelf, stray: Stray) -> bool:
+    def _is_expected_elsewhere(self, own: SegmentDraft, stray: Stray) -> bool:
         """Whether its neighbours in the file would have it at offsets that are free."""
         first, part = stray.expected, stray.part
         return first >= 0 and own.around(first, first + part.last - part.first) is not None
 
-    def _place_known(self, strays: list[tuple[Shelf, Stray]]) -> list[tuple[Shelf, Stray]]:
+    def _place_known(self, strays: list[tuple[SegmentDraft, Stray]]) -> list[tuple[SegmentDraft, Stray]]:
         """Puts batches where their own records tell, the other replica has them, or a producer snapshot remembers them;
         those of which none is."""
         prints: list[bytes] = []
@@ -143,7 +143,7 @@ class Placing:
             with open_source(own.kept.path) as source:
                 prints.append(fingerprint(source, stray.part))
                 inside.append(offsets_inside(source, stray.part))
-                remembered.append(self._testimony.proven_offset(source, stray.part) if self._testimony else None)
+                remembered.append(self._evidence.proven_offset(source, stray.part) if self._evidence else None)
         known = self._known(set(prints)) if prints else {}
         left = []
         for (own, stray), found, offsets, proven in zip(strays, prints, inside, remembered, strict=True):
@@ -167,7 +167,7 @@ class Placing:
             home.put(moved._replace(path="" if home is own else part.path))
         return left
 
-    def _split(self, own: Shelf, stray: Stray) -> Iterator[Stray]:
+    def _split(self, own: SegmentDraft, stray: Stray) -> Iterator[Stray]:
         """The batches of a stray, one by one."""
         self._singles += stray.batches
         if self._singles > MOST_SINGLES:
@@ -177,7 +177,7 @@ class Placing:
             for part in batches_of(source, stray.part):
                 yield Stray(part, 1)
 
-    def _leave_out(self, own: Shelf, stray: Stray, why: str = "are kept elsewhere") -> None:
+    def _leave_out(self, own: SegmentDraft, stray: Stray, why: str = "are kept elsewhere") -> None:
         part = stray.part
         text = f"offsets {part.first} to {part.last} {why}"
         own.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
@@ -185,7 +185,7 @@ class Placing:
     # By their neighbours
 
     @staticmethod
-    def _fingerprint(own: Shelf, stray: Stray) -> bytes:
+    def _fingerprint(own: SegmentDraft, stray: Stray) -> bytes:
         with open_source(own.kept.path) as source:
             return fingerprint(source, stray.part)
 
@@ -218,7 +218,7 @@ class Placing:
             elif not (self._place(own, stray, is_last_try=True) or self._displace(own, stray)):
                 self._leave_out(own, stray, "belong to no place that is left")
 
-    def _displace(self, own: Shelf, stray: Stray) -> bool:
+    def _displace(self, own: SegmentDraft, stray: Stray) -> bool:
         """Puts a batch where its own offsets belong, and moves the one that claims some of them beside it, if both fill
         then exactly what others leave: nothing else fits in a log that has no gaps."""
         part = stray.part
@@ -241,7 +241,7 @@ class Placing:
         home.put(part._replace(path="") if home is own else part)
         return True
 
-    def _fill_gap(self, own: Shelf, stray: Stray) -> bool:
+    def _fill_gap(self, own: SegmentDraft, stray: Stray) -> bool:
         """Puts a batch that nothing else places into a gap of exactly its size that its offsets overlap."""
         part, home = stray.part, self._home(stray.part.first)
         if home is None or home is own or home.bytes + part.size > LARGEST_POSITION:
@@ -252,7 +252,7 @@ class Placing:
                 return True
         return False
 
-    def _swap_out(self, home: Shelf, own: Shelf, number: int, part: Part) -> bool:
+    def _swap_out(self, home: SegmentDraft, own: SegmentDraft, number: int, part: Part) -> bool:
         """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""
         parts = home.parts
         other = parts[number]
@@ -268,7 +268,7 @@ class Placing:
         home.take_back(parts, placed)
         return False
 
-    def _is_of_another_time(self, own: Shelf, stray: Stray) -> bool:
+    def _is_of_another_time(self, own: SegmentDraft, stray: Stray) -> bool:
         """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the
         file on which its offset is."""
         part, parts = stray.part, own.parts
@@ -287,13 +287,13 @@ class Placing:
             return a.magic < b.magic
         return a.max_timestamp < b.max_timestamp
 
-    def _moved(self, own: Shelf, part: Part, first: int, last: int) -> Part:
+    def _moved(self, own: SegmentDraft, part: Part, first: int, last: int) -> Part:
         with open_source(own.kept.path) as source:
             head = part.head or bytes(source.buffer[part.start : part.start + 17])
             head = with_first_offset(head.ljust(17, b"\0"), first, last) + part.head[8:]
         return Part(part.start, part.end, first, last, head, f"its first offset was {part.first}")
 
-    def _first_by_neighbours(self, own: Shelf, stray: Stray, log_end: int) -> int:
+    def _first_by_neighbours(self, own: SegmentDraft, stray: Stray, log_end: int) -> int:
         """The first offset that the batches before and behind it in the file leave to it; -1 where that is not sure."""
         parts, part, kept = own.parts, stray.part, own.kept
         room = part.last - part.first + 1
@@ -319,16 +319,16 @@ class Placing:
         home = self._home(part.first)
         return home is None or home.was_empty or home.around(part.first, part.last) is None
 
-    def _first_by_evidence(self, own: Shelf, part: Part, low: int, high: int) -> int:
+    def _first_by_evidence(self, own: SegmentDraft, part: Part, low: int, high: int) -> int:
         """The first offset, between two others, that side files tell, or that alone is one bit away; else -1."""
         with open_source(own.kept.path) as source:
-            told = self._testimony.told_offset(source, part) if self._testimony else None
+            told = self._evidence.indicated_offset(source, part) if self._evidence else None
             if told is not None and low < told and told + part.last - part.first < high:
                 return told
             return only_one_bit_away(source, part, low, high)
 
     @staticmethod
-    def _holds(home: Shelf, first: int, mark: bytes) -> bool:
+    def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:
         """Whether the batch of a `fingerprint` lies in its place at an offset."""
         for part in home.holders([first]):
             with open_source(part.path or home.kept.path) as source:
@@ -344,11 +344,11 @@ class Placing:
                 wanted[i].add(stray.part.first)
         found: dict[int, bytes] = {}
         for i, offsets in wanted.items():
-            shelf = self.shelves[i]
-            self._load(shelf)
+            draft = self.drafts[i]
+            self._load(draft)
             with ExitStack() as stack:
-                for part in shelf.holders(offsets):
-                    source = stack.enter_context(open_source(part.path or shelf.kept.path))
+                for part in draft.holders(offsets):
+                    source = stack.enter_context(open_source(part.path or draft.kept.path))
                     batches = batches_of(source, part)
                     found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
                     stack.close()

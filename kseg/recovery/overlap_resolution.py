@@ -1,18 +1,17 @@
-"""Two batches that claim the same offsets of a compacted segment, where gaps are no sign of damage: which is right?
+"""Decides which of two batches with overlapping offsets is right, in a compacted segment.
 
-No checksum covers an offset. Of two that overlap one must be wrong, and may be either. What the side files tell
-decides, else that one of them alone is a single bit away from an offset that has room between its neighbours. Where
-neither does, nothing can tell: no batch that may be intact is moved then, the one with more records stays where it says
-it is, and the other one is cut out.
+Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
+Without them, a batch is wrong if it alone is a single bit away from an offset that has room between its neighbours.
+Otherwise nothing can tell: the batch with more records stays at its offsets, and the other one is cut out.
 """
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.recovery.mending import fingerprint, one_bit_away, only_one_bit_away
+from kseg.recovery.header_repair import fingerprint, one_bit_away, only_one_bit_away
+from kseg.recovery.offset_evidence import OffsetEvidence
 from kseg.recovery.parts import Part, Parts, batch_of
-from kseg.recovery.testimony import Testimony
 from kseg.segment.source import Source
 
 _TWO_BATCHES = 4
@@ -29,7 +28,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Side:
-    """A batch in a duel, and the offsets between which the file leaves it room if the other one is right."""
+    """One of the two batches, and the free range of offsets around it if the other one is right."""
 
     number: int
     part: Part
@@ -40,13 +39,13 @@ class _Side:
         return self.low < first and first + self.part.last - self.part.first < self.high
 
 
-class Duels:
+class OverlapResolution:
     """Of the ``parts`` of one segment, which may hold offsets ``base`` to ``limit``."""
 
     def __init__(
-        self, source: Source, parts: Parts, base: int, limit: int, testimony: Testimony | None, scratch: Scratch
+        self, source: Source, parts: Parts, base: int, limit: int, evidence: OffsetEvidence | None, scratch: Scratch
     ) -> None:
-        self._source, self._parts, self._testimony, self._scratch = source, parts, testimony, scratch
+        self._source, self._parts, self._evidence, self._scratch = source, parts, evidence, scratch
         self._base, self._limit = base, limit
 
     def settle(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
@@ -89,12 +88,12 @@ class Duels:
         is_before = taken[at] < number
         stays = _Side(taken[at], one, low if is_before else two.last, two.first if is_before else high)
         other = _Side(number, two, one.last if is_before else low, high if is_before else one.first)
-        return self._by_testimony(stays, other) or self._by_bits(stays, other)
+        return self._by_evidence(stays, other) or self._by_bits(stays, other)
 
-    def _by_testimony(self, one: _Side, two: _Side) -> tuple[int, Verdict] | None:
-        if self._testimony is None:
+    def _by_evidence(self, one: _Side, two: _Side) -> tuple[int, Verdict] | None:
+        if self._evidence is None:
             return None
-        told = [self._testimony.told_offset(self._source, side.part) for side in (one, two)]
+        told = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
         is_right = [offset == side.part.first for offset, side in zip(told, (one, two), strict=True)]
         is_wrong = [
             offset is not None and not right and side.has_room(offset)
@@ -132,5 +131,5 @@ class Duels:
 
 
 def is_one_batch(parts: Parts, number: int) -> bool:
-    """Whether a part is a single batch, as it lies in the file, by its weight (`kseg.recovery.keeping`)."""
+    """Whether a part is a single batch, as it lies in the file, by its weight (`kseg.recovery.segment_scan`)."""
     return parts.weights[number] < _TWO_BATCHES and not parts[number].head

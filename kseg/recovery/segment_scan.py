@@ -1,4 +1,4 @@
-"""What of a segment is intact: parts that are in their places, and strays, of which more has to be known."""
+"""Scans one file for intact batches: parts that lie in their places, and strays that have to be placed."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ from kseg.kernel.native import (
     be32,
 )
 from kseg.recovery.accepted import AcceptedBatches
-from kseg.recovery.duels import Duels, Verdict, is_one_batch
 from kseg.recovery.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragments, records_in
-from kseg.recovery.mending import offsets_of, with_first_offset, with_right_header, with_right_magic
+from kseg.recovery.header_repair import offsets_of, with_first_offset, with_right_header, with_right_magic
+from kseg.recovery.longest_rising_run import longest_rising_run
+from kseg.recovery.offset_evidence import OffsetEvidence
 from kseg.recovery.old_sets import OldSets
+from kseg.recovery.overlap_resolution import OverlapResolution, Verdict, is_one_batch
 from kseg.recovery.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.rejected_batches import BatchFilter, Rejection
 from kseg.recovery.segment_contents import NOWHERE, ROOM, WIDE, Cuts, Kept, Stray
-from kseg.recovery.spine import spine
-from kseg.recovery.testimony import Testimony
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -60,18 +60,18 @@ _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
 
 
-def keep(
+def scan_segment(
     source: Source,
     base: int | None,
     next_base: int | None,
     scratch: Scratch,
     jobs: int = 1,
-    testimony: Testimony | None = None,
+    evidence: OffsetEvidence | None = None,
     batch_filter: BatchFilter | None = None,
 ) -> Kept:
     """Reads a file. ``base``: base offset of the segment that it makes, None where it makes none: then all batches are
     strays; ``next_base``: that of the segment behind it, None for the last."""
-    finder = _Finder(source, base, next_base, scratch, testimony)
+    finder = _Finder(source, base, next_base, scratch, evidence)
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
     reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
     for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
@@ -109,11 +109,11 @@ class _Finder:
     """Cuts a segment into parts of rising offsets and takes out what is not intact."""
 
     def __init__(
-        self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, testimony: Testimony | None
+        self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
     ) -> None:
         self._source, self._sets = source, OldSets(source, scratch)
-        self._scratch, self._testimony = scratch, testimony
-        self._remembered = testimony.remembered if testimony else frozenset()
+        self._scratch, self._evidence = scratch, evidence
+        self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may know."""
         room = NOWHERE if base is None else base + ROOM
@@ -289,7 +289,7 @@ class _Finder:
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
-        does not prove it wrong (`kseg.recovery.duels`)."""
+        does not prove it wrong (`kseg.recovery.overlap_resolution`)."""
         if not self._is_holed:
             return False
         at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
@@ -430,13 +430,13 @@ class _Finder:
         kept.has_mended = kept.parts.special > 0
         if disproven := self._disproven():
             self._take_out(disproven)
-        chosen = spine(kept.parts)
+        chosen = longest_rising_run(kept.parts)
         if chosen is None:
             return kept
         verdicts = {number: Verdict() for number in set(range(len(kept.parts))).difference(chosen)}
         if kept.is_sparse:
-            duels = Duels(self._source, kept.parts, kept.base, kept.limit, self._testimony, self._scratch)
-            verdicts = duels.settle(chosen, verdicts)
+            overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
+            verdicts = overlaps.settle(chosen, verdicts)
         self._take_out(verdicts)
         kept.has_mended = kept.parts.special > 0
         return kept
@@ -444,12 +444,12 @@ class _Finder:
     def _disproven(self) -> dict[int, Verdict]:
         """The single batches that producer snapshots know to have another offset; not where several may be meant."""
         parts, found = self.kept.parts, dict[int, list[int]]()
-        if self._testimony is None:
+        if self._evidence is None:
             return {}
         for position in self._known:
             number = parts.at_position(position)
             if number >= 0 and parts[number].start == position and is_one_batch(parts, number):
-                first = self._testimony.proven_offset(self._source, parts[number])
+                first = self._evidence.proven_offset(self._source, parts[number])
                 if first is not None:
                     found.setdefault(first, []).append(number)
         alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]

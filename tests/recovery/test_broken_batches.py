@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
 from kseg.output.unproven import UnprovenRecords
-from kseg.recovery.digging import broken_batches, files_of
+from kseg.recovery.broken_batches import broken_batches, files_of
 
 from .damages import Damage, read, write
 from .test_salvage import DAMAGES, PARTITIONS, copied

@@ -1,7 +1,7 @@
-"""Batches that two replicas of a partition have at different offsets: one of them has a wrong base offset, which lies
-outside the checksum of v2.
+"""Batches that two replicas of a partition have at different offsets: one base offset is wrong.
 
-The other replica is believed, unless what is here goes on from a neighbour, and what is there does not.
+No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
+neighbour and the batch there does not.
 """
 
 from bisect import bisect_right
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from kseg.recovery.agreement import Alone, Cursor, Hole
 from kseg.recovery.epoch_mending import give_epochs
-from kseg.recovery.mending import fingerprint
+from kseg.recovery.header_repair import fingerprint
 from kseg.recovery.parts import Part, Parts, batches_of
-from kseg.recovery.placing import MOST_SINGLES
-from kseg.recovery.shelf import Shelf
+from kseg.recovery.relocation import MOST_SINGLES
+from kseg.recovery.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
 from kseg.segment.source import open_source
 
 
-class Displaced(NamedTuple):
+class ConflictingOffset(NamedTuple):
     """A batch ``here`` that the other replica has at another ``first`` offset."""
 
     here: Part
@@ -42,12 +42,12 @@ def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
-def displaced(alone: list[Alone], there: Iterator[Part]) -> list[Displaced]:
+def conflicting_offsets(alone: list[Alone], there: Iterator[Part]) -> list[ConflictingOffset]:
     """Single batches between gaps of this replica that the other one has elsewhere."""
     single = [one for one in alone if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MOST_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
-    return [Displaced(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
+    return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
 
 
 def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
@@ -78,37 +78,37 @@ def _is_joined(hole: Hole, i: int) -> bool:
     return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
 
 
-def take_out(shelves: list[Shelf], others: list[Shelf], wrong: list[Displaced]) -> None:
+def take_out(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
     """Takes the batches that are here in the wrong place out of their segments; ``others``: files that make none."""
-    bases = [shelf.kept.base for shelf in shelves]
+    bases = [draft.kept.base for draft in drafts]
     for one in wrong:
         part = one.here
-        shelf = shelves[bisect_right(bases, part.first) - 1]
-        _remove(shelf, part)
-        owner = next(found for found in (*shelves, *others) if found.kept.path == part.path)
+        draft = drafts[bisect_right(bases, part.first) - 1]
+        _remove(draft, part)
+        owner = next(found for found in (*drafts, *others) if found.kept.path == part.path)
         text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
         owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
 
 
-def take_headers(shelves: list[Shelf], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
+def take_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
     """Gives batches what of their headers the other replica has, by first offset; see `Agreement`."""
-    bases = [shelf.kept.base for shelf in shelves]
+    bases = [draft.kept.base for draft in drafts]
     for first, head in heads.items():
-        shelf = shelves[bisect_right(bases, first) - 1]
-        parts, why = shelf.kept.parts, "its header is that of the replica"
+        draft = drafts[bisect_right(bases, first) - 1]
+        parts, why = draft.kept.parts, "its header is that of the replica"
         i = parts.last_from(first)
         if i >= 0 and parts[i].first == first:
             parts.mend(i, head, why)
-        shelf.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in shelf.extra]
-    for shelf in shelves:
-        mine = {first: epoch for first, epoch in epochs.items() if shelf.kept.base <= first <= shelf.kept.limit}
+        draft.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in draft.extra]
+    for draft in drafts:
+        mine = {first: epoch for first, epoch in epochs.items() if draft.kept.base <= first <= draft.kept.limit}
         if mine:
-            give_epochs(shelf, mine)
+            give_epochs(draft, mine)
 
 
-def _remove(shelf: Shelf, batch: Part) -> None:
-    kept = shelf.kept
-    shelf.extra[:] = [part for part in shelf.extra if part.first != batch.first]
+def _remove(draft: SegmentDraft, batch: Part) -> None:
+    kept = draft.kept
+    draft.extra[:] = [part for part in draft.extra if part.first != batch.first]
     parts = Parts(kept.base)
     for i, part in enumerate(kept.parts):
         if part.first != batch.first:

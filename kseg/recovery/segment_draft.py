@@ -1,4 +1,4 @@
-"""A segment as salvage puts it together: what lies in its place there, and what is put between."""
+"""A segment as salvage will write it: the batches of its own file, and batches of other files put between them."""
 
 import os
 from bisect import bisect_right, insort
@@ -14,11 +14,11 @@ MOST_GAPS = 1000
 """Gaps of a segment that are told one by one."""
 
 
-class Shelf:
-    """The places of a segment in the file ``name``: its own ``parts``, and what is put between them.
+class SegmentDraft:
+    """The segment ``name``: its own ``parts``, and ``extra`` ones put between them.
 
-    ``file`` is the name under which its own parts lie, as long as nothing is done. One that is forgotten holds no
-    parts until it is read again.
+    ``file`` is the present name of the file with its own parts. A forgotten draft has no parts until its file is read
+    again.
     """
 
     def __init__(self, kept: Kept, name: str, file: str = "") -> None:

@@ -1,7 +1,7 @@
-"""Header fields that lie outside the checksum of a batch, made right where what is right can be proven.
+"""Repairs header fields outside the checksum of a batch, where the right value can be proven.
 
-Of a v2 batch base offset, length, leader epoch and magic (21 bytes) can be damaged while every record is intact under
-its checksum; of a message of v0 or v1 offset and length (12 bytes).
+In v2 these are base offset, length, leader epoch and magic (21 bytes), in v0 and v1 offset and length (12 bytes): they
+can be damaged while every record is intact.
 """
 
 from typing import Any

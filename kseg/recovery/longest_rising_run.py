@@ -1,7 +1,7 @@
-"""Of the parts of a segment, those that were in their places before it was damaged: they rise in the file as they do
-in offsets.
+"""Chooses the parts of a segment that lie where they lay before the damage: the heaviest run with rising offsets.
 
-Damage that moves nothing leaves them so; of what was moved, doubled or given another offset, the fewer batches yield.
+Damage that moves nothing keeps the order of the file and of the offsets alike. Of batches that were moved, copied or
+given another offset, the smaller number is left out.
 """
 
 from array import array
@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from kseg.recovery.parts import Parts
 
 
-def spine(parts: Parts) -> list[int] | None:
-    """Numbers of the parts that make the heaviest rising sequence; None where all of them do."""
+def longest_rising_run(parts: Parts) -> list[int] | None:
+    """The numbers of the parts in the heaviest rising run. None if all of them rise."""
     if parts.is_rising:
         return None
     lasts: list[int] = []

@@ -1,6 +1,6 @@
-"""Batches that salvage cuts out because their checksum is wrong, and in which single records may still decode.
+"""Batches with a wrong checksum, which salvage cuts out and in which single records may still decode.
 
-Nothing proves such a record: it is shown as it stands there, and never goes back into a log.
+Nothing proves such a record: it is printed as it is, and never goes back into a log.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
 from kseg.kernel.frames import CRC_RIGHT
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
-from kseg.recovery.mending import with_right_header, with_right_magic
+from kseg.recovery.header_repair import with_right_header, with_right_magic
 from kseg.recovery.segment_sources import segment_sources
 from kseg.recovery.workspace import Workspace
 from kseg.segment.batches import Batch, RecordBatch

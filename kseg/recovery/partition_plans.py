@@ -51,7 +51,8 @@ def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
         return
     chosen = frozenset(small)
     with _processes(tasks, min(jobs, len(small))) as pool:
-        sent = pool.map(_plan_to_send, small, chunksize=max(1, len(small) // (jobs * CHUNKS_EACH)))
+        with _deaths_told():  # a process may die before all are sent
+            sent = pool.map(_plan_to_send, small, chunksize=max(1, len(small) // (jobs * CHUNKS_EACH)))
         for number, task in enumerate(tasks):
             found = _received(sent) if number in chosen else None
             yield _plan(task) if found is None else found
@@ -119,17 +120,24 @@ def _copied(pieces: Pieces) -> Pieces:
     return tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in pieces)
 
 
-def _received(sent: Iterator[Outcome | None]) -> Outcome | None:
-    """The next outcome. Content beyond SPILL_BYTES, of all partitions, goes to temporary files."""
+@contextmanager
+def _deaths_told() -> Iterator[None]:
+    """Raises KsegError where a process of the pool has died."""
     from concurrent.futures import BrokenExecutor
 
     try:
-        found = next(sent)
+        yield
     except BrokenExecutor as error:
         raise KsegError(
             "a process that planned a partition has died (killed for want of memory?); nothing was changed; "
             "--jobs 1 works without such processes"
         ) from error
+
+
+def _received(sent: Iterator[Outcome | None]) -> Outcome | None:
+    """The next outcome. Content beyond SPILL_BYTES, of all partitions, goes to temporary files."""
+    with _deaths_told():
+        found = next(sent)
     if isinstance(found, Recovery):
         steps = found.plan.steps
         Workspace.made_bytes += sum(len(p) for step in steps for p in step.pieces if isinstance(p, bytes))

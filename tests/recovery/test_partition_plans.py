@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -114,3 +115,12 @@ def test_closed_early_it_waits_for_its_processes(tasks: list[Task]) -> None:
     found.close()  # type: ignore[attr-defined]
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_process_that_dies_while_others_are_sent_is_told(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenExecutor
+
+    monkeypatch.setattr(ProcessPoolExecutor, "map", broken)
+    with pytest.raises(KsegError, match="has died"):
+        list(plan_partitions(tasks, 2))

@@ -131,7 +131,7 @@ def check_free(place: str, needed: int) -> None:
     """Raises KsegError if the file system of ``place`` has less than ``needed`` bytes free."""
     free = free_bytes(place)
     if free < needed + MARGIN_BYTES:
-        lack = f"{(needed + MARGIN_BYTES) / _MIB:.1f} MiB of room are needed, {free / _MIB:.1f} MiB are free"
+        lack = f"{(needed + MARGIN_BYTES) / _MIB:.1f} MiB of disk space are needed, {free / _MIB:.1f} MiB are free"
         raise KsegError(f"{place}: {lack}; nothing was changed")
 
 
@@ -155,7 +155,7 @@ def _make_own_folder(change: Change, disk: Disk) -> None:
     try:
         disk.make_directory(change.folder)
     except FileExistsError as error:
-        raise KsegError(f"{change.folder}: another kseg is at work here; nothing was changed") from error
+        raise KsegError(f"{change.folder}: another kseg is running here; nothing was changed") from error
     except OSError:
         quarantine.remove_if_empty(inside, disk)
         raise
@@ -375,8 +375,7 @@ def check_intermediate(change: Change) -> None:
     """As `ExpectedStates.check_intermediate`. If the directory was copied meanwhile, the change gets the new inodes."""
     if not is_staged(change) and not recognize(change):
         raise ChangedSinceError(
-            f"{change.folder}: was changed by someone else in the middle of {change.command!r}, "
-            "or copied without its times"
+            f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
         ExpectedStates(change).check_intermediate()

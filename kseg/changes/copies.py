@@ -37,7 +37,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
     target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
     if os.path.lexists(target):
-        raise PathError(f"{target}: is there already; nothing was written")
+        raise PathError(f"{target}: already exists; nothing was written")
     try:
         if os.path.lexists(staged):
             disk.remove_tree(staged)  # left by a killed run: holding the lock proves that no other run uses it
@@ -123,7 +123,7 @@ def _file_states(directory: str) -> dict[str, FileState]:
 def _check_unchanged(plan: Plan, found: dict[str, FileState]) -> None:
     for name, known in plan.initial.items():
         if found.get(name) != known:
-            raise KsegError(f"{os.path.join(plan.directory, name)}: has changed since it was looked at")
+            raise KsegError(f"{os.path.join(plan.directory, name)}: has changed since it was read")
 
 
 def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:

@@ -97,7 +97,7 @@ class ExpectedStates:
         """Raises ChangedSinceError unless all files are in their initial state, OSError if one cannot be examined."""
         for name, found in self.initial.items():
             if file_state(self._change.path(name)) != found:
-                raise ChangedSinceError(f"{self._change.path(name)}: has changed since it was looked at")
+                raise ChangedSinceError(f"{self._change.path(name)}: has changed since it was read")
 
     def check_intermediate(self) -> None:
         """Raises ChangedSinceError if a file is in a state that no step expects or leaves."""
@@ -105,7 +105,7 @@ class ExpectedStates:
             now = file_state(self._change.path(name))
             if (now.inode if now else None) not in inodes or (now is not None and not self._is_known(now)):
                 raise ChangedSinceError(
-                    f"{self._change.path(name)}: was changed by someone else in the middle of {self._change.command!r}"
+                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
                 )
 
     def _is_known(self, now: FileState) -> bool:
@@ -118,6 +118,6 @@ class ExpectedStates:
             now = after[name] = file_state(self._change.path(name))
             if (None if now is None else (now.inode, now.size)) != held:
                 raise ChangedSinceError(
-                    f"{self._change.path(name)}: was changed by someone else in the middle of {self._change.command!r}"
+                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
                 )
         return after

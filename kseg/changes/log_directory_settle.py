@@ -26,7 +26,7 @@ def complete_interrupted_in_log_directory(directory: str, disk: Disk | None = No
                 roll_back_journal(journal, disk)
             elif journal.state == UNDOING:
                 continue_undo(journal, disk)
-                messages.append(f"{directory}: the undoing of {journal.command!r} was interrupted, and is complete now")
+                messages.append(f"{directory}: the undo of {journal.command!r} was interrupted, and is complete now")
             elif journal.state == DONE and not journal.keeps:
                 forget(journal, disk)
     except OSError as error:

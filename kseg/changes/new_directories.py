@@ -37,7 +37,7 @@ class NewDirectories:
         if name in self._models:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
         if os.path.lexists(target):
-            raise PathError(f"{target}: is there already; nothing was written")
+            raise PathError(f"{target}: already exists; nothing was written")
         self._models[name] = model
         if not is_dry:
             self._disk.make_directory(staged)

@@ -276,7 +276,7 @@ class Plan:
         if found is not None and is_old and found.made_by is not None:
             raise ValueError(f"a plan cannot change {file} twice")
         if found is None:
-            raise PathError(f"{os.path.join(self.directory, file)}: has gone while it was looked at")
+            raise PathError(f"{os.path.join(self.directory, file)}: was removed while it was read")
         return found
 
     @property

@@ -85,7 +85,7 @@ def take(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
             disk.unlink(new)  # both names are the same file: rename(2) would do nothing
         else:
             if now != change.steps[k].before:
-                raise ChangedSinceError(f"{path}: was changed by someone else in the middle of {change.command!r}")
+                raise ChangedSinceError(f"{path}: was changed by another program during {change.command!r}")
             _fill(change, k, disk)
             disk.rename(new, path)
     if os.path.lexists(change.added(k)):

@@ -35,7 +35,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
 
 
 def _complete(change: Change, disk: Disk) -> str:
-    what = f"the undoing of change {change.undoes}" if change.undoes else repr(change.command)
+    what = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
     try:
         roll_forward(change, disk)
     except (ChangedSinceError, PathError) as error:

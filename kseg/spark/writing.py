@@ -79,7 +79,7 @@ class KsegWriter(DataSourceArrowWriter):
                     f"{path}: is named like no partition, such as orders-0; or give columns topic, partition"
                 )
             if os.path.lexists(path):
-                raise PathError(f"{path}: is there already; nothing was written")
+                raise PathError(f"{path}: already exists; nothing was written")
         self._folder = os.path.join(self._output, f".kseg-{uuid4().hex}.rows")
         os.makedirs(self._folder)  # not in tasks: a late task must not recreate a folder that `abort` has removed
 

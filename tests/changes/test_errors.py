@@ -117,7 +117,7 @@ def test_a_file_changed_after_planning_is_an_error(partition: Path) -> None:
     plan = cut(partition)
     (partition / "a.log").write_bytes(b"appended by a broker")
     before = tree(partition)
-    with pytest.raises(ChangedSinceError, match=r"a\.log: has changed since it was looked at; nothing was changed"):
+    with pytest.raises(ChangedSinceError, match=r"a\.log: has changed since it was read; nothing was changed"):
         apply(plan, "test")
     assert tree(partition) == before
     assert not quarantine(partition).exists()

@@ -199,7 +199,7 @@ def test_missing_space_is_reported_before_any_change(partition: Path, monkeypatc
     plan = Plan(str(partition))
     plan.write("b.log", [Range("a.log", 0, 6000)] * 20_000, "large")
     monkeypatch.setattr(os, "statvfs", full)
-    with pytest.raises(KsegError, match=r"114\.5 MiB of room are needed, [0-9.]+ MiB are free; nothing was changed"):
+    with pytest.raises(KsegError, match=r"114\.5 MiB of disk space are needed, [0-9.]+ MiB are free; nothing"):
         apply(plan, "test")
     assert not quarantine(partition).exists()
 
@@ -224,7 +224,7 @@ def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
 
     plan = Plan(str(partition))
     plan.write("b.log", [b"x"], "new")
-    with pytest.raises(KsegError, match="another kseg is at work here; nothing was changed"):
+    with pytest.raises(KsegError, match="another kseg is running here; nothing was changed"):
         apply(plan, "test", disk=Late())
     assert (other / "staged").read_bytes() == b"the other's"
 

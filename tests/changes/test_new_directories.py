@@ -68,7 +68,7 @@ def test_an_output_is_complete_or_absent(
 
 def test_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out" / "a-0").mkdir(parents=True)
-    with pytest.raises(PathError, match=r"a-0: is there already; nothing was written"):
+    with pytest.raises(PathError, match=r"a-0: already exists; nothing was written"):
         with new_directories(str(tmp_path / "out"), takes_lock=True) as made:
             made.add("a-0")
     (tmp_path / "file").write_bytes(b"")

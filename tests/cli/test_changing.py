@@ -181,7 +181,7 @@ def test_a_copy_leaves_the_input_alone(kseg: Kseg, logs: Path, tmp_path: Path) -
     )
     again = kseg("cut", "--output", tmp_path / "out", logs / "dplain-0")
     assert again.status == 3
-    assert "is there already; nothing was written" in again.err
+    assert "already exists; nothing was written" in again.err
 
 
 def test_a_long_plan_is_counted_for_people_and_whole_in_json(kseg: Kseg, logs: Path, monkeypatch: Any) -> None:
@@ -256,5 +256,5 @@ def test_two_paths_that_would_make_the_same_output_are_told(
     done = kseg("retain", *asked, first, second)
     assert done.status == 3
     assert f"{first} and {second} would both become {tmp_path}/new/e-idem-0" in done.err
-    assert "is there already" not in done.err
+    assert "already exists" not in done.err
     assert (tmp_path / "new" / "e-idem-0").is_dir() == (not options)

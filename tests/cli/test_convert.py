@@ -72,7 +72,7 @@ def test_without_the_room_nothing_is_begun(
     for module in ("kseg.convert.room", "kseg.changes.apply"):
         monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
     done = kseg("convert", "--codec", codec, *place, partition)
-    assert (done.status, f"{needed / (1 << 20):.1f} MiB of room are needed" in done.err) == (3, True)
+    assert (done.status, f"{needed / (1 << 20):.1f} MiB of disk space are needed" in done.err) == (3, True)
     assert files(partition) == before
     assert not (tmp_path / "out" / partition.name).exists()
     for module in ("kseg.convert.room", "kseg.changes.apply"):
@@ -186,7 +186,7 @@ def test_what_is_there_is_not_written_over(kseg: Kseg, tmp_path: Path) -> None:
     before = files(tmp_path)
     again = kseg(*asked, TXN)
     assert (again.status, files(tmp_path)) == (3, before)
-    assert "is there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_a_batch_that_is_too_large_to_open(kseg: Kseg, tmp_path: Path) -> None:

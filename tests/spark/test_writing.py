@@ -177,11 +177,11 @@ def test_invalid_rows_are_refused_and_leave_nothing(tmp_path: Path, tasks: Any, 
 def test_existing_files_are_not_changed(tmp_path: Path) -> None:
     write(writer_of(tmp_path / "t-0"), [batch(numbered(0, 3))])
     before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
-    with pytest.raises(KsegError, match="is there already"):
+    with pytest.raises(KsegError, match="already exists"):
         writer_of(tmp_path / "t-0")
     columns = ["topic", "partition", "offset"]
     rows = [{"topic": topic, "partition": 0, "offset": 9} for topic in "st"]
-    with pytest.raises(KsegError, match="t-0: is there already"):
+    with pytest.raises(KsegError, match="t-0: already exists"):
         write(writer_of(tmp_path, columns), [batch(rows, columns)])
     assert names(tmp_path) == ["t-0"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()} == before
@@ -225,7 +225,7 @@ def test_a_session_writes_a_range_a_task(spark: Any, tmp_path: Path) -> None:
     verify(tmp_path / "copy-0")
     with pytest.raises(Exception, match="repartitionByRange"):
         frame.repartition(3).write.format("kseg").mode("append").save(str(tmp_path / "wrong-0"))
-    with pytest.raises(Exception, match="is there already"):
+    with pytest.raises(Exception, match="already exists"):
         ranged.write.format("kseg").mode("append").save(str(tmp_path / "copy-0"))
     assert names(tmp_path) == ["copy-0"]
     shutil.rmtree(tmp_path / "copy-0")

@@ -33,7 +33,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
         base = group[0].part.first
         new = replace(
             kept, path="", base=base, limit=_limit(base, next_base), parts=Parts(base), cuts=Cuts(), strays=[],
-            has_mended=False,
+            has_mended=False, has_shared=False,
         )  # fmt: skip
         made[-1].kept.is_last = False
         made.append(SegmentDraft(new, f"{base:020d}.log"))

@@ -67,6 +67,8 @@ class Kept:
     is_sparse: bool
     """Whether offsets are missing for other reasons than damage."""
     has_mended: bool = False
+    has_shared: bool = False
+    """Whether two batches have bytes of the file in common."""
     ambiguous: int = 0
     """Batches that are cut out though their offsets may be right."""
     has_epochs: bool = False
@@ -76,7 +78,7 @@ class Kept:
 
     @property
     def is_intact(self) -> bool:
-        return not (self.cuts or self.strays or self.has_mended)
+        return not (self.cuts or self.strays or self.has_mended or self.has_shared)
 
     def leave_out(self, firsts: Container[int]) -> list[Part]:
         """Takes the batches with these first offsets out."""

@@ -164,6 +164,7 @@ class _Finder:
                 else:
                     self._stray(part, 1, last - first + 1)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
+                self.kept.has_shared = True
                 break
         if damage.length:
             self.kept.cuts.add(damage)

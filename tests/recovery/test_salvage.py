@@ -380,6 +380,17 @@ def test_a_length_that_swallows_the_batches_behind(tmp_path: Path) -> None:
     assert kept[-len(batches[4:]) :] == batches[4:]
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_batch_that_lost_a_zero_at_its_end_and_has_one_of_the_next(tmp_path: Path, number: int) -> None:
+    batches = [keyed_batch(first, b"abc") for first in range(0, 15, 3)]
+    assert batches[number][-1] == batches[number + 1][0] == 0
+    damaged = [batch[:-1] if i == number else batch for i, batch in enumerate(batches)]
+    partition = make(tmp_path / "a-0", {0: damaged, 15: [keyed_batch(15, b"abc")]})
+    assert salvage(partition).plan.gaps == []
+    assert read(partition) == {0: batches, 15: [keyed_batch(15, b"abc")]}
+    assert errors_of(partition) == []
+
+
 def test_a_first_segment_of_which_nothing_is_left(tmp_path: Path) -> None:
     partition = copy_of(TRANSACTIONS, tmp_path)
     base = min(read(partition))

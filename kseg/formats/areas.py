@@ -11,7 +11,7 @@ from typing import Any
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
-from kseg.formats.rows import Rows, int64s
+from kseg.formats.rows import Rows
 from kseg.kernel import building as kernel
 from kseg.kernel.checksum import crc32c
 
@@ -61,64 +61,61 @@ class Area:
     """Collects the records of one batch: ``add`` appends as many as fit, ``view`` gives the bytes.
 
     ``magic`` 2: a record area. 0 or 1: messages; if they will be compressed (``is_relative``), their offsets are
-    relative to the first. ``limit``: beyond this size only a first record is accepted.
+    relative to the first. ``limit``: beyond this size only a first record is accepted. ``room``: size of the buffer at first.
     """
 
-    def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0) -> None:
+    def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0, room: int = _FIRST_ROOM) -> None:
         self.magic = magic
         self.is_relative = is_relative and magic == 1
         self.attributes = attributes
-        self._out = bytearray(_FIRST_ROOM)
-        self._state = int64s(kernel.STATE_WIDTH)
+        self._out = bytearray(room)
+        self._state = kernel.AreaWriter(self._out)
 
     def begin(self, base_offset: int, limit: int = MOST_AREA_BYTES, base_timestamp: int | None = None) -> None:
         """Starts a batch with that base offset. ``base_timestamp`` is in ms; None for the first record's timestamp."""
-        self._state[:] = int64s(kernel.STATE_WIDTH)
-        self._state[kernel.BASE_OFFSET], self._state[kernel.LIMIT] = base_offset, limit
-        self._state[kernel.BASE_TIMESTAMP] = self._state[kernel.LARGEST_TIMESTAMP] = -1
-        if base_timestamp is not None:
-            self._state[kernel.BASE_TIMESTAMP], self._state[kernel.IS_BASE_GIVEN] = base_timestamp, 1
+        self._state.begin(base_offset, limit, base_timestamp)
 
     def add(self, rows: Rows, first: int, stop: int) -> int:
         """Appends rows from ``first`` on; returns the row at which it stopped."""
         state = self._state
         while True:
             if self.magic == 2:
-                first = kernel.add_records(rows.payload, rows.rows, rows.headers, first, stop, state, self._out)
+                first = kernel.add_records(state, rows.payload, rows.rows, rows.headers, first, stop)
             else:
-                base = state[kernel.BASE_OFFSET] if self.is_relative else 0
+                base = state.base_offset if self.is_relative else 0
                 first = kernel.add_messages(
-                    rows.payload, rows.rows, first, stop, self.magic, self.attributes, base, state, self._out
+                    state, rows.payload, rows.rows, first, stop, self.magic, self.attributes, base
                 )
-            if not state[kernel.NEEDED] or state[kernel.NEEDED] > MOST_AREA_BYTES:
+            if not state.needed or state.needed > MOST_AREA_BYTES:
                 return first
-            wider = bytearray(max(state[kernel.NEEDED], 2 * len(self._out)))
-            wider[: state[kernel.END]] = memoryview(self._out)[: state[kernel.END]]
+            wider = bytearray(max(state.needed, 2 * len(self._out)))
+            wider[: state.end] = memoryview(self._out)[: state.end]
             self._out = wider
+            state.use(wider)
 
     @property
     def size(self) -> int:
-        return int(self._state[kernel.END])
+        return int(self._state.end)
 
     @property
     def count(self) -> int:
-        return int(self._state[kernel.COUNT])
+        return int(self._state.count)
 
     @property
     def base_offset(self) -> int:
-        return int(self._state[kernel.BASE_OFFSET])
+        return int(self._state.base_offset)
 
     @property
     def last_offset(self) -> int:
-        return int(self._state[kernel.LAST_OFFSET])
+        return int(self._state.last_offset)
 
     @property
     def base_timestamp(self) -> int:
-        return int(self._state[kernel.BASE_TIMESTAMP])
+        return int(self._state.base_timestamp)
 
     @property
     def max_timestamp(self) -> int:
-        return int(self._state[kernel.LARGEST_TIMESTAMP])
+        return int(self._state.largest_timestamp)
 
     def take(self) -> bytes:
         """Returns a copy of the bytes."""

@@ -1,5 +1,13 @@
-# What writes the records of batches elsewhere too.
+# Where the records of a batch are written, for what writes batches elsewhere too.
+cdef class AreaWriter:
+    cdef public long long base_offset, base_timestamp, last_offset, largest_timestamp, limit, needed, count
+    cdef public bint is_base_given
+    cdef readonly Py_ssize_t end, room
+    cdef unsigned char* out
+    cdef object _out
+
+cdef void begin_area(AreaWriter area, Py_ssize_t end, long long base_offset) noexcept nogil
 cdef Py_ssize_t write_records(
-    const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first, Py_ssize_t stop,
-    long long* state, unsigned char* out, Py_ssize_t room
+    AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
+    Py_ssize_t stop
 ) noexcept nogil

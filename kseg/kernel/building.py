@@ -1,13 +1,4 @@
-"""Rows of records written as the bytes of a record area (v2) or of a message set (v0, v1): what readers do, backwards.
-
-``state`` (int64[9], in and out):
-
-    0 END, bytes in ``out`` so far           4 LAST_OFFSET, of the record written last
-    1 BASE_OFFSET that offsets count from    5 LARGEST_TIMESTAMP in ms, of those written
-    2 BASE_TIMESTAMP in ms, that of the      6 LIMIT in bytes: no record but the first goes beyond it
-      first record                           7 NEEDED: room in ``out`` that the next record asks for, else 0
-    3 COUNT of records written             8 IS_BASE_GIVEN: BASE_TIMESTAMP holds already
-"""
+"""Writes rows of records as the bytes of a record area (v2) or of a message set (v0, v1)."""
 
 try:
     from kseg.kernel import cython
@@ -15,6 +6,13 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        ENTRY_MAGIC,
+        ENTRY_OVERHEAD,
+        LEGACY_CRC,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+    )
     from cython.cimports.kseg.kernel.native import (
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -38,7 +36,9 @@ if cython.compiled:
         put_varint,
         varint_bytes,
     )
+    from cython.cimports.kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
 else:
+    from kseg.kernel.layout import ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_CRC, V0_HEADER_BYTES, V1_HEADER_BYTES
     from kseg.kernel.native import (
         HEADER_KEY,
         HEADER_KEY_SIZE,
@@ -62,15 +62,61 @@ else:
         put_varint,
         varint_bytes,
     )
+    from kseg.kernel.pointers import bytes_in, bytes_out, int64s_in
 
 COMPILED = cython.compiled
 
-STATE_WIDTH = 9
-END, BASE_OFFSET, BASE_TIMESTAMP, COUNT, LAST_OFFSET, LARGEST_TIMESTAMP, LIMIT, NEEDED, IS_BASE_GIVEN = range(9)
 # As a C variable: Cython takes literals of more than 31 bits for Python objects.
 LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)
 
+# Of the sizes of key and value of a v0 or v1 message.
+SIZES_BYTES = cython.declare(cython.longlong, 8)
+# What a length and its record may take more than the record: a varint of five bytes.
+MOST_LENGTH_BYTES = cython.declare(cython.longlong, 5)
+
 native_setup()
+
+
+class AreaWriter:
+    """Where the records of one batch are written, kept from call to call.
+
+    `use` gives the buffer, `begin` empties it. Offsets count from ``base_offset``, timestamps (ms) from
+    ``base_timestamp``, that of the first record unless ``is_base_given``. ``end``: bytes so far. ``count`` of records
+    written, ``last_offset`` of the last, their ``largest_timestamp``. No record but the first goes beyond ``limit``
+    bytes. ``needed``: bytes that the buffer must have for the next record, 0 where it is not too short.
+    """
+
+    def __init__(self, out):
+        self.end = 0
+        self.use(out)
+        self.begin(0, 0, None)
+
+    def use(self, out: cython.uchar[::1]) -> None:
+        """Writes here from now on; the bytes so far are there already."""
+        if len(out) == 0 or len(out) < self.end:
+            raise ValueError("a buffer is too short")
+        self._out = out
+        self.out, self.room = bytes_out(out), len(out)
+
+    def begin(self, base_offset, limit, base_timestamp) -> None:
+        """``base_timestamp`` is None where the first record has it."""
+        begin_area(self, 0, base_offset)
+        self.limit = limit
+        self.largest_timestamp = -1
+        self.is_base_given = base_timestamp is not None
+        self.base_timestamp = -1 if base_timestamp is None else base_timestamp
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_area(area: AreaWriter, end: cython.Py_ssize_t, base_offset: cython.longlong) -> cython.void:
+    """Begins with no records at byte ``end`` of the buffer, without a base timestamp."""
+    area.end = end
+    area.base_offset = base_offset
+    area.base_timestamp = area.largest_timestamp = area.last_offset = 0
+    area.count = area.needed = 0
+    area.is_base_given = False
 
 
 @cython.cfunc
@@ -108,41 +154,40 @@ def body_size(
 @cython.nogil
 @cython.exceptval(check=False)
 def write_records(
+    area: AreaWriter,
     p: cython.pointer[cython.const[cython.uchar]],
     rows: cython.pointer[cython.const[cython.longlong]],
     headers: cython.pointer[cython.const[cython.longlong]],
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
-    out: cython.pointer[cython.uchar],
-    room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     h: cython.Py_ssize_t
     k: cython.longlong
-    o: cython.Py_ssize_t = state[0]
+    out: cython.pointer[cython.uchar] = area.out
+    o: cython.Py_ssize_t = area.end
     size: cython.longlong
     time_delta: cython.longlong
     offset_delta: cython.longlong
     timestamp: cython.longlong
-    state[7] = 0
+    area.needed = 0
     for i in range(first, stop):
         row = i * ROW_WIDTH
         timestamp = rows[row + ROW_TIMESTAMP]
-        if state[3] == 0:
-            state[5] = timestamp
-            if state[8] == 0:
-                state[2] = timestamp
-        time_delta = difference(timestamp, state[2])
-        offset_delta = difference(rows[row + ROW_OFFSET], state[1])
+        if area.count == 0:
+            area.largest_timestamp = timestamp
+            if not area.is_base_given:
+                area.base_timestamp = timestamp
+        time_delta = difference(timestamp, area.base_timestamp)
+        offset_delta = difference(rows[row + ROW_OFFSET], area.base_offset)
         if offset_delta < 0 or offset_delta > LARGEST_DELTA:
             return i
         size = body_size(rows, row, headers, time_delta, offset_delta)
-        if state[3] and o + size + varint_bytes(size) > state[6]:
+        if area.count and o + size + varint_bytes(size) > area.limit:
             return i
-        if size + 5 > room - o:
-            state[7] = o + size + 5
+        if size + MOST_LENGTH_BYTES > area.room - o:
+            area.needed = o + size + MOST_LENGTH_BYTES
             return i
         o = put_varint(out, o, size)
         out[o] = 0
@@ -159,11 +204,11 @@ def write_records(
             o = put_bytes(out, o, p, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE])
             o = put_varint(out, o, headers[h + HEADER_VALUE_SIZE])
             o = put_bytes(out, o, p, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE])
-        state[0] = o
-        state[3] += 1
-        state[4] = rows[row + ROW_OFFSET]
-        if timestamp > state[5]:
-            state[5] = timestamp
+        area.end = o
+        area.count += 1
+        area.last_offset = rows[row + ROW_OFFSET]
+        if timestamp > area.largest_timestamp:
+            area.largest_timestamp = timestamp
     return stop
 
 
@@ -171,6 +216,7 @@ def write_records(
 @cython.nogil
 @cython.exceptval(check=False)
 def write_messages(
+    area: AreaWriter,
     p: cython.pointer[cython.const[cython.uchar]],
     rows: cython.pointer[cython.const[cython.longlong]],
     first: cython.Py_ssize_t,
@@ -178,36 +224,34 @@ def write_messages(
     magic: cython.int,
     attributes: cython.int,
     base: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    out: cython.pointer[cython.uchar],
-    room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t
-    o: cython.Py_ssize_t = state[0]
+    out: cython.pointer[cython.uchar] = area.out
+    o: cython.Py_ssize_t = area.end
     size: cython.longlong
     timestamp: cython.longlong
-    state[7] = 0
+    area.needed = 0
     for i in range(first, stop):
         row = i * ROW_WIDTH
         timestamp = rows[row + ROW_TIMESTAMP]
-        if state[3] == 0:
-            state[2] = timestamp
-            state[5] = timestamp
-        size = 26 + 8 * magic
+        if area.count == 0:
+            area.base_timestamp = timestamp
+            area.largest_timestamp = timestamp
+        size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES
         if rows[row + ROW_KEY_SIZE] > 0:
             size += rows[row + ROW_KEY_SIZE]
         if rows[row + ROW_VALUE_SIZE] > 0:
             size += rows[row + ROW_VALUE_SIZE]
-        if size - 12 > LARGEST_DELTA or (state[3] and o + size > state[6]):
+        if size - ENTRY_OVERHEAD > LARGEST_DELTA or (area.count and o + size > area.limit):
             return i
-        if size > room - o:
-            state[7] = o + size
+        if size > area.room - o:
+            area.needed = o + size
             return i
         start = o
         o = put_big(out, o, difference(rows[row + ROW_OFFSET], base), 8)
-        o = put_big(out, o, size - 12, 4) + 4
+        o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + 4
         out[o] = magic
         out[o + 1] = attributes
         o += 2
@@ -217,51 +261,41 @@ def write_messages(
         o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
         o = put_big(out, o, rows[row + ROW_VALUE_SIZE], 4)
         o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
-        put_big(out, start + 12, crc32(0, out, start + 16, o), 4)
-        state[0] = o
-        state[3] += 1
-        state[4] = rows[row + ROW_OFFSET]
-        if timestamp > state[5]:
-            state[5] = timestamp
+        put_big(out, start + LEGACY_CRC, crc32(0, out, start + ENTRY_MAGIC, o), 4)
+        area.end = o
+        area.count += 1
+        area.last_offset = rows[row + ROW_OFFSET]
+        if timestamp > area.largest_timestamp:
+            area.largest_timestamp = timestamp
     return stop
 
 
 def add_records(
+    area: AreaWriter,
     payload: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
     headers: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    state: cython.longlong[::1],
-    out: cython.uchar[::1],
 ) -> int:
-    """Appends the rows ``first`` to ``stop`` (ROW_*, their bytes in ``payload``) to ``out`` as records of a v2 batch.
+    """Appends the rows ``first`` to ``stop`` (ROW_*, their bytes in ``payload``) as records of a v2 batch.
 
     Returns the row before which it stopped: ``stop``, or one that goes beyond the limit, whose offset does not fit a
     batch of this base offset, or that needs more room.
     """
     done: cython.Py_ssize_t
-    check(rows, first, stop, state, out)
-    if first == stop:
-        return stop
-    if cython.compiled:
-        with cython.nogil:
-            done = write_records(
-                cython.address(payload[0]) if payload.shape[0] else cython.NULL,
-                cython.address(rows[0]),
-                cython.address(headers[0]),
-                first,
-                stop,
-                cython.address(state[0]),
-                cython.address(out[0]),
-                out.shape[0],
-            )
-        return done
-    else:
-        return write_records(payload, rows, headers, first, stop, state, out, len(out))
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
+    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
+    with cython.nogil:
+        done = write_records(area, p, row, header, first, stop)
+    return done
 
 
 def add_messages(
+    area: AreaWriter,
     payload: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
@@ -269,41 +303,15 @@ def add_messages(
     magic: cython.int,
     attributes: cython.int,
     base: cython.longlong,
-    state: cython.longlong[::1],
-    out: cython.uchar[::1],
 ) -> int:
     """As `add_records`, as messages of magic 0 or 1 with these attributes; ``base`` is taken off their offsets."""
     done: cython.Py_ssize_t
-    check(rows, first, stop, state, out)
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
     if magic not in (0, 1):
         raise ValueError("no such magic")
-    if first == stop:
-        return stop
-    if cython.compiled:
-        with cython.nogil:
-            done = write_messages(
-                cython.address(payload[0]) if payload.shape[0] else cython.NULL,
-                cython.address(rows[0]),
-                first,
-                stop,
-                magic,
-                attributes,
-                base,
-                cython.address(state[0]),
-                cython.address(out[0]),
-                out.shape[0],
-            )
-        return done
-    else:
-        return write_messages(payload, rows, first, stop, magic, attributes, base, state, out, len(out))
-
-
-def check(rows, first, stop, state, out):
-    """ValueError unless there are such rows and such a place in ``out``."""
-    if (
-        not 0 <= first <= stop <= len(rows) // ROW_WIDTH
-        or len(state) < STATE_WIDTH
-        or len(out) == 0
-        or not 0 <= state[END] <= len(out)
-    ):
-        raise ValueError("no such rows, or no such place in out")
+    with cython.nogil:
+        done = write_messages(area, p, row, first, stop, magic, attributes, base)
+    return done

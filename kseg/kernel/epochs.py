@@ -1,9 +1,4 @@
-"""Finds where the leader epoch changes from batch to batch (rows BATCH_*).
-
-``state`` (int64[STATE_WIDTH]): 0 EPOCH of the batch before, -1 none or none of v2; 1 LAST_OFFSET of it, -1 none;
-2 FOUND by this call. ``changes``, CHANGE_WIDTH each: the epoch (-1: a message of v0 or v1, which has none), the offset
-of its first batch, and the last offset of the epoch before that, -1 none.
-"""
+"""Finds where the leader epoch changes from batch to batch (rows BATCH_*)."""
 
 try:
     from kseg.kernel import cython
@@ -31,7 +26,19 @@ else:
 
 COMPILED = cython.compiled
 
-STATE_WIDTH, EPOCH, LAST_OFFSET, FOUND, CHANGE_WIDTH = 3, 0, 1, 2, 3
+if not cython.compiled:
+    globals().update(cython.constants("epochs"))
+
+
+class EpochState:
+    """What is known of the batch before, kept from call to call.
+
+    Its ``epoch``, -1 none or none of v2; its ``last_offset``, -1 none. ``found``: changes written by a call.
+    """
+
+    def __init__(self):
+        self.epoch = self.last_offset = -1
+        self.found = 0
 
 
 @cython.cfunc
@@ -41,7 +48,7 @@ def find_changes(
     rows: cython.pointer[cython.const[cython.longlong]],
     start: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.pointer[cython.longlong],
+    state: EpochState,
     changes: cython.pointer[cython.longlong],
     room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
@@ -54,16 +61,16 @@ def find_changes(
         if not rows[at + BATCH_STATE] & 1:
             continue
         epoch = rows[at + BATCH_LEADER_EPOCH] if rows[at + BATCH_MAGIC] >= 2 else -1
-        if epoch != state[0]:
-            if state[2] == room:
+        if epoch != state.epoch:
+            if state.found == room:
                 return i
-            to = state[2] * 3
-            changes[to] = epoch
-            changes[to + 1] = rows[at + BATCH_FIRST_OFFSET]
-            changes[to + 2] = state[1] if state[0] >= 0 else -1
-            state[2] += 1
-            state[0] = epoch
-        state[1] = rows[at + BATCH_LAST_OFFSET]
+            to = state.found * CHANGE_WIDTH
+            changes[to + CHANGE_EPOCH] = epoch
+            changes[to + CHANGE_OFFSET] = rows[at + BATCH_FIRST_OFFSET]
+            changes[to + CHANGE_LAST_OFFSET] = state.last_offset if state.epoch >= 0 else -1
+            state.found += 1
+            state.epoch = epoch
+        state.last_offset = rows[at + BATCH_LAST_OFFSET]
     return count
 
 
@@ -71,18 +78,18 @@ def changes(
     rows: cython.const[cython.longlong][::1],
     start: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    state: cython.longlong[::1],
+    state: EpochState,
     found: cython.longlong[::1],
 ) -> int:
-    """Writes the changes in rows ``start`` to ``count`` to ``found``.
+    """Writes the changes in rows ``start`` to ``count`` to ``found`` (CHANGE_*).
 
     Returns the row before which it stopped for want of room, else ``count``.
     """
     done: cython.Py_ssize_t
-    state[2] = 0
+    state.found = 0
     if count <= start:
         return start
-    if start < 0 or len(rows) < count * BATCH_WIDTH or len(state) < 3 or len(found) < 3:
+    if start < 0 or len(rows) < count * BATCH_WIDTH or len(found) < CHANGE_WIDTH:
         raise ValueError("a buffer is too short")
     if cython.compiled:
         with cython.nogil:
@@ -90,10 +97,10 @@ def changes(
                 cython.address(rows[0]),
                 start,
                 count,
-                cython.address(state[0]),
+                state,
                 cython.address(found[0]),
-                found.shape[0] // 3,
+                found.shape[0] // CHANGE_WIDTH,
             )
     else:
-        done = find_changes(rows, start, count, state, found, len(found) // 3)
+        done = find_changes(rows, start, count, state, found, len(found) // CHANGE_WIDTH)
     return done

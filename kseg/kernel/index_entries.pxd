@@ -1,12 +1,10 @@
-# The two kinds of index, the events that following their entries tells, and the state that it keeps.
+# Kinds of index, the events that following their entries tells, and the state that it keeps.
 from kseg.kernel.events cimport EventLog
 
 cpdef enum:
-    # Bytes of an entry of an offset index and of a time index, and where their second fields lie.
+    # The two kinds of index, by the bytes of an entry.
     OFFSETS = 8
     TIMES = 12
-    OFFSET_ENTRY_POSITION = 4
-    TIME_ENTRY_OFFSET = 8
     # Entries behind the one to be taken that must be in the window, if the file has them.
     LOOK_AHEAD = 2
 

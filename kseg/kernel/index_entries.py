@@ -10,6 +10,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.events import EventLog, report
+    from cython.cimports.kseg.kernel.layout import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
     from cython.cimports.kseg.kernel.native import (
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,
@@ -26,6 +27,7 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.pointers import bytes_in
 else:
     from kseg.kernel.events import EventLog, report
+    from kseg.kernel.layout import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
     from kseg.kernel.native import (
         BATCH_COUNT,
         BATCH_FIRST_OFFSET,

@@ -54,3 +54,9 @@ cdef enum:
     V07_ATTRIBUTES = 5
     V07_LEAST_BYTES = 9
     CRC_BYTES = 4
+
+    # Of an entry of an offset index: a relative offset and a position; of a time index: a timestamp and that offset.
+    OFFSET_ENTRY_BYTES = 8
+    OFFSET_ENTRY_POSITION = 4
+    TIME_ENTRY_BYTES = 12
+    TIME_ENTRY_OFFSET = 8

@@ -6,17 +6,26 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.building import write_records
+    from cython.cimports.kseg.kernel.building import AreaWriter, begin_area, write_records
+    from cython.cimports.kseg.kernel.layout import (
+        ENTRY_MAGIC,
+        ENTRY_OVERHEAD,
+        V2_BASE_TIMESTAMP,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+    )
     from cython.cimports.kseg.kernel.native import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in
     from cython.cimports.kseg.kernel.rewriting import put_header
 else:
-    from kseg.kernel.building import write_records
+    from kseg.kernel.building import AreaWriter, begin_area, write_records
+    from kseg.kernel.layout import ENTRY_MAGIC, ENTRY_OVERHEAD, V2_BASE_TIMESTAMP, V2_HEADER_BYTES, V2_LAST_OFFSET_DELTA
     from kseg.kernel.native import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
+    from kseg.kernel.pointers import bytes_in, int64s_in
     from kseg.kernel.rewriting import put_header
 
 COMPILED = cython.compiled
 
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 MOST_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
@@ -25,39 +34,35 @@ LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 @cython.nogil
 @cython.exceptval(check=False)
 def write_batches(
+    area: AreaWriter,
     p: cython.pointer[cython.const[cython.uchar]],
     rows: cython.pointer[cython.const[cython.longlong]],
     headers: cython.pointer[cython.const[cython.longlong]],
     count: cython.Py_ssize_t,
     attributes: cython.int,
-    out: cython.pointer[cython.uchar],
-    room: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """Bytes written, or -1."""
     i: cython.Py_ssize_t
     k: cython.int
     at: cython.Py_ssize_t = 0
-    state: cython.longlong[9]
     model: cython.uchar[61]
     if not cython.compiled:
-        state, model = [0] * 9, [0] * 61
-    for k in range(HEADER_BYTES):
+        model = [0] * V2_HEADER_BYTES
+    for k in range(V2_HEADER_BYTES):
         model[k] = 255  # -1: what is told of a leader epoch and a producer
-    model[16] = 2
-    for k in range(23, 27):
+    model[ENTRY_MAGIC] = 2
+    for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
         model[k] = 0
+    area.limit = LARGEST_SIZE
     for i in range(count):
-        if room - at < HEADER_BYTES:
+        if area.room - at < V2_HEADER_BYTES:
             return -1
-        for k in range(9):
-            state[k] = 0
-        state[0] = at + HEADER_BYTES
-        state[1] = rows[i * ROW_WIDTH + ROW_OFFSET]
-        if write_records(p, rows, headers, i, i + 1, state, out, room) == i or state[0] - at - 12 > LARGEST_SIZE:
+        begin_area(area, at + V2_HEADER_BYTES, rows[i * ROW_WIDTH + ROW_OFFSET])
+        if write_records(area, p, rows, headers, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
             return -1
-        put_header(out, at, state[0], model, 0, attributes, state[2], state[5], 1)
-        put_big(out, at, state[1], 8)
-        at = state[0]
+        put_header(area.out, at, area.end, model, 0, attributes, area.base_timestamp, area.largest_timestamp, 1)
+        put_big(area.out, at, area.base_offset, 8)
+        at = area.end
     return at
 
 
@@ -68,7 +73,7 @@ def most_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_
     if count < 0 or count * ROW_WIDTH > len(rows):
         raise ValueError("no such rows")
     for i in range(count):
-        size += HEADER_BYTES + MOST_FIELD_BYTES
+        size += V2_HEADER_BYTES + MOST_FIELD_BYTES
         if rows[i * ROW_WIDTH + ROW_KEY_SIZE] > 0:
             size += rows[i * ROW_WIDTH + ROW_KEY_SIZE]
         if rows[i * ROW_WIDTH + ROW_VALUE_SIZE] > 0:
@@ -90,20 +95,19 @@ def single_batches(
     short, or a batch would be larger than its length field can say.
     """
     done: cython.Py_ssize_t
+    area: AreaWriter
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
     if count < 0 or count * ROW_WIDTH > len(rows) or len(headers) == 0:
         raise ValueError("no such rows")
     if count == 0:
         return 0
     if len(payload) == 0 or len(out) == 0:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            done = write_batches(
-                cython.address(payload[0]), cython.address(rows[0]), cython.address(headers[0]), count, attributes,
-                cython.address(out[0]), out.shape[0],
-            )  # fmt: skip
-    else:
-        done = write_batches(payload, rows, headers, count, attributes, out, len(out))
+    area = AreaWriter(out)
+    with cython.nogil:
+        done = write_batches(area, p, row, header, count, attributes)
     if done < 0:
         raise ValueError("a batch does not fit")
     return done

@@ -61,14 +61,13 @@ class EpochChanges:
 
     def __init__(self, tell: Callable[[int, int], None]) -> None:
         self._tell = tell
-        self._state, self._found = int64s(kernel.STATE_WIDTH), int64s(_CHANGES_AT_ONCE * kernel.CHANGE_WIDTH)
-        self._state[kernel.EPOCH] = self._state[kernel.LAST_OFFSET] = -1
+        self._state, self._found = kernel.EpochState(), int64s(_CHANGES_AT_ONCE * kernel.CHANGE_WIDTH)
 
     def add(self, headers: Headers) -> None:
         done = 0
         while done < headers.count:
             done = kernel.changes(headers.rows, done, headers.count, self._state, self._found)
-            for i in range(self._state[kernel.FOUND]):
+            for i in range(self._state.found):
                 epoch, start_offset, _ = self._found[i * kernel.CHANGE_WIDTH : (i + 1) * kernel.CHANGE_WIDTH]
                 if epoch >= 0:
                     self._tell(epoch, start_offset)

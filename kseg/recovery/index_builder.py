@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel import indexing
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_OFFSET
 from kseg.recovery.eras import Era
 from kseg.recovery.refusal import BrokerRefusesError
@@ -35,7 +34,7 @@ class IndexBuilder(SegmentIndexes):
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         if min(rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()) >= 0:
             return
-        last, interval = self._state[indexing.LAST_POSITION], self._state[indexing.INTERVAL]
+        last, interval = self._state.last_position, self._state.interval
         for i, position in enumerate(rows[BATCH_POSITION:end:BATCH_WIDTH].tolist()):
             if position - last <= interval:
                 continue

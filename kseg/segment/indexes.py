@@ -5,7 +5,6 @@ The entries are those that brokers since 3.9.1 write on append, and those of the
 
 from struct import Struct
 
-from kseg.formats.rows import int64s
 from kseg.kernel import indexing
 from kseg.kernel.indexing import DONE
 
@@ -29,42 +28,34 @@ class SegmentIndexes:
         takes_any: bool = False,
     ) -> None:
         self._base = base_offset
-        self._state = state = int64s(indexing.STATE_WIDTH)
-        state[indexing.INTERVAL], state[indexing.BASE] = interval_bytes, base_offset
-        for column in (
-            indexing.LARGEST_TIMESTAMP, indexing.LARGEST_TIMESTAMP_OFFSET, indexing.LAST_OFFSET,
-            indexing.LAST_TIMESTAMP, indexing.LAST_TIME_OFFSET,
-        ):  # fmt: skip
-            state[column] = -1
-        state[indexing.USES_FIRST_OFFSET], state[indexing.HAS_TIMES] = uses_first_offset, has_times
-        state[indexing.TAKES_ANY] = takes_any
+        self._state = indexing.IndexBuild(base_offset, interval_bytes, uses_first_offset, has_times, takes_any)
         self.offsets, self.times = bytearray(), bytearray()
         self._entries, self._stamps = memoryview(b""), memoryview(b"")
 
     @property
     def largest_timestamp(self) -> int:
         """In ms, -1 if there is none."""
-        return int(self._state[indexing.LARGEST_TIMESTAMP])
+        return int(self._state.largest_timestamp)
 
     def take(self, rows: memoryview, count: int) -> tuple[int, int]:
         """Adds the entries of ``count`` batches (rows BATCH_*); returns a status of `kseg.kernel.indexing` and the
         number of batches added."""
         state = self._state
-        if len(self._entries) < count * indexing.OFFSET_ENTRY_BYTES:
-            self._entries = memoryview(bytearray(count * indexing.OFFSET_ENTRY_BYTES))
-            self._stamps = memoryview(bytearray(count * indexing.TIME_ENTRY_BYTES))
+        if len(self._entries) < count * OFFSET_ENTRY.size:
+            self._entries = memoryview(bytearray(count * OFFSET_ENTRY.size))
+            self._stamps = memoryview(bytearray(count * TIME_ENTRY.size))
         status = indexing.index(rows, count, state, self._entries, self._stamps)
-        self.offsets += self._entries[: state[indexing.OFFSETS] * indexing.OFFSET_ENTRY_BYTES]
-        self.times += self._stamps[: state[indexing.TIMES] * indexing.TIME_ENTRY_BYTES]
-        return status, count if status == DONE else state[indexing.ROW]
+        self.offsets += self._entries[: state.offsets * OFFSET_ENTRY.size]
+        self.times += self._stamps[: state.times * TIME_ENTRY.size]
+        return status, count if status == DONE else state.row
 
     def finish(self) -> bool:
         """Adds the last entry of the time index; returns False if its offset is below the previous entry's."""
         state = self._state
-        largest, at = state[indexing.LARGEST_TIMESTAMP], state[indexing.LARGEST_TIMESTAMP_OFFSET]
-        if not state[indexing.HAS_TIMES] or largest <= state[indexing.LAST_TIMESTAMP]:
+        largest, at = state.largest_timestamp, state.largest_timestamp_offset
+        if not state.has_times or largest <= state.last_timestamp:
             return True
-        if at < state[indexing.LAST_TIME_OFFSET]:
+        if at < state.last_time_offset:
             return False
         self.times += TIME_ENTRY.pack(largest, self._relative(at))
         return True

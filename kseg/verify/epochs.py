@@ -10,7 +10,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.rows import int64s
 from kseg.kernel import epochs as kernel
 from kseg.segment.survey import QUICK, Headers
 from kseg.sidefiles.first_bytes import first_bytes
@@ -58,8 +57,7 @@ class EpochRule(Rule):
         self._is_on_segment = False
         if self._is_on:
             self._path = os.path.join(directory or "", NAME)
-            self._state = int64s(kernel.STATE_WIDTH)
-            self._state[kernel.EPOCH] = self._state[kernel.LAST_OFFSET] = -1
+            self._state = kernel.EpochState()
             self._changes = partition.buffers.int64s("epoch changes", _ROOM * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
@@ -70,7 +68,7 @@ class EpochRule(Rule):
         start = 0
         while self._is_on_segment and start < headers.count:
             start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)
-            for i in range(self._state[kernel.FOUND]):
+            for i in range(self._state.found):
                 at = i * kernel.CHANGE_WIDTH
                 self._change(_Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist()))
 

@@ -93,8 +93,7 @@ class ReplicaComparison:
         self._is_compacted = is_compacted
         self._report = report
         self._window = 0
-        self._state = int64s(kernel.STATE_WIDTH)
-        self._events = int64s(EVENT_ROOM * kernel.EVENT_WIDTH)
+        self._compared = kernel.RecordComparison(int64s(EVENT_ROOM * kernel.EVENT_WIDTH))
         self._lacking = {True: _Lacking(), False: _Lacking()}
         self._tails = {True: 0, False: 0}
         self._diverged: _Range | None = None
@@ -173,31 +172,28 @@ class ReplicaComparison:
             opened.i = rows.count
 
     def _compare(self, a: _Opened, mine: Rows, b: _Opened, other: Rows) -> None:
-        state, events, found = self._state, self._events, self.found
+        compared, found = self._compared, self.found
         was_diverged = found.diverge_at is not None
         epochs = (a.replica.leader_epoch, b.replica.leader_epoch)
-        state[:] = int64s(kernel.STATE_WIDTH)
-        state[kernel.NEXT_A], state[kernel.NEXT_B], state[kernel.LAST_SAME] = a.i, b.i, -1
-        state[kernel.EPOCHS_DIFFER] = min(epochs) >= 0 and epochs[0] != epochs[1]
+        compared.begin(min(epochs) >= 0 and epochs[0] != epochs[1])
+        ours = kernel.Side(mine.payload, mine.rows, mine.headers, mine.count, a.i)
+        theirs = kernel.Side(other.payload, other.rows, other.headers, other.count, b.i)
         firsts = (mine.rows[a.i * ROW_WIDTH + ROW_OFFSET], other.rows[b.i * ROW_WIDTH + ROW_OFFSET])
-        kernel.compare(
-            mine.payload, mine.rows, mine.headers, mine.count, other.payload, other.rows, other.headers, other.count,
-            state, events,
-        )  # fmt: skip
-        for i in range(state[kernel.EVENTS]):
-            kind, first, last, count, what = events[i * kernel.EVENT_WIDTH : (i + 1) * kernel.EVENT_WIDTH].tolist()
+        kernel.compare(ours, theirs, compared)
+        for i in range(compared.events):
+            kind, first, last, count, what = compared.event(i)
             if i or first not in firsts:
                 self._settle()
             if kind == kernel.DIFFERENT:
                 self._differ(first, last, count, what)
             else:
                 self._only(kind == kernel.ONLY_A, first, last, count)
-        if not state[kernel.IS_OPEN]:
+        if not compared.is_open:
             self._settle()
-        found.same += state[kernel.SAME]
-        if not was_diverged and state[kernel.LAST_SAME] >= 0:
-            found.agree_to = state[kernel.LAST_SAME]
-        a.i, b.i = state[kernel.NEXT_A], state[kernel.NEXT_B]
+        found.same += compared.same
+        if not was_diverged and compared.last_same >= 0:
+            found.agree_to = compared.last_same
+        a.i, b.i = ours.next, theirs.next
 
     def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
         """Records that one side has and the other lacks, told by what that one is."""

@@ -96,8 +96,7 @@ def test_what_is_written_is_read_again(drawn: Drawn, room: int) -> None:
     for step, *rest in drawn:
         offset += step
         records.append(Record(offset, rest[0], "CreateTime", rest[1], rest[2], tuple(rest[3])))
-    area, rows = Area(2), rows_of(records)
-    area._out = bytearray(room)
+    area, rows = Area(2, room=room), rows_of(records)
     area.begin(0)
     assert area.add(rows, 0, rows.count) == rows.count
     header = RecordBatchHeader(
@@ -152,11 +151,11 @@ def test_an_offset_that_a_batch_cannot_reach_is_left() -> None:
 
 def test_buffer_sizes_are_checked() -> None:
     rows = rows_of([Record(0, 0, "CreateTime", None, None)])
-    state, out = int64s(kernel.STATE_WIDTH), bytearray(100)
+    area = kernel.AreaWriter(bytearray(100))
     for first, stop in ((0, 2), (1, 0), (-1, 1)):
         with pytest.raises(ValueError):
-            kernel.add_records(rows.payload, rows.rows, rows.headers, first, stop, state, out)
+            kernel.add_records(area, rows.payload, rows.rows, rows.headers, first, stop)
         with pytest.raises(ValueError):
-            kernel.add_messages(rows.payload, rows.rows, first, stop, 1, 0, 0, state, out)
+            kernel.add_messages(area, rows.payload, rows.rows, first, stop, 1, 0, 0)
     with pytest.raises(ValueError):
-        kernel.add_messages(rows.payload, rows.rows, 0, 1, 2, 0, 0, state, out)
+        kernel.add_messages(area, rows.payload, rows.rows, 0, 1, 2, 0, 0)

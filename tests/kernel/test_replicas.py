@@ -45,15 +45,15 @@ def laid_out(records):
 
 def compared(a, b, epochs_differ=False, room=50):
     """(events as (kind, first, last, records, what), state) when all is done that both have rows for."""
-    state, events, found = int64s(replicas.STATE_WIDTH), int64s(room * replicas.EVENT_WIDTH), []
-    state[replicas.LAST_SAME], state[replicas.EPOCHS_DIFFER] = -1, epochs_differ
-    one, two = laid_out(a), laid_out(b)
+    state, found = replicas.RecordComparison(int64s(room * replicas.EVENT_WIDTH)), []
+    state.begin(epochs_differ)
+    one, two = replicas.Side(*laid_out(a)), replicas.Side(*laid_out(b))
     while True:
-        status = replicas.compare(*one, *two, state, events)
-        found += [tuple(events[i * 5 : i * 5 + 5]) for i in range(state[replicas.EVENTS])]
+        status = replicas.compare(one, two, state)
+        found += [state.event(i) for i in range(state.events)]
         if status == replicas.EXHAUSTED:
             return found, state
-        assert state[replicas.EVENTS] == room
+        assert state.events == room
 
 
 def record(offset, key=b"k", value=b"v", timestamp=5, headers=()):
@@ -109,7 +109,7 @@ def test_events_are_those_of_dicts(here, there, room):
     seen = [offset for offset in sorted(here.keys() | there.keys()) if offset <= end]
     kinds = {
         offset: replicas.ONLY_B if offset not in here else replicas.ONLY_A if offset not in there
-        else replicas.DIFFERENT if here[offset] != there[offset] else replicas.SAME
+        else replicas.DIFFERENT if here[offset] != there[offset] else None
         for offset in seen
     }  # fmt: skip
     told = {}
@@ -118,19 +118,18 @@ def test_events_are_those_of_dicts(here, there, room):
         assert {kinds[offset] for offset in inside} == {kind}
         assert len(inside) == count
         told |= dict.fromkeys(inside, kind)
-    assert told == {offset: kind for offset, kind in kinds.items() if kind != replicas.SAME}
-    for column in (replicas.SAME, replicas.DIFFERENT, replicas.ONLY_A, replicas.ONLY_B):
-        assert state[column] == sum(kind == column for kind in kinds.values())
+    assert told == {offset: kind for offset, kind in kinds.items() if kind}
+    numbers = {
+        None: state.same, replicas.DIFFERENT: state.different, replicas.ONLY_A: state.only_a,
+        replicas.ONLY_B: state.only_b,
+    }  # fmt: skip
+    assert numbers == {kind: sum(one == kind for one in kinds.values()) for kind in numbers}
 
 
 def test_short_buffers_are_refused():
     payload, rows, headers, count = laid_out([record(1)])
-    good = (payload, rows, headers, count)
-    state, events = int64s(replicas.STATE_WIDTH), int64s(replicas.EVENT_WIDTH)
     for bad in ((payload, rows[:5], headers, count), (b"", rows, headers, count), (payload, rows, int64s(0), count)):
         with pytest.raises(ValueError):
-            replicas.compare(*bad, *good, state, events)
-        with pytest.raises(ValueError):
-            replicas.compare(*good, *bad, state, events)
+            replicas.Side(*bad)
     with pytest.raises(ValueError):
-        replicas.compare(*good, *good, state, events[:4])
+        replicas.RecordComparison(int64s(replicas.EVENT_WIDTH - 1))

@@ -158,12 +158,8 @@ def test_entries_are_written_as_the_files_have_them(
 ) -> None:
     """Offsets that no index can hold included, of which 1.1 and older keep the low 32 bits."""
     rows, position = int64s(max(len(batches), 1) * BATCH_WIDTH), 0
-    state = int64s(indexing.STATE_WIDTH)
-    state[indexing.INTERVAL], state[indexing.BASE], state[indexing.TAKES_ANY], state[indexing.HAS_TIMES] = (
-        interval, base, 1, 1,
-    )  # fmt: skip
-    for column in ("LARGEST_TIMESTAMP", "LAST_OFFSET", "LAST_TIMESTAMP", "LAST_TIME_OFFSET"):
-        state[getattr(indexing, column)] = -1
+    state = indexing.IndexBuild(base, interval, takes_any=True)
+    state.largest_timestamp_offset = 0
     offsets, times, indexed, largest, last_offset, told = b"", b"", 0, (-1, 0), -1, (-1, -1)
     for i, (last, timestamp, size) in enumerate(batches):
         rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET] = last
@@ -183,5 +179,5 @@ def test_entries_are_written_as_the_files_have_them(
         position += size
     entries, stamps = memoryview(bytearray(8 * 20)), memoryview(bytearray(12 * 20))
     indexing.index(rows, len(batches), state, entries, stamps)
-    assert bytes(entries[: 8 * state[indexing.OFFSETS]]) == offsets
-    assert bytes(stamps[: 12 * state[indexing.TIMES]]) == times
+    assert bytes(entries[: 8 * state.offsets]) == offsets
+    assert bytes(stamps[: 12 * state.times]) == times

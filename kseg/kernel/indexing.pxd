@@ -1,0 +1,14 @@
+# What an index is built into, and how a call ends.
+cpdef enum:
+    DONE = 0
+    # A last offset is below the segment's base offset, or 2^31 and more above it.
+    OUTSIDE = 1
+    # The index refuses an entry.
+    NOT_RISING = 2
+
+cdef class IndexBuild:
+    cdef public long long base, interval
+    cdef public bint uses_first_offset, has_times, takes_any
+    cdef public long long last_position, last_offset, largest_timestamp, largest_timestamp_offset
+    cdef public long long last_timestamp, last_time_offset
+    cdef public Py_ssize_t offsets, times, row

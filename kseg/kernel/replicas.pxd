@@ -1,0 +1,43 @@
+# What the comparison of two replicas' records tells, and where it stands.
+cpdef enum:
+    # All rows of A or of B are done; there is no room for another event.
+    EXHAUSTED = 0
+    MORE = 1
+
+cpdef enum:
+    # KIND of an event.
+    DIFFERENT = 4
+    ONLY_A = 5
+    ONLY_B = 6
+
+cpdef enum:
+    # Columns of an event: a range of offsets without a same record in it, its records, bits of what differs.
+    EVENT_KIND = 0
+    EVENT_FIRST = 1
+    EVENT_LAST = 2
+    EVENT_COUNT = 3
+    EVENT_WHAT = 4
+    EVENT_WIDTH = 5
+
+cpdef enum:
+    # Bits of what differs, in the order of WHAT_NAMES.
+    EPOCH = 1
+    KEY = 2
+    VALUE = 4
+    TIMESTAMP = 8
+    HEADERS = 16
+
+cdef class Side:
+    cdef const unsigned char* payload
+    cdef const long long* rows
+    cdef const long long* headers
+    cdef readonly Py_ssize_t count, next
+    cdef object _kept
+
+cdef class RecordComparison:
+    cdef public bint epochs_differ, is_open
+    cdef public long long same, different, only_a, only_b, last_same
+    cdef readonly Py_ssize_t events
+    cdef object _buffer
+    cdef long long* rows
+    cdef Py_ssize_t room

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import headers
+from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.buffers import Buffers
-from kseg.segment.reader import BELIEVE_CHECKSUMS, SegmentReader
+from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source, check_readable, open_source
 from kseg.segment.windows import Windows
 

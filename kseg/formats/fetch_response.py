@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
 from kseg.kernel import frames as kernel
+from kseg.kernel.frame_scan import FrameScan
 from kseg.kernel.native import FRAME_WIDTH
 
 HEADER_BYTES = 6
@@ -33,7 +34,6 @@ ERROR_NAMES = {
 
 _HEADER = Struct(">ih")
 _ERROR_CODE_BYTES = 2
-_PREFIX_BYTES = 256
 
 
 class MessageSet(NamedTuple):
@@ -140,21 +140,14 @@ def _era_of(buffer: Any, start: int, end: int) -> bool | None:
 
 
 def _is_intact(buffer: Any, start: int, end: int, era_07: bool) -> bool:
-    rows, state, table = int64s(FRAME_WIDTH), int64s(8), _table(1)
-    state[0], state[2] = start, -1
-    kernel.scan(buffer, end, rows, era_07, table, table, state)
-    return bool(state[1])
+    scan = FrameScan(era_07, position=start)
+    kernel.scan(scan, buffer, end, int64s(FRAME_WIDTH))
+    return bool(scan.count)
 
 
 def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
     """Returns the position of the first intact message of an era after a damaged one; ``end`` if there is none."""
-    entries = (end - start) // _PREFIX_BYTES + 2
-    state = int64s(kernel.STATE_SIZE)
-    state[2] = start
-    found = kernel.find(buffer, start, end, end, era_07, _table(entries), _table(entries), state)
+    scan = FrameScan(era_07)
+    scan.use_prefixes(start, end - start)
+    found = kernel.find(scan, buffer, start, end, end)
     return end if found < 0 else found
-
-
-def _table(entries: int) -> memoryview:
-    """Allocates the prefix CRCs that keep a search linear (`kseg.kernel.frames`)."""
-    return memoryview(bytearray(4 * entries)).cast("I")

@@ -45,9 +45,8 @@ static inline void kseg_search_by(int path) {
  * is told as cheaply, with it; else stop. Behind each of these positions 17 bytes are there, in a file of 0.7 five.
  * What the search has given before i is no intact frame. */
 static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                            struct kseg_search *search, uint32_t *table_c, uint32_t *table_ieee,
-                                            long long *state) {
-    return kseg_search_best(p, i, stop, end, v07, search, table_c, table_ieee, state);
+                                            struct kseg_search *search, struct kseg_prefixes *prefixes) {
+    return kseg_search_best(p, i, stop, end, v07, search, prefixes);
 }
 
 #endif

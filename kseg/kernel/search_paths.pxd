@@ -1,11 +1,13 @@
 # The search for frames, in C: search_paths.h. Interpreted, the same names come from search.py.
+from kseg.kernel.prefixes cimport Prefixes
+
 cdef extern from "search_paths.h" nogil:
     ctypedef struct search_state "struct kseg_search":
         pass
     void search_from "kseg_search_from"(search_state* search, Py_ssize_t i)
     Py_ssize_t next_candidate "kseg_next_candidate"(
         const unsigned char* p, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t end, bint v07, search_state* search,
-        unsigned int* table_c, unsigned int* table_ieee, long long* state
+        Prefixes* prefixes
     )
     int search_path_count "kseg_search_path_count"
     const char* search_path_name "kseg_search_path_name"(int path)

@@ -6,7 +6,7 @@ Threads that pass over parts of a file so do not wait for each other. A window i
 ``place`` (int64[5], in and out; all 0 but for ORIGIN at first):
 
     0 ORIGIN   of the window in the file     1 FILLED   bytes of the window
-    2 BEGUN    1: there may be more frames in the window, from NEXT of the state on
+    2 BEGUN    1: there may be more frames in the window, from the position of the scan on
     3 COUNT    rows of headers so far        4 FRAMES   frames found last
 """
 
@@ -19,23 +19,25 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import Room
-    from cython.cimports.kseg.kernel.frames import all_proven, scan_frames
+    from cython.cimports.kseg.kernel.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
+    from cython.cimports.kseg.kernel.frames import all_proven, extend_room, scan_frames
     from cython.cimports.kseg.kernel.headers import read_frames
+    from cython.cimports.kseg.kernel.layout import CODEC, V2_FLAGS
     from cython.cimports.kseg.kernel.native import BATCH_WIDTH, FRAME_WIDTH, be32
     from cython.cimports.kseg.kernel.reading import read_at
     from cython.cimports.libc.string import memmove
 else:
     from kseg.kernel.expand import Room
-    from kseg.kernel.frames import all_proven, scan_frames
+    from kseg.kernel.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
+    from kseg.kernel.frames import all_proven, extend_room, scan_frames
     from kseg.kernel.headers import read_frames
+    from kseg.kernel.layout import CODEC, V2_FLAGS
     from kseg.kernel.native import BATCH_WIDTH, FRAME_WIDTH, be32, indexable
 
 COMPILED = cython.compiled
 
 ENDED, PAUSED, LOOK, STUCK = 0, 1, 2, 3
 PLACE_WIDTH = 5
-_FULL = cython.declare(cython.int, 1)
-_MORE_ROOM = cython.declare(cython.int, 3)
 _FAILED = cython.declare(cython.int, -1)
 _LENGTH_BYTES = cython.declare(cython.longlong, 12)
 
@@ -96,14 +98,7 @@ def follow_stretch(
     size: cython.longlong,
     frames: cython.pointer[cython.longlong],
     frame_capacity: cython.Py_ssize_t,
-    table_c: cython.pointer[cython.uint],
-    table_ieee: cython.pointer[cython.uint],
-    state: cython.pointer[cython.longlong],
-    first: cython.Py_ssize_t,
-    room: cython.pointer[cython.uchar],
-    room_bytes: cython.Py_ssize_t,
-    zstd: cython.p_void,
-    given_up: cython.Py_ssize_t,
+    scan: FrameScan,
     place: cython.pointer[cython.longlong],
     headers: cython.pointer[cython.longlong],
     capacity: cython.Py_ssize_t,
@@ -113,14 +108,14 @@ def follow_stretch(
     data: cython.pointer[cython.const[cython.uchar]]
     while True:
         if not place[2]:
-            if place[1] and state[0] == 0:
+            if place[1] and scan.position == 0:
                 return 3
-            if place[0] + state[0] >= most:
+            if place[0] + scan.position >= most:
                 return 1
-            got = fill(descriptor, end, window, size, state[0], place)
+            got = fill(descriptor, end, window, size, scan.position, place)
             if got < 0:
                 return got
-            state[0] = 0
+            scan.position = 0
             if place[1] <= 0:
                 return 0
             place[2] = 1
@@ -132,25 +127,20 @@ def follow_stretch(
             data = window
         else:
             data = indexable(window)
-        status = scan_frames(
-            data, place[1], frames, frame_capacity, False, table_c, table_ieee, state, 0, first, room, room_bytes,
-            zstd, given_up,
-        )  # fmt: skip
-        if status == _MORE_ROOM:
+        status = scan_frames(scan, data, place[1], frames, frame_capacity)
+        if status == NEEDS_ROOM:
             return 4
-        place[2] = status == _FULL
-        place[4] = state[1]
-        first = 0
-        given_up = -1
-        if state[1] == 0:
+        place[2] = status == FULL
+        place[4] = scan.count
+        if scan.count == 0:
             continue
         if capacity:
             if cython.compiled:
-                read_frames(data, frames, state[1], False, place[0], headers + place[3] * BATCH_WIDTH)
+                read_frames(data, frames, scan.count, False, place[0], headers + place[3] * BATCH_WIDTH)
             else:
-                read_frames(data, frames, state[1], False, place[0], headers[place[3] * BATCH_WIDTH :])
-            place[3] += state[1]
-        if not capacity or (state[6] & 1 and not all_proven(frames, state[1])):
+                read_frames(data, frames, scan.count, False, place[0], headers[place[3] * BATCH_WIDTH :])
+            place[3] += scan.count
+        if not capacity or (scan.manner & WALK_RECORDS and not all_proven(frames, scan.count)):
             return 2
 
 
@@ -160,9 +150,7 @@ def follow(
     most: cython.longlong,
     window: cython.uchar[::1],
     frames: cython.longlong[::1],
-    table_c: cython.uint[::1],
-    table_ieee: cython.uint[::1],
-    state: cython.longlong[::1],
+    scan: FrameScan,
     place: cython.longlong[::1],
     headers: cython.longlong[::1],
     room: Room = None,
@@ -171,25 +159,19 @@ def follow(
 
     ENDED (there is nothing more to read), PAUSED (``headers`` are full, or the pass has come to ``most``: call again
     with COUNT 0), LOOK (frames of the window, the last FRAMES rows of the headers, are not known to be right: call
-    again to go on behind them) or STUCK (what is at NEXT is no intact frame, or does not fit into the window).
-    Without ``headers`` each window gives a LOOK. Of the ``state`` (`kseg.kernel.frames`) ANCHOR is -1. Raises OSError.
+    again to go on behind them) or STUCK (what is at its position is no intact frame, or does not fit into the window).
+    Without ``headers`` each window gives a LOOK. The scan is one of no 0.7 and no prefix CRCs. Raises OSError.
     """
     status: cython.longlong = 4
-    first: cython.Py_ssize_t = 0
-    given_up: cython.Py_ssize_t = -1
-    out: cython.pointer[cython.uchar] = cython.NULL
-    room_bytes: cython.Py_ssize_t = 0
-    zstd: cython.p_void = cython.NULL
-    if len(window) == 0 or len(frames) < FRAME_WIDTH or len(table_c) == 0 or len(table_ieee) == 0:
+    if len(window) == 0 or len(frames) < FRAME_WIDTH or len(place) < PLACE_WIDTH:
         raise ValueError("a buffer is too short")
-    if len(state) < 8 or len(place) < PLACE_WIDTH or state[2] >= 0:
-        raise ValueError("no such state")
-    if not 0 <= state[0] <= place[1] <= len(window) or not 0 <= place[3] <= len(headers) // BATCH_WIDTH:
+    if scan.is_07 or scan.prefixes.anchor >= 0:
+        raise ValueError("no such scan")
+    if not 0 <= scan.position <= place[1] <= len(window) or not 0 <= place[3] <= len(headers) // BATCH_WIDTH:
         raise ValueError("no such place")
     if cython.compiled:
         while status == 4:
-            if room is not None:
-                out, room_bytes, zstd = cython.address(room.out[0]), room.capacity, room.zstd
+            scan.use_room(room)
             with cython.nogil:
                 status = follow_stretch(
                     descriptor,
@@ -199,27 +181,18 @@ def follow(
                     window.shape[0],
                     cython.address(frames[0]),
                     frames.shape[0] // FRAME_WIDTH,
-                    cython.address(table_c[0]),
-                    cython.address(table_ieee[0]),
-                    cython.address(state[0]),
-                    first,
-                    out,
-                    room_bytes,
-                    zstd,
-                    given_up,
+                    scan,
                     cython.address(place[0]),
                     cython.address(headers[0]) if headers.shape[0] else cython.NULL,
                     headers.shape[0] // BATCH_WIDTH,
                 )
-            first = state[1]
-            if status == 4 and not room.extend(window[state[0] + 22] & 7):
-                given_up = state[0]
+            if status == 4:
+                extend_room(scan, window[scan.position + V2_FLAGS] & CODEC, room)
         if status < 0:
             raise OSError(-status, os.strerror(-status))
         return status
     else:
         view, frame_capacity, capacity = memoryview(window), len(frames) // FRAME_WIDTH, len(headers) // BATCH_WIDTH
         return follow_stretch(
-            descriptor, end, most, view, len(view), frames, frame_capacity, table_c, table_ieee, state, 0, None, 0,
-            None, -1, place, headers, capacity,
+            descriptor, end, most, view, len(view), frames, frame_capacity, scan, place, headers, capacity,
         )  # fmt: skip

@@ -12,11 +12,13 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import expand_area
+    from cython.cimports.kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
     from cython.cimports.kseg.kernel.native import be32
     from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
     from cython.cimports.kseg.kernel.records import pass_records
 else:
     from kseg.kernel.expand import expand_area
+    from kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
     from kseg.kernel.native import be32
     from kseg.kernel.plain import is_legacy_plain, read_header
     from kseg.kernel.records import pass_records
@@ -30,18 +32,11 @@ NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 @cython.nogil
 @cython.exceptval(check=False)
 def walk_frame(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    size: cython.longlong,
-    state: cython.pointer[cython.longlong],
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    zstd: cython.p_void,
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
 ) -> cython.int:
     """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
 
-    1 where it has not enough room: the caller extends it, or counts the frame as not found right. Where ``out`` is
-    NULL there is no room for anything compressed. state[7] counts records.
+    TOO_SMALL where the scan has not enough room: the caller extends it, or counts the frame as not found right.
     """
     batch: cython.longlong[8]
     cursor: cython.longlong[8]
@@ -51,8 +46,8 @@ def walk_frame(
     if p[i + 16] < 2:
         if not is_legacy_plain(p, i, size, p[i + 16]):
             return 0
-        state[7] += 1
-        return 6 if be32(p, i + 18 + 8 * p[i + 16]) < 0 else 2
+        scan.records += 1
+        return RECORDS_RIGHT | NULL_KEYS if be32(p, i + 18 + 8 * p[i + 16]) < 0 else RECORDS_RIGHT
     if size < 61:
         return 0
     if not cython.compiled:
@@ -61,7 +56,7 @@ def walk_frame(
     if batch[0] > batch[6] + 1:  # more records than its offsets have room for
         return 0
     if batch[0] == 0:
-        return 2 if size == 61 and not p[i + 22] & 7 else 0
+        return RECORDS_RIGHT if size == 61 and not p[i + 22] & 7 else 0
     cursor[0] = 0
     cursor[4] = 0
     cursor[5] = -1
@@ -70,17 +65,17 @@ def walk_frame(
     if codec == 0:
         cursor[1] = i + 61
         status = pass_records(p, i + size, cursor, batch)
-    elif cython.compiled and out != cython.NULL:
-        held = expand_area(codec, 2, p + i + 61, size - 61, out, capacity, zstd)
+    elif cython.compiled and scan.out != cython.NULL:
+        held = expand_area(codec, 2, p + i + 61, size - 61, scan.out, scan.room_bytes, scan.zstd)
         if held < 0:
-            return 1 if held == NO_ROOM else 0
+            return TOO_SMALL if held == NO_ROOM else 0
         cursor[1] = 0
-        status = pass_records(out, held, cursor, batch)
+        status = pass_records(scan.out, held, cursor, batch)
     else:
         return 0
     if status != 0 or cursor[4] & 7:
         return 0
     if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
         return 0
-    state[7] += batch[0]
-    return 6 if cursor[4] & 8 else 2
+    scan.records += batch[0]
+    return RECORDS_RIGHT | NULL_KEYS if cursor[4] & 8 else RECORDS_RIGHT

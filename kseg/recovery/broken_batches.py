@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.frames import CRC_RIGHT
+from kseg.kernel.frame_scan import CRC_RIGHT
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.recovery.header_repair import with_right_header, with_right_magic
 from kseg.recovery.segment_sources import segment_sources

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from kseg.changes.plan import Removed
 from kseg.formats.rows import Scratch
-from kseg.kernel.frames import CRC_RIGHT
+from kseg.kernel.frame_scan import CRC_RIGHT
 from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.recovery.losses import Loss
 from kseg.recovery.names import offset_of

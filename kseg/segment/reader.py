@@ -16,6 +16,7 @@ from kseg.formats.expansion import room
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import frames as kernel
 from kseg.kernel.expand import Room
+from kseg.kernel.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
@@ -26,14 +27,6 @@ from kseg.segment.source import Source
 from kseg.segment.unreadable import Range, named, overlapping
 
 _FRAMES_AHEAD = 64
-
-WALK_RECORDS, BELIEVE_CHECKSUMS, LONG_RUNS = 1, 2, 4
-"""Reader modes: check the records (`kseg.kernel.frames`, RECORDS_RIGHT); do not verify checksums; yield longer runs of
-compressed batches, for callers that decompress many at a time."""
-
-# Slots of the kernel's state (`kseg.kernel.frames`).
-_NEXT, _FRAMES, _ANCHOR, _FILLED_C, _FILLED_IEEE = 0, 1, 2, 3, 4
-_BUDGET, _MANNER, _LAST_OFFSET, _LARGEST = 5, 6, 8, 9
 
 SHORT_TAIL_BYTES = 17
 """This many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
@@ -133,20 +126,14 @@ class SegmentReader:
     # Created on first use: a pass over an intact segment reads it in windows instead.
 
     @cached_property
-    def _state(self) -> memoryview:
-        state = int64s(kernel.STATE_SIZE)
-        state[_ANCHOR] = state[_LAST_OFFSET] = -1
-        state[_BUDGET] = self._run_bytes
-        state[_MANNER] = self._manner
-        return state
+    def _scan(self) -> FrameScan:
+        scan = FrameScan(self.era_07, self._manner)
+        scan.budget = self._run_bytes
+        return scan
 
     @cached_property
     def _room(self) -> Room | None:
         return room(self.scratch.max_batch_bytes) if self._manner & WALK_RECORDS else None
-
-    @cached_property
-    def _tables(self) -> tuple[memoryview, memoryview]:
-        return _table(1), _table(1)
 
     @cached_property
     def buffer(self) -> Any:
@@ -165,12 +152,11 @@ class SegmentReader:
         self.start = position
         self._frames_first = 1
         self.source.expect_jumps(True)
-        self._state[_ANCHOR] = self._state[_LAST_OFFSET] = -1
-        self._state[_FILLED_C] = self._state[_FILLED_IEEE] = 0
+        self._scan.forget_prefixes()
+        self._scan.last_offset = -1
         if batch_before >= 0:
-            self._state[_NEXT], self._state[_LARGEST] = batch_before, self.scratch.max_batch_bytes
-            row = self._rows[:FRAME_WIDTH]
-            kernel.scan(self.buffer, position, row, self.era_07, *self._tables, self._state, self._room)
+            self._scan.position, self._scan.largest = batch_before, self.scratch.max_batch_bytes
+            kernel.scan(self._scan, self.buffer, position, self._rows[:FRAME_WIDTH], self._room)
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         """Yields every item in order; the batches own their bytes."""
@@ -192,7 +178,7 @@ class SegmentReader:
         at = i * FRAME_WIDTH
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
-        is_valid = bool(run.rows[at + FRAME_STATE] & kernel.CRC_RIGHT)
+        is_valid = bool(run.rows[at + FRAME_STATE] & CRC_RIGHT)
         kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
         batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
@@ -240,28 +226,29 @@ class SegmentReader:
         """Like `runs`, without regard to unreadable bytes."""
         position, frames = self.start, self._frames_first
         while position < self.end:
-            last_offset = self._state[_LAST_OFFSET]
-            self._state[_NEXT], self._state[_LARGEST] = position, self.scratch.max_batch_bytes
+            last_offset = self._scan.last_offset
+            self._scan.position, self._scan.largest = position, self.scratch.max_batch_bytes
             rows = self._rows[: frames * FRAME_WIDTH]
             if self._frames_first < frames == _FRAMES_AHEAD:
                 self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
-            status = kernel.scan(self.buffer, self.end, rows, self.era_07, *self._tables, self._state, self._room)
-            count, reached = self._state[_FRAMES], self._state[_NEXT]
+            status = kernel.scan(self._scan, self.buffer, self.end, rows, self._room)
+            count, reached = self._scan.count, self._scan.position
             if self._has_shrunk() and reached > self.end:
-                self._state[_LAST_OFFSET] = last_offset
+                self._scan.last_offset = last_offset
                 continue
             if self._meets_unreadable(last_offset):
                 continue
             if count:
                 yield Run(self._rows, count)
                 position = reached
-            if status == kernel.IRREGULAR and position < self.end:
-                if self._state[_ANCHOR] < 0:
-                    self._use_tables(position)
+            if status == IRREGULAR and position < self.end:
+                if not self._scan.has_prefixes:
+                    # From the first irregular frame on, CRCs of long frames come from prefix CRCs.
+                    self._scan.use_prefixes(position, self.end - position)
                     continue
                 damage = self._damage(position)
-                if damage is None or self._meets_unreadable(last_offset if not count else self._state[_LAST_OFFSET]):
+                if damage is None or self._meets_unreadable(last_offset if not count else self._scan.last_offset):
                     continue
                 if self._is_partial_append(damage):
                     self.end = damage.position
@@ -275,11 +262,10 @@ class SegmentReader:
         largest = self.scratch.max_batch_bytes
         if not 0 <= position < self.end or not claimed_end(self.buffer, position, self.end, self.era_07, largest):
             return None
-        self._state[_NEXT], self._state[_LARGEST] = position, 0
-        row = self._rows[:FRAME_WIDTH]
-        kernel.scan(self.buffer, self.end, row, self.era_07, *self._tables, self._state)
+        self._scan.position, self._scan.largest = position, 0
+        kernel.scan(self._scan, self.buffer, self.end, self._rows[:FRAME_WIDTH])
         run = Run(self._rows, 1)
-        if not self._state[_FRAMES] or self._has_shrunk() or self._meets_unreadable(self._state[_LAST_OFFSET]):
+        if not self._scan.count or self._has_shrunk() or self._meets_unreadable(self._scan.last_offset):
             return None
         return None if overlapping(self.source.unreadable, run.position, run.end) else run
 
@@ -289,10 +275,8 @@ class SegmentReader:
         if not self.source.look_for_unreadable():
             return False
         self.__dict__.pop("buffer", None)
-        self._tables = _table(1), _table(1)
-        self._state[_ANCHOR] = -1
-        self._state[_FILLED_C] = self._state[_FILLED_IEEE] = 0
-        self._state[_LAST_OFFSET] = last_offset
+        self._scan.forget_prefixes()
+        self._scan.last_offset = last_offset
         return True
 
     def _has_shrunk(self) -> bool:
@@ -310,32 +294,21 @@ class SegmentReader:
             damage.code == "zero-block" and self.live
         )
 
-    def _use_tables(self, position: int) -> None:
-        """Computes CRCs of long frames from prefix CRCs, from the first irregular frame on."""
-        entries = (self.end - position) // 256 + 2
-        self._tables = (_table(entries), _table(entries))
-        self._state[_ANCHOR] = position
-
     def _damage(self, position: int) -> Damage | None:
         """Returns the damage at a position without a batch; None if the file has shrunk meanwhile."""
         following = self._next_intact(position)
         if self._has_shrunk():
             return None
         stop = self.end if following < 0 else following
-        return describe(self.buffer, position, stop, following >= 0, self.era_07, self._state[_LAST_OFFSET])
+        return describe(self.buffer, position, stop, following >= 0, self.era_07, self._scan.last_offset)
 
     def _next_intact(self, position: int) -> int:
         """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""
         start = position + 1
         while start < self.end:
             stop = min(start + SEARCH_BYTES, self.end)
-            found = kernel.find(self.buffer, start, stop, self.end, self.era_07, *self._tables, self._state, position)
+            found = kernel.find(self._scan, self.buffer, start, stop, self.end, position)
             if found >= 0 or self.source.current_size() < self.end:
                 return found
-            start = self._state[_NEXT]
+            start = self._scan.position
         return -1
-
-
-def _table(entries: int) -> memoryview:
-    """Allocates a table of prefix CRCs."""
-    return memoryview(bytearray(4 * entries)).cast("I")

@@ -5,8 +5,8 @@ import os
 from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel import frames, headers
+from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, FrameScan
 from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
-from kseg.segment.reader import BELIEVE_CHECKSUMS
 from kseg.segment.regular_files import open_descriptor
 
 LOOK_BYTES = 4 << 10
@@ -21,7 +21,6 @@ class RecordCounter:
     def __init__(self) -> None:
         most = LOOK_BYTES // 26 + 1
         self._frames, self._rows = int64s(most * FRAME_WIDTH), int64s(most * BATCH_WIDTH)
-        self._table = memoryview(bytearray(4)).cast("I")
 
     def count(self, path: str) -> int | None:
         """Returns the number of records of a .log, including markers; None if headers do not give it.
@@ -52,14 +51,13 @@ class RecordCounter:
 
     def _whole(self, data: bytes) -> tuple[int, int]:
         """Returns the end of the last whole batch in ``data``, and the number of records; -1 if a header lacks it."""
-        state, total = int64s(frames.STATE_SIZE), 0
-        state[2], state[6] = -1, BELIEVE_CHECKSUMS
-        frames.scan(data, len(data), self._frames, False, self._table, self._table, state)
-        if count := state[1]:
+        scan, total = FrameScan(manner=BELIEVE_CHECKSUMS), 0
+        frames.scan(scan, data, len(data), self._frames)
+        if count := scan.count:
             headers.read(data, self._frames, count, False, 0, self._rows)
             counts = self._rows[BATCH_COUNT : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
             total = sum(counts) if min(counts) >= 0 else -1
-        return state[0], total
+        return scan.position, total
 
 
 def _first(data: bytes) -> tuple[int, int]:

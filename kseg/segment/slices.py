@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS
 from kseg.kernel.native import FRAME_POSITION, FRAME_WIDTH
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
-from kseg.segment.reader import BELIEVE_CHECKSUMS, Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_position
 
 _LOOKED_AT = 32

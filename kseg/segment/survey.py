@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import frames, headers
+from kseg.kernel import headers
+from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, CRC_RIGHT, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -29,7 +30,7 @@ from kseg.segment.buffers import Buffers, RowPool
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
-from kseg.segment.reader import BELIEVE_CHECKSUMS, WALK_RECORDS, SegmentReader
+from kseg.segment.reader import SegmentReader
 from kseg.segment.source import Source
 from kseg.segment.unreadable import is_disk_error
 from kseg.segment.windows import WINDOW_BYTES, Unproven, Windows
@@ -178,10 +179,10 @@ class Opener:
             return []
         found: list[BatchProblem] = []
         states = rows[BATCH_STATE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        if not any(state & 3 == frames.CRC_RIGHT for state in states):
+        if not any(state & 3 == CRC_RIGHT for state in states):
             return found
         for i, state in enumerate(states):
-            if state & 3 == frames.CRC_RIGHT:
+            if state & 3 == CRC_RIGHT:
                 found += self._open(rows, i * BATCH_WIDTH, batch(i))
         return found
 
@@ -194,9 +195,9 @@ class Opener:
         if seen.last_offset is not None:
             rows[at + BATCH_LAST_OFFSET] = seen.last_offset
         if not seen.problems:
-            rows[at + BATCH_STATE] |= frames.RECORDS_RIGHT
+            rows[at + BATCH_STATE] |= RECORDS_RIGHT
         if seen.has_null_key:
-            rows[at + BATCH_STATE] |= frames.NULL_KEYS
+            rows[at + BATCH_STATE] |= NULL_KEYS
         offset = batch.last_offset if batch.base_offset is None else batch.base_offset
         return [BatchProblem(code, batch.position, batch.size, offset, text) for code, text in seen.problems]
 

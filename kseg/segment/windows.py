@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 
 from kseg.formats.expansion import room
 from kseg.formats.rows import int64s
-from kseg.kernel import frames
 from kseg.kernel import stretches as kernel
 from kseg.kernel.expand import Room
+from kseg.kernel.frame_scan import WALK_RECORDS, FrameScan
+from kseg.kernel.frames import find
 from kseg.kernel.native import BATCH_WIDTH, FRAME_WIDTH
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
@@ -42,8 +43,7 @@ BATCHES_PER_CALL = 8192
 Unproven = tuple[memoryview, memoryview, int, int]
 """A window, rows of its frames, their number, and the window's position in the file."""
 
-# Slots of the kernel's state (`kseg.kernel.frames`) and place (`kseg.kernel.stretches`).
-_NEXT, _ANCHOR, _MANNER, _RECORDS = 0, 2, 6, 7
+# Slots of the kernel's place (`kseg.kernel.stretches`).
 _ORIGIN, _FILLED, _COUNT, _FRAMES = 0, 1, 3, 4
 
 
@@ -78,20 +78,18 @@ class Windows:
         else:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
-        self._tables = (memoryview(bytearray(4)).cast("I"), memoryview(bytearray(4)).cast("I"))
-        self._state = int64s(frames.STATE_SIZE)
-        self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & 1 else None
-        self._state[_ANCHOR], self._state[_MANNER] = -1, walk
+        self._scan = FrameScan(manner=walk)
+        self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
         self._place = int64s(kernel.PLACE_WIDTH)
         self._place[_ORIGIN] = position
 
     @property
     def position(self) -> int:
-        return self._place[_ORIGIN] + self._state[_NEXT]
+        return self._place[_ORIGIN] + self._scan.position
 
     @property
     def records(self) -> int:
-        return self._state[_RECORDS]
+        return int(self._scan.records)
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview, int, int]]:
         """Yields (window, rows, frames, origin): rows of ``frames`` frames, with positions relative to the window.
@@ -138,11 +136,11 @@ class Windows:
     def _follow(self, rows: memoryview) -> int:
         try:
             return kernel.follow(
-                self._descriptor, self._end, self.position + STRETCH_BYTES, self._buffer, self._rows, *self._tables,
-                self._state, self._place, rows, self._room,
+                self._descriptor, self._end, self.position + STRETCH_BYTES, self._buffer, self._rows, self._scan,
+                self._place, rows, self._room,
             )  # fmt: skip
         except OSError:
-            self._state[_NEXT] = 0  # the window was moved, but not filled
+            self._scan.position = 0  # the window was moved, but not filled
             raise
 
     def _window_rows(self) -> Unproven:
@@ -179,10 +177,10 @@ def next_frame(descriptor: int, start: int, end: int, stop: int | None = None) -
     while start < stop:
         data = os.pread(descriptor, min(2 * size, end - start), start)
         # Prefix CRCs keep the search linear even if every byte seems to start a frame.
-        tables = [memoryview(bytearray(4 * (len(data) // 256 + 2))).cast("I") for _ in range(2)]
+        scan = FrameScan()
+        scan.use_prefixes(0, len(data))
         looked = min(size, len(data), stop - start)
-        state = int64s(frames.STATE_SIZE)
-        at = frames.find(data, 0, looked, len(data), False, *tables, state) if data else -1
+        at = find(scan, data, 0, looked, len(data)) if data else -1
         if at >= 0:
             return start + at
         if size >= min(LARGEST_WINDOW_BYTES, stop - start) or len(data) < 2 * size:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kseg.formats.rows import int64s
 from kseg.kernel import frames, headers
+from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, IRREGULAR, FrameScan
 from kseg.kernel.indexing import DONE
 from kseg.kernel.native import (
     BATCH_FIRST_OFFSET,
@@ -24,7 +25,6 @@ from kseg.kernel.native import (
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
 from kseg.segment.no_follow import create_file
-from kseg.segment.reader import BELIEVE_CHECKSUMS
 from kseg.segment.write_behind import WriteBehind
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
@@ -229,14 +229,13 @@ def batch_rows(data: Any, origin: int) -> Iterator[tuple[memoryview, int]]:
 
     Raises ValueError if other bytes are between them.
     """
-    state, table = int64s(frames.STATE_SIZE), memoryview(bytearray(4)).cast("I")
-    state[2], state[6] = -1, BELIEVE_CHECKSUMS
+    scan = FrameScan(manner=BELIEVE_CHECKSUMS)
     found, end = int64s(min(FRAMES_PER_CALL, len(data) // 26 + 1) * FRAME_WIDTH), len(data)
-    while state[0] < end:
-        status = frames.scan(data, end, found, False, table, table, state)
-        count = state[1]
-        if count == 0 or status == frames.IRREGULAR:
-            raise ValueError(f"no batch begins at position {state[0]}")
+    while scan.position < end:
+        status = frames.scan(scan, data, end, found)
+        count = scan.count
+        if count == 0 or status == IRREGULAR:
+            raise ValueError(f"no batch begins at position {scan.position}")
         rows = int64s(count * BATCH_WIDTH)
         headers.read(data, found, count, False, origin, rows)
         yield rows, count

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from kseg.kernel.frames import CRC_RIGHT, RECORDS_RIGHT
+from kseg.kernel.frame_scan import CRC_RIGHT, RECORDS_RIGHT
 from kseg.kernel.native import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,

@@ -6,7 +6,7 @@ MemoryRecords.filterTo of Kafka 4.3.1.
 
 from typing import TYPE_CHECKING
 
-from kseg.kernel import frames
+from kseg.kernel.frame_scan import CRC_RIGHT, NULL_KEYS
 from kseg.kernel.native import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
@@ -44,9 +44,9 @@ class CleanerRule(Rule):
         states = headers.rows[BATCH_STATE : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         for i, state in enumerate(states):
             at = i * BATCH_WIDTH
-            if not state & frames.CRC_RIGHT:
+            if not state & CRC_RIGHT:
                 self._laundered += self._tell("cleaner-hides-damage", segment, headers.rows, at, self._laundered)
-            elif state & frames.NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & _CONTROL:
+            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & _CONTROL:
                 self._without_key += self._tell("record-without-key", segment, headers.rows, at, self._without_key)
 
     def _tell(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 
 from kseg.errors import PathError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel import chain, frames
+from kseg.kernel import chain
+from kseg.kernel.frame_scan import CRC_RIGHT
 from kseg.kernel.native import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -79,7 +80,7 @@ class Replica:
         states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         start = 0
         for i, state in enumerate(states):
-            if state & frames.CRC_RIGHT:
+            if state & CRC_RIGHT:
                 continue
             if i > start:
                 yield Headers(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)

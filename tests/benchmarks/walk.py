@@ -12,7 +12,7 @@ from functools import partial
 from threading import Thread
 from time import perf_counter
 
-from kseg.kernel import frames
+from kseg.kernel.frame_scan import RECORDS_RIGHT
 from kseg.kernel.guard import keep_freed_memory
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import RecordBatch
@@ -37,7 +37,7 @@ class Walker:
             window, rows, count, origin = unproven
             for i in range(count):
                 row = rows[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH]
-                if not row[FRAME_STATE] & frames.RECORDS_RIGHT:
+                if not row[FRAME_STATE] & RECORDS_RIGHT:
                     opened += self._open(window[row[FRAME_POSITION] : row[FRAME_POSITION] + row[FRAME_SIZE]], origin)
         return windows.position, windows.records + opened
 

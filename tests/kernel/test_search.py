@@ -10,11 +10,11 @@ from rendering import batch, int64s, message, record
 
 from kseg.kernel import frames, plausibility
 from kseg.kernel.checksum import crc32, crc32c
+from kseg.kernel.frame_scan import DONE, FrameScan
 from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.search import next_candidate
 
 GOOD = batch([record(0, value=b"value")])
-TABLE_BYTES = 4 * 4096
 NEEDS_COMPILED = pytest.mark.skipif(not frames.COMPILED, reason="so many bytes take the interpreted kernel too long")
 
 
@@ -26,23 +26,27 @@ def _path(request):
     frames.search_by(frames.search_paths()[-1])
 
 
+def scan_of(data, anchor=0, v07=False):
+    """One with prefix CRCs from ``anchor`` on, -1 for none."""
+    scan = FrameScan(v07)
+    if anchor >= 0:
+        scan.use_prefixes(anchor, len(data) - anchor)
+    return scan
+
+
 def judged(data, largest=1 << 20, anchor=0, v07=False):
     """(status, [(position, is intact)], position reached) of a scan that judges frames whose CRC is wrong."""
-    rows, state = int64s(64 * FRAME_WIDTH), int64s(frames.STATE_SIZE)
-    state[2], state[8], state[9] = anchor, -1, largest
-    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
-    status = frames.scan(data, len(data), rows, v07, *tables, state)
+    rows, scan = int64s(64 * FRAME_WIDTH), scan_of(data, anchor, v07)
+    scan.largest = largest
+    status = frames.scan(scan, data, len(data), rows)
     found = [
-        (rows[at + FRAME_POSITION], rows[at + FRAME_STATE]) for at in range(0, state[1] * FRAME_WIDTH, FRAME_WIDTH)
+        (rows[at + FRAME_POSITION], rows[at + FRAME_STATE]) for at in range(0, scan.count * FRAME_WIDTH, FRAME_WIDTH)
     ]
-    return status, found, state[0]
+    return status, found, scan.position
 
 
 def first_found(data, start, stop, anchor=0, v07=False):
-    state = int64s(frames.STATE_SIZE)
-    state[2], state[8] = anchor, -1
-    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
-    return frames.find(data, start, stop, len(data), v07, *tables, state)
+    return frames.find(scan_of(data, anchor, v07), data, start, stop, len(data))
 
 
 @pytest.mark.parametrize("filling", [b"\0", b"\1", b"\2", b"\xff", None])
@@ -126,10 +130,7 @@ def test_a_frame_among_overlapping_headers_is_found(magic, size):
     inside = before * (size // len(before) + 1)
     frame = batch([record(0, value=inside)]) if magic == 2 else message(5, magic, None, inside)
     data = before + frame + b"\xff" * size
-    state = int64s(frames.STATE_SIZE)
-    state[2], state[8] = 0, -1
-    tables = [memoryview(bytearray(4 * (len(data) // 256 + 2))).cast("I") for _ in range(2)]
-    assert frames.find(data, 0, len(data), len(data), False, *tables, state) == len(before)
+    assert frames.find(scan_of(data), data, 0, len(data), len(data)) == len(before)
 
 
 def is_frame_but_for_its_checksum(data, i, v07):
@@ -270,10 +271,8 @@ def test_of_a_crowd_of_headers_those_with_a_right_checksum_are_found(seed, v07):
     expected = [i for i in range(len(data)) if is_frame_but_for_its_checksum(data, i, v07) and right(data, i)]
     assert expected
     for anchor in (-1, 0, expected[0] // 2):
-        state, found, at = int64s(frames.STATE_SIZE), [], max(anchor, 0)
-        state[2], state[8] = anchor, -1
-        tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
-        while (at := frames.find(data, at, len(data), len(data), v07, *tables, state)) >= 0:
+        scan, found, at = scan_of(data, anchor, v07), [], max(anchor, 0)
+        while (at := frames.find(scan, data, at, len(data), len(data))) >= 0:
             found.append(at)
             at += 1
         assert found == expected
@@ -299,7 +298,7 @@ def test_frames_whose_crc_is_wrong_are_judged_by_where_they_lead():
     two = batch([record(0)], base_offset=1)
     three = batch([record(0)], base_offset=2)
     assert judged(wrong(GOOD) + two + wrong(three)) == (
-        frames.DONE,
+        DONE,
         [(0, 0), (len(GOOD), 1), (len(GOOD + two), 0)],
         len(GOOD + two + three),
     )
@@ -318,12 +317,15 @@ def test_frames_are_judged_only_on_request():
     assert judged(wrong(GOOD) + GOOD, largest=len(GOOD) - 12)[1:] == ([(0, 0), (len(GOOD), 1)], 2 * len(GOOD))
 
 
-def test_a_state_that_is_too_short_is_refused_compiled():
-    if not frames.COMPILED:
-        pytest.skip("only C could write behind it")
-    state, table = int64s(8), memoryview(bytearray(TABLE_BYTES)).cast("I")
+def test_prefix_tables_that_are_too_short_are_refused():
+    scan, data = FrameScan(), GOOD * 20
+    scan.use_prefixes(0, len(GOOD))
     with pytest.raises(ValueError):
-        frames.find(GOOD, 0, 1, len(GOOD), False, table, table, state)
+        frames.find(scan, data, 0, 1, len(data))
+    with pytest.raises(ValueError):
+        frames.scan(scan, data, len(data), int64s(FRAME_WIDTH))
+    scan.forget_prefixes()
+    assert frames.find(scan, data, 0, 1, len(data)) == 0
 
 
 SIZES = st.integers(600, 4000)
@@ -345,10 +347,8 @@ def test_prefix_crcs_tell_right_from_wrong_wherever_frames_lie(sizes, gaps, magi
             right.append(len(data))
         data += frame if k % 2 else wrong(frame)
     found, at = [], 0
-    state = int64s(frames.STATE_SIZE)
-    state[8] = -1
-    tables = [memoryview(bytearray(TABLE_BYTES)).cast("I") for _ in range(2)]
-    while (at := frames.find(bytes(data), at, len(data), len(data), False, *tables, state)) >= 0:
+    scan = scan_of(data)
+    while (at := frames.find(scan, bytes(data), at, len(data), len(data))) >= 0:
         found.append(at)
         at += 1
     assert found == right

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendering import batch, int64s, message, record
 
-from kseg.kernel import frames, headers, stretches
+from kseg.kernel import headers, stretches
+from kseg.kernel.frame_scan import RECORDS_RIGHT, FrameScan
 from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.windows import Windows
 
@@ -46,13 +47,13 @@ def told(descriptor, size, walk, own):
             window, frame_rows, frame_count, origin = last
             states = [frame_rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(frame_count)]
             assert states == [row[BATCH_STATE] for row in found[-frame_count:]]
-            assert not all(state & frames.RECORDS_RIGHT for state in states)
+            assert not all(state & RECORDS_RIGHT for state in states)
             for i in range(frame_count):
                 position, length = frame_rows[i * FRAME_WIDTH], frame_rows[i * FRAME_WIDTH + 1]
                 row = found[i - frame_count]
                 assert (origin + position, length) == (row[BATCH_POSITION], row[BATCH_SIZE])
                 assert bytes(window[position : position + length]) == os.pread(descriptor, length, row[BATCH_POSITION])
-                if not states[i] & frames.RECORDS_RIGHT:
+                if not states[i] & RECORDS_RIGHT:
                     unproven.append(row[BATCH_POSITION])
     return found, unproven, windows.position
 
@@ -89,7 +90,7 @@ def test_headers_are_those_of_the_windows(entries, window_bytes, stretch_bytes, 
         patch.setattr("kseg.segment.windows.BATCHES_PER_CALL", per_call)
         found, unproven, reached = told(file.fileno(), size, walk, own)
     assert (found, reached) == (rows, position)
-    left = [row[BATCH_POSITION] for row in rows if not row[BATCH_STATE] & frames.RECORDS_RIGHT]
+    left = [row[BATCH_POSITION] for row in rows if not row[BATCH_STATE] & RECORDS_RIGHT]
     assert unproven == (left if walk else [])
 
 
@@ -103,12 +104,9 @@ def test_a_call_ends_after_a_stretch_whatever_is_in_it():
     assert max(counts) <= 14
 
 
-def follow(descriptor, window=None, place=None, state=None, rows=None):
-    state = int64s(frames.STATE_SIZE) if state is None else state
-    state[2] = -1
-    table = memoryview(bytearray(4)).cast("I")
+def follow(descriptor, window=None, place=None, scan=None, rows=None):
     return stretches.follow(
-        descriptor, 100, 100, bytearray(100) if window is None else window, int64s(FRAME_WIDTH), table, table, state,
+        descriptor, 100, 100, bytearray(100) if window is None else window, int64s(FRAME_WIDTH), scan or FrameScan(),
         int64s(stretches.PLACE_WIDTH) if place is None else place, int64s(0) if rows is None else rows,
     )  # fmt: skip
 
@@ -123,19 +121,19 @@ def test_an_error_of_the_system_is_raised():
 
 
 @pytest.mark.parametrize(
-    ("window", "place", "state", "rows"),
+    ("window", "place", "scan", "rows"),
     [
-        (0, (0, 0, 0, 0, 0), frames.STATE_SIZE, 0),
-        (100, (0, 0), frames.STATE_SIZE, 0),
-        (100, (0, 0, 0, 0, 0), 4, 0),
-        (100, (0, 101, 1, 0, 0), frames.STATE_SIZE, 0),
-        (100, (0, 0, 0, 2, 0), frames.STATE_SIZE, BATCH_WIDTH),
+        (0, (0, 0, 0, 0, 0), FrameScan(), 0),
+        (100, (0, 0), FrameScan(), 0),
+        (100, (0, 0, 0, 0, 0), FrameScan(is_07=True), 0),
+        (100, (0, 101, 1, 0, 0), FrameScan(), 0),
+        (100, (0, 0, 0, 2, 0), FrameScan(), BATCH_WIDTH),
     ],
-    ids=["no window", "no place", "no state", "beyond the window", "beyond the headers"],
+    ids=["no window", "no place", "a scan of 0.7", "beyond the window", "beyond the headers"],
 )
-def test_what_does_not_fit_together_is_refused(window, place, state, rows):
+def test_what_does_not_fit_together_is_refused(window, place, scan, rows):
     columns = int64s(len(place))
     for i, value in enumerate(place):
         columns[i] = value
     with opened(b"x" * 50) as file, pytest.raises(ValueError):
-        follow(file.fileno(), bytearray(window), columns, int64s(state), int64s(rows))
+        follow(file.fileno(), bytearray(window), columns, scan, int64s(rows))

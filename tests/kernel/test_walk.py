@@ -16,12 +16,13 @@ from rendering import int64s, message, record
 from kseg import kernel
 from kseg.formats.expansion import room
 from kseg.kernel import frames
+from kseg.kernel.frame_scan import CRC_RIGHT, DONE, FULL, LONG_RUNS, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS, FrameScan
 from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source
 from kseg.segment.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
 
-RIGHT = frames.CRC_RIGHT | frames.RECORDS_RIGHT
+RIGHT = CRC_RIGHT | RECORDS_RIGHT
 GZIP, LZ4, ZSTD = 1, 3, 4
 TIMESTAMP_MS = 1000
 
@@ -31,14 +32,13 @@ def batch(records, **fields):
     return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
 
 
-def scanned(data, walk=True, budget=0, room=None):
+def scanned(data, manner=WALK_RECORDS, budget=0, room=None):
     """(status, states of the frames, records walked, position reached)."""
-    rows, state = int64s(64 * FRAME_WIDTH), int64s(frames.STATE_SIZE)
-    state[2], state[5], state[6] = -1, budget, walk
-    table = memoryview(bytearray(4)).cast("I")
-    status = frames.scan(data, len(data), rows, False, table, table, state, room)
-    states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(state[1])]
-    return status, states, state[7], state[0]
+    rows, scan = int64s(64 * FRAME_WIDTH), FrameScan(manner=manner)
+    scan.budget = budget
+    status = frames.scan(scan, data, len(data), rows, room)
+    states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(scan.count)]
+    return status, states, scan.records, scan.position
 
 
 def records(count, start=0, size=10, key=b"k", first_timestamp_delta=0):
@@ -71,7 +71,7 @@ def compressed(found, codec, **header):
     ids=["v2", "empty", "v0", "v1", "falling timestamps"],
 )
 def test_frames_with_nothing_wrong_are_told_so(frame, walked):
-    assert scanned(frame) == (frames.DONE, [RIGHT], walked, len(frame))
+    assert scanned(frame) == (DONE, [RIGHT], walked, len(frame))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_frames_with_nothing_wrong_are_told_so(frame, walked):
     ids=["one of v2", "all of v2", "v0", "v1"],
 )
 def test_records_without_a_key_are_told(frame):
-    assert scanned(frame)[1] == [RIGHT | frames.NULL_KEYS]
+    assert scanned(frame)[1] == [RIGHT | NULL_KEYS]
 
 
 WRONG = {
@@ -104,12 +104,12 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_frames_with_something_wrong_are_left(name):
     frame = WRONG[name]
-    assert scanned(frame) == (frames.DONE, [frames.CRC_RIGHT], 0, len(frame))
+    assert scanned(frame) == (DONE, [CRC_RIGHT], 0, len(frame))
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_compressed_frames_are_left_where_there_is_no_room(codec):
-    assert scanned(compressed(records(3), codec))[1:3] == ([frames.CRC_RIGHT], 0)
+    assert scanned(compressed(records(3), codec))[1:3] == ([CRC_RIGHT], 0)
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
@@ -118,14 +118,14 @@ def test_compressed_frames_are_walked_where_there_is_room(codec, size):
     data = batch(records(1)) + compressed(records(3, size=size), codec) * 2 + batch(records(2))
     shared = room(64 << 20)
     if kernel.COMPILED:
-        assert scanned(data, room=shared) == (frames.DONE, [RIGHT] * 4, 9, len(data))
+        assert scanned(data, room=shared) == (DONE, [RIGHT] * 4, 9, len(data))
     else:
-        assert scanned(data, room=shared)[1] == [RIGHT, frames.CRC_RIGHT, frames.CRC_RIGHT, RIGHT]
+        assert scanned(data, room=shared)[1] == [RIGHT, CRC_RIGHT, CRC_RIGHT, RIGHT]
 
 
 def test_a_compressed_frame_without_keys_is_told_so():
     found = scanned(compressed([record(0, value=b"v")], LZ4), room=room(1 << 20))
-    assert found[1] == [RIGHT | frames.NULL_KEYS if kernel.COMPILED else frames.CRC_RIGHT]
+    assert found[1] == [RIGHT | NULL_KEYS if kernel.COMPILED else CRC_RIGHT]
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
@@ -134,8 +134,8 @@ def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
     data = small + large + small + large
     shared = room(1 << 20)
     assert scanned(data, room=shared)[:2] == (
-        frames.DONE,
-        [RIGHT, frames.CRC_RIGHT] * 2 if kernel.COMPILED else [frames.CRC_RIGHT] * 4,
+        DONE,
+        [RIGHT, CRC_RIGHT] * 2 if kernel.COMPILED else [CRC_RIGHT] * 4,
     )
 
 
@@ -147,31 +147,31 @@ def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
 )
 def test_compressed_frames_with_something_wrong_are_left(codec, header):
     shared = room(1 << 20)
-    assert scanned(compressed(records(3), codec, **header), room=shared)[1:3] == ([frames.CRC_RIGHT], 0)
+    assert scanned(compressed(records(3), codec, **header), room=shared)[1:3] == ([CRC_RIGHT], 0)
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD, 5, 7])
 def test_an_area_that_is_no_stream_is_left(codec):
     for area in (b"", b"x", b"rubbish" * 40):
         frame = batch([area], attributes=codec, count=1)
-        assert scanned(frame, room=room(1 << 20))[1] == [frames.CRC_RIGHT]
+        assert scanned(frame, room=room(1 << 20))[1] == [CRC_RIGHT]
 
 
 def test_records_are_walked_only_on_request():
-    assert scanned(batch(records(5)), walk=False)[1:3] == ([frames.CRC_RIGHT], 0)
+    assert scanned(batch(records(5)), manner=0)[1:3] == ([CRC_RIGHT], 0)
 
 
 def test_a_budget_ends_a_scan_between_frames():
     one = batch(records(1))
-    assert scanned(one * 5, budget=1) == (frames.FULL, [RIGHT], 1, len(one))
-    assert scanned(one * 5, budget=len(one) + 1) == (frames.FULL, [RIGHT] * 2, 2, 2 * len(one))
-    assert scanned(one * 5, budget=5 * len(one)) == (frames.DONE, [RIGHT] * 5, 5, 5 * len(one))
+    assert scanned(one * 5, budget=1) == (FULL, [RIGHT], 1, len(one))
+    assert scanned(one * 5, budget=len(one) + 1) == (FULL, [RIGHT] * 2, 2, 2 * len(one))
+    assert scanned(one * 5, budget=5 * len(one)) == (DONE, [RIGHT] * 5, 5, 5 * len(one))
 
 
 def test_compressed_bytes_weigh_more():
     one = batch(records(1), attributes=3)
     assert scanned(one * 9, budget=len(one) + 1)[3] == len(one)
-    twice = 4 | True
+    twice = LONG_RUNS | WALK_RECORDS
     assert scanned(one * 9, twice, budget=len(one) + 1)[3] == len(one)
     assert scanned(one * 9, twice, budget=2 * len(one) + 1)[3] == 2 * len(one)
 

@@ -10,8 +10,8 @@ from typing import Any
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel import columns as kernel
 from kseg.kernel.column_bytes import gather
-from kseg.kernel.fresh import fresh
 from kseg.kernel.native import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
+from kseg.kernel.uninitialized import allocate
 from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
 
 OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
@@ -24,7 +24,7 @@ _PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
 
 def _ends(capacity: int) -> memoryview:
     """Returns a buffer for the end positions of ``capacity`` entries, initially none."""
-    ends: memoryview = fresh(4 * (capacity + 1)).cast("i")
+    ends: memoryview = allocate(4 * (capacity + 1)).cast("i")
     ends[0] = 0
     return ends
 
@@ -36,14 +36,14 @@ class Bytes:
 
     def __init__(self, capacity: int, expected_bytes: int) -> None:
         self.capacity = capacity
-        self.data: Any = fresh(expected_bytes)
+        self.data: Any = allocate(expected_bytes)
         self.ends = _ends(capacity)
         self.valid = memoryview(bytearray(capacity // 8 + 1))
 
     def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
         """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.column_bytes`)."""
         while gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
-            wider = fresh(2 * len(self.data) + CHUNK_BYTES // 8)
+            wider = allocate(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]
             self.data = wider
 
@@ -115,11 +115,11 @@ class Chunks:
         self._left = self._room_bytes
         for name in (OFFSET, TIMESTAMP):
             if name in names:
-                chunk.numbers[name] = fresh(8 * rows).cast("q")
+                chunk.numbers[name] = allocate(8 * rows).cast("q")
         if TIMESTAMP in names:
             chunk.valid = memoryview(bytearray(rows // 8 + 1))
         if TIMESTAMP_TYPE in names:
-            chunk.numbers[TIMESTAMP_TYPE] = fresh(4 * rows).cast("i")
+            chunk.numbers[TIMESTAMP_TYPE] = allocate(4 * rows).cast("i")
         for name in (KEY, VALUE):
             if name in names:
                 chunk.bytes[name] = Bytes(rows, expected[name])

@@ -11,7 +11,7 @@ from kseg.columns.chunk import Chunk, Chunks
 from kseg.formats.expansion import room
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel import columns as kernel
-from kseg.kernel.laying import lay_open
+from kseg.kernel.batch_expansion import lay_open
 from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS

@@ -19,7 +19,6 @@ from kseg.formats.areas import LOG_APPEND_TIME
 from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.fresh import lengthen
 from kseg.kernel.native import (
     HEADER_KEY,
     HEADER_KEY_SIZE,
@@ -32,6 +31,7 @@ from kseg.kernel.native import (
     ROW_WIDTH,
 )
 from kseg.kernel.single_batches import most_bytes, single_batches
+from kseg.kernel.uninitialized import lengthen
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.items import Problem
 from kseg.segment.problems import HARMLESS_CODES

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from kseg.convert.request import DamagedError
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
-from kseg.kernel.alike import UniformRun
 from kseg.kernel.columns import Collector
 from kseg.kernel.layout import APPEND_TIME
 from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.plain import DONE, MORE_HEADERS
+from kseg.kernel.uniform_runs import UniformRun
 from kseg.limits import MAX_HEADERS
 
 

@@ -10,9 +10,9 @@ from kseg.formats.expansion import room
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError
 from kseg.kernel.expand import Room
-from kseg.kernel.fresh import lengthen
 from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
 from kseg.kernel.recoding import FULL, Repacking, are_right, seal
+from kseg.kernel.uninitialized import lengthen
 from kseg.segment.items import Damage, Problem
 
 _of_thread = threading.local()

@@ -60,9 +60,3 @@ cdef enum:
     OFFSET_ENTRY_POSITION = 4
     TIME_ENTRY_BYTES = 12
     TIME_ENTRY_OFFSET = 8
-
-    # Of a message of 0.7, which begins with its size; one of magic 1 has attributes before its CRC.
-    V07_MAGIC = 4
-    V07_ATTRIBUTES = 5
-    V07_LEAST_BYTES = 9
-    CRC_BYTES = 4

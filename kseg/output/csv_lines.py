@@ -9,7 +9,7 @@ from typing import Any
 
 from kseg.columns.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
 from kseg.kernel import csv_lines as kernel
-from kseg.kernel.fresh import lengthen
+from kseg.kernel.uninitialized import lengthen
 from kseg.output.jsonl import bytes_value, encode
 
 COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)

@@ -12,10 +12,10 @@ from kseg.convert.partition import _Conversion
 from kseg.convert.request import DamagedError, LossError
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import int64s
-from kseg.kernel import alike as kernel
 from kseg.kernel import single_batches
 from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.uniform_runs import UniformRun
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 
@@ -153,7 +153,7 @@ def test_messages_of_a_real_broker_are_read_back(asked: dict[str, Any], tmp_path
 
 def test_buffer_sizes_are_checked() -> None:
     data = ENTRIES[0]
-    frames, run = frames_of(data), kernel.UniformRun()
+    frames, run = frames_of(data), UniformRun()
     assert run.find(data, frames, 1, 1) == 1
     for call in (
         lambda: run.find(data[:-1], frames, 0, 1),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import kseg.segment.source
 from kseg.kernel import COMPILED
+from kseg.kernel.frame_scan import FrameScan
 from kseg.segment import reader as reader_module
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file
@@ -175,12 +176,11 @@ class Touched:
             self.read += size
             return pread(descriptor, size, position)
 
-        def counting_scan(*arguments: Any) -> int:
-            state = arguments[6]
-            start = state[0]
-            status = scan(*arguments)
-            self.followed += state[0] - start
-            return status
+        def counting_scan(state: FrameScan, *arguments: Any) -> int:
+            start = state.position
+            status = scan(state, *arguments)
+            self.followed += state.position - start
+            return int(status)
 
         kernel = SimpleNamespace(**vars(reader_module.kernel) | {"scan": counting_scan, "find": None})
         monkeypatch.setattr(reader_module, "kernel", kernel)

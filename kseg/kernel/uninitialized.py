@@ -1,4 +1,4 @@
-"""Room that says nothing yet, for one who writes each byte of it before it is read: zeros cost time."""
+"""Uninitialised buffers, which save the time that zeros take. Callers must write every byte before reading it."""
 
 try:
     from kseg.kernel import cython
@@ -11,8 +11,8 @@ if cython.compiled:
 COMPILED = cython.compiled
 
 
-def fresh(size: cython.Py_ssize_t) -> memoryview:
-    """So many bytes."""
+def allocate(size: cython.Py_ssize_t) -> memoryview:
+    """A buffer of ``size`` bytes."""
     if size < 0:
         raise ValueError("no size is negative")
     if cython.compiled:
@@ -22,7 +22,7 @@ def fresh(size: cython.Py_ssize_t) -> memoryview:
 
 
 def lengthen(data: bytearray, size: cython.Py_ssize_t) -> None:
-    """Makes it so many bytes longer. Raises BufferError while anybody looks at it."""
+    """Appends ``size`` bytes to ``data``. Raises BufferError while a view of it exists."""
     if size < 0 or size > 0x7FFFFFFFFFFFFFFF - len(data):
         raise ValueError("no such size")
     if cython.compiled:

@@ -1,8 +1,8 @@
-"""Lays compressed v2 batches open as if they had never been compressed: many of them, end to end, for one call of a
-loop over plain frames.
+"""Expands compressed v2 batches as if they had never been compressed: many of them, end to end, for one call of a loop
+over uncompressed frames.
 
 Each becomes its own header, with no codec in it, and behind that its records. Its length and CRC stay those of the
-compressed batch: nobody who is told by STATE that the CRC is right looks at them.
+compressed batch: a reader that STATE tells that the CRC is right does not look at them.
 """
 
 try:
@@ -13,6 +13,8 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.kseg.kernel.columns import is_outside
     from cython.cimports.kseg.kernel.expand import Room, expand_area
+    from cython.cimports.kseg.kernel.frame_scan import CRC_RIGHT
+    from cython.cimports.kseg.kernel.layout import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -21,14 +23,15 @@ if cython.compiled:
         FRAME_WIDTH,
         be32,
     )
+    from cython.cimports.kseg.kernel.pointers import bytes_in, bytes_out, int64s_in, int64s_out
     from cython.cimports.libc.string import memcpy
 else:
     from kseg.kernel.expand import Room
 
 COMPILED = cython.compiled
 
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
+NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
 @cython.cfunc
@@ -55,32 +58,32 @@ def lay_frames(
     while i < count:
         at = frames[i * FRAME_WIDTH + FRAME_POSITION]
         size = frames[i * FRAME_WIDTH + FRAME_SIZE]
-        if not frames[i * FRAME_WIDTH + FRAME_STATE] & 1 or frames[i * FRAME_WIDTH + FRAME_MAGIC] != 2:
+        if not frames[i * FRAME_WIDTH + FRAME_STATE] & CRC_RIGHT or frames[i * FRAME_WIDTH + FRAME_MAGIC] != 2:
             return i
-        if size <= HEADER_BYTES or not p[at + 22] & 7:
+        if size <= V2_HEADER_BYTES or not p[at + V2_FLAGS] & CODEC:
             return i
-        if cython.compiled and not be32(p, at + 57):
+        if cython.compiled and not be32(p, at + V2_COUNT):
             return i
         # Where the largest so far would not fit, the next may not either, and what is decoded of it would be lost.
-        if capacity - filled < HEADER_BYTES + largest:
+        if capacity - filled < V2_HEADER_BYTES + largest:
             return i if i else NO_ROOM
         if cython.compiled:
             held = 0
-            codec = p[at + 22] & 7
+            codec = p[at + V2_FLAGS] & CODEC
             if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
                 held = expand_area(
-                    codec, 2, p + at + HEADER_BYTES, size - HEADER_BYTES, out + filled + HEADER_BYTES,
-                    capacity - filled - HEADER_BYTES, zstd,
+                    codec, 2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out + filled + V2_HEADER_BYTES,
+                    capacity - filled - V2_HEADER_BYTES, zstd,
                 )  # fmt: skip
             if held < 0:
                 return i if i or held != NO_ROOM else NO_ROOM
-            memcpy(out + filled, p + at, HEADER_BYTES)
-            out[filled + 22] &= 0xF8
+            memcpy(out + filled, p + at, V2_HEADER_BYTES)
+            out[filled + V2_FLAGS] &= NO_CODEC
             laid[i * FRAME_WIDTH + FRAME_POSITION] = filled
-            laid[i * FRAME_WIDTH + FRAME_SIZE] = HEADER_BYTES + held
+            laid[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
             laid[i * FRAME_WIDTH + FRAME_MAGIC] = 2
             laid[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
-            filled += HEADER_BYTES + held
+            filled += V2_HEADER_BYTES + held
             if held > largest:
                 largest = held
         i += 1
@@ -102,28 +105,32 @@ def lay_open(
     Of frames in which nothing is ``wanted`` (int64[4], see `kseg.kernel.columns`) the header alone is laid there.
     """
     found: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    p: cython.pointer[cython.const[cython.uchar]]
+    asked: cython.pointer[cython.const[cython.longlong]]
+    out: cython.pointer[cython.uchar]
+    opened: cython.pointer[cython.longlong]
     if not cython.compiled or first >= stop or len(buf) == 0:
         return 0
     if first < 0 or stop > len(frames) // FRAME_WIDTH or len(laid) < FRAME_WIDTH or len(wanted) < 4:
         raise ValueError("no such frames")
-    if frames[(stop - 1) * FRAME_WIDTH] + frames[(stop - 1) * FRAME_WIDTH + 1] > len(buf):
+    last = (stop - 1) * FRAME_WIDTH
+    if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buf):
         raise ValueError("frames reach beyond the buffer")
     if cython.compiled:
         if stop - first > laid.shape[0] // FRAME_WIDTH:
             stop = first + laid.shape[0] // FRAME_WIDTH
+        p = bytes_in(buf)
+        asked = int64s_in(wanted)
+        opened = int64s_out(laid)
         while True:
+            out = bytes_out(room.out)
             with cython.nogil:
                 found = lay_frames(
-                    cython.address(buf[0]),
-                    cython.address(frames[first * FRAME_WIDTH]),
-                    stop - first,
-                    cython.address(wanted[0]),
-                    cython.address(room.out[0]),
-                    room.capacity,
-                    room.zstd,
-                    cython.address(laid[0]),
-                )
+                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, room.capacity, room.zstd,
+                    opened,
+                )  # fmt: skip
             if found != NO_ROOM:
                 return found
-            if not room.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + 22] & 7):
+            if not room.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
                 return 0

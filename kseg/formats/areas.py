@@ -61,7 +61,7 @@ class Area:
     """Collects the records of one batch: ``add`` appends as many as fit, ``view`` gives the bytes.
 
     ``magic`` 2: a record area. 0 or 1: messages; if they will be compressed (``is_relative``), their offsets are
-    relative to the first. ``limit``: beyond this size only a first record is accepted. ``room``: size of the buffer at first.
+    relative to the first. ``limit``: beyond this size only a first record is accepted. ``room``: first buffer size.
     """
 
     def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0, room: int = _FIRST_ROOM) -> None:

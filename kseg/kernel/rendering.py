@@ -211,7 +211,7 @@ class Renderer(Progress):
 
         Without DEEP a batch is plain in JSON when its header shows no problem; a v0 or v1 wrapper never is, its base
         offset lies in the compressed set. ``area`` and ``laid``, where they are given, are what
-        `kseg.kernel.laying` has made of these frames.
+        `kseg.kernel.batch_expansion` has made of these frames.
         """
         status: cython.int
         if laid is None:

@@ -125,7 +125,8 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_update_sse(int castagnoli, uint32
     return (uint32_t)(wide >> 8 * n) ^ (uint32_t)_mm_crc32_u64(0, word << (63 - 8 * n) << 1);
 }
 
-/* Headers that follow each other and claim the same end differ in the last byte of n: the factor for the others stays. */
+/* Headers that follow each other and claim the same end differ in the last byte of n: the factor for the others
+ * stays. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_shift_sse(int castagnoli, uint32_t reg, uint64_t n,
                                         struct kseg_prefix_table *table) {
     const struct kseg_polynomial *poly = castagnoli ? &kseg_castagnoli : &kseg_ieee;

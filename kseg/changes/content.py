@@ -80,7 +80,7 @@ class _Sources:
         return data
 
     def _fill(self, file: str, position: int, length: int, wanted: int) -> None:
-        """Reads a window from a position on; the range alone where the disk cannot give what is behind it."""
+        """Reads a window from a position on; only the range itself if the bytes after it are unreadable."""
         descriptor = self.open(file)
         try:
             window = os.pread(descriptor, wanted, position)

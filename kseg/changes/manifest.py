@@ -273,8 +273,11 @@ def _step(item: dict[str, Any], k: int) -> Step:
 
 
 def _name(name: object) -> str:
-    """The name of a file of a partition. Raises ValueError for any that no change of a partition takes: the files of a
-    log directory, its lock, and what kseg itself keeps."""
+    """Returns the name of a file of a partition.
+
+    Raises ValueError for names that no change of a partition uses: files of the log directory, its lock, kseg's own
+    files.
+    """
     if not is_plain_name(name) or name in _NEVER_CHANGED or str(name).startswith(OWN_PREFIX):
         raise ValueError(name)
     return str(name)

@@ -1,1 +1,1 @@
-"""Findings in the forms that `kseg verify` prints: text, JSON Lines, JUnit."""
+"""Prints the findings of `kseg verify`: as text, JSON Lines, or JUnit."""

@@ -1,4 +1,4 @@
-"""Chooses the printer of findings by the form that is asked for."""
+"""Selects the printer of findings."""
 
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.sink import Sink
@@ -6,7 +6,7 @@ from kseg.verify.findings import ERROR
 
 
 def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: tuple[str, ...] = ()) -> FindingsPrinter:
-    """The printer of a form of the command line; ``paths`` and ``fail_on`` as there."""
+    """Returns the printer for ``--format``; ``paths`` and ``fail_on`` are the command line's."""
     if form == "json":
         from kseg.output.findings.jsonl import JsonFindings
 

@@ -1,4 +1,4 @@
-"""Findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, and the ``summary`` at the end."""
+"""Prints findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, and ``summary`` at the end."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class JsonFindings(FindingsPrinter):
-    """One object a line; the last is the summary."""
+    """Prints one object a line; the last one is the summary."""
 
     def show(self, finding: Finding) -> None:
         self._put(
@@ -78,6 +78,6 @@ class JsonFindings(FindingsPrinter):
 
 
 def _details(finding: Finding) -> dict[str, object]:
-    """The details, paths and transactional ids as JSON has bytes."""
+    """Returns the details as JSON values; paths and transactional ids are bytes."""
     names = {key: name_value(finding.details[key]) for key in ("other", "transactionalId") if key in finding.details}
     return finding.details | names if names else finding.details

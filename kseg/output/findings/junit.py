@@ -1,7 +1,7 @@
-"""Findings as a JUnit report, which CI servers show: a suite for each partition, a case for each file.
+"""Prints findings as a JUnit report for CI servers: a suite for each partition, a test case for each file.
 
-A case fails by a finding that fails the run; where several codes do, each has a case of its own. Other findings stand
-in the suite's ``system-out``. The elements and attributes are those that both the Ant task's and Jenkins' schema allow.
+A case fails if it has a finding that fails the run; if several codes do, each has its own case. Other findings are in
+the suite's ``system-out``. All elements and attributes are allowed by the schemas of both the Ant task and Jenkins.
 """
 
 import os
@@ -27,7 +27,7 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"
 
 @dataclass(slots=True)
 class _Case:
-    """Findings of one code in one file, as lines; none where nothing fails."""
+    """Findings of one code in one file, as lines; empty if the case succeeds."""
 
     name: str
     code: str = ""
@@ -41,7 +41,7 @@ class _Suite:
 
 
 class JunitFindings(FindingsPrinter):
-    """Holds what is to be shown until the end: totals stand in front. ``fail_on``: the least severity that fails."""
+    """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
 
     def __init__(self, sink: Sink, fail_on: str, paths: Iterable[str]) -> None:
         super().__init__(sink)
@@ -84,7 +84,7 @@ class JunitFindings(FindingsPrinter):
         notices.warning(summary_of(report))
 
     def _place(self, path: str) -> tuple[_Suite, str]:
-        """The suite that a file or directory belongs to, and what it is called there."""
+        """Returns the suite of a file or directory, and its name there."""
         is_directory = os.path.isdir(path) or path == "-"
         folder = path if is_directory else os.path.dirname(path) or "."
         name = "directory" if is_directory else os.path.basename(path)
@@ -96,7 +96,7 @@ class JunitFindings(FindingsPrinter):
             try:
                 files = [file.path for file in walk_path(path)]
             except KsegError:
-                continue  # the report's failures tell it
+                continue  # the report's failures include it
             for file in files:
                 folder = file if file == "-" else os.path.dirname(file) or "."
                 name = "standard input" if file == "-" else os.path.basename(file)
@@ -138,7 +138,7 @@ def _line(finding: Finding) -> str:
 
 
 def _text(text: str, is_attribute: bool = True) -> str:
-    """As XML 1.0: what it has no form for becomes a backslash escape."""
+    """Returns text for XML 1.0; characters that XML cannot represent become backslash escapes."""
     made = []
     for char in text:
         if char == "\n" and not is_attribute:

@@ -1,4 +1,4 @@
-"""What every form of findings provides, and the words that they share."""
+"""The base of the printers of findings, and their common texts."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ NEEDED = {
 
 
 class FindingsPrinter:
-    """Base of the forms: `show` for each finding, `compared` for each pair of replicas, `finish` at the end."""
+    """Base class: call `show` for each finding, `compared` for each pair of replicas, `finish` at the end."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -37,7 +37,7 @@ class FindingsPrinter:
 
 
 def summary_of(report: Report) -> str:
-    """The totals in a line."""
+    """Returns the totals as one line."""
     totals = report.totals
     text = (
         f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "

@@ -1,4 +1,4 @@
-"""Findings as text: a line each in a pipe; on a terminal grouped by file and wrapped."""
+"""Prints findings as text: one line each in a pipe, grouped by file and wrapped on a terminal."""
 
 import shlex
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ LEAST_WIDTH = 40
 
 
 class TextFindings(FindingsPrinter):
-    """A line each, ``FILE:POSITION: SEVERITY: CODE: what is wrong``; on a terminal below the name of their file.
+    """Prints lines ``FILE:POSITION: SEVERITY: CODE: MESSAGE``; on a terminal below the name of the file.
 
     The summary and the next steps go to standard error.
     """
@@ -90,7 +90,7 @@ class TextFindings(FindingsPrinter):
 
 
 def _needs_lines(needs: list[Need]) -> Iterator[str]:
-    """What is needed, at which places, and for which codes; below a decision the command that carries it out."""
+    """Yields the preconditions of repairs, with places and codes; below a decision the command that carries it out."""
     for name, found in groupby(needs, key=lambda need: need.needs):
         of_name = list(found)
         for need in of_name[:NEXT_STEPS]:
@@ -107,7 +107,7 @@ def _some(codes: list[str]) -> str:
 
 
 def _wrapped(text: str, width: int, first_width: int) -> list[str]:
-    """The text in lines of so many columns, broken at spaces; a word that is longer keeps its length."""
+    """Returns the text wrapped at spaces; longer words are not split."""
     lines, room = [""], max(first_width, LEAST_WIDTH)
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > room:

@@ -1,4 +1,4 @@
-"""The header fields of every format in the hex view: what each value means to a person."""
+"""The header fields of every format in the hex view, with the meaning of each value."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,16 +19,16 @@ _UNKNOWN = _V2[:4]
 _V07 = {0: (("size", 4), ("magic", 1), ("crc", 4)), 1: (("size", 4), ("magic", 1), ("attributes", 1), ("crc", 4))}
 _MAGIC_AT, _MAGIC_AT_07 = 16, 4
 MAGIC_END = 17
-"""Where the fields that all formats since 0.8 share end."""
+"""The end of the fields that all formats since 0.8 share."""
 _UNSET = {"producerId", "producerEpoch", "baseSequence"}
 _TIMES = {"baseTimestamp", "maxTimestamp", "timestamp"}
 
 Slices = Callable[[int, int], Any]
-"""(start, stop), counted from the first byte of the header: those bytes, None where they are not all there."""
+"""Returns the bytes (start, stop) relative to the header, None if some are missing."""
 
 
 def fields_of(head: bytes, era_07: bool) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of the header's fields, as its magic byte has it; of an unknown one those before the magic."""
+    """Returns names and sizes of the header's fields, by its magic; for an unknown magic the fields before it."""
     at = _MAGIC_AT_07 if era_07 else _MAGIC_AT
     magic = head[at] if len(head) > at else -1
     if era_07:
@@ -39,9 +39,9 @@ def fields_of(head: bytes, era_07: bool) -> tuple[tuple[str, int], ...]:
 
 
 def show_header(lines: HexLines, head: bytes, position: int, size: int, era_07: bool, read: Slices) -> int:
-    """Shows the header at ``position``, as much of it as ``head`` has; how many bytes it took.
+    """Prints the header at ``position``, as far as ``head`` contains it. Returns its size in bytes.
 
-    ``size``: bytes of the batch or damage that it begins. A CRC is judged over bytes that ``read`` gives.
+    ``size``: size of the batch or damage. The CRC is computed over bytes from ``read``.
     """
     at = 0
     seen: dict[str, int] = {}
@@ -62,7 +62,7 @@ def show_header(lines: HexLines, head: bytes, position: int, size: int, era_07: 
 def _meaning(
     name: str, number: int, seen: dict[str, int], head: bytes, position: int, era_07: bool, read: Slices
 ) -> tuple[str, str | None]:
-    """The value as people read it, and a colour for it."""
+    """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
         end = position + number + (4 if era_07 else 12)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: no length", "red")
@@ -91,7 +91,7 @@ def _magic(number: int, era_07: bool) -> tuple[str, str | None]:
 
 
 def _crc(stored: int, seen: dict[str, int], head: bytes, era_07: bool, read: Slices) -> tuple[str, str | None]:
-    """Judges a CRC over the bytes that the length field claims."""
+    """Checks the CRC over the number of bytes in the length field."""
     if era_07:
         start, stop = 9 + (seen["magic"] != 0), seen["size"] + 4
     elif "batchLength" in seen:
@@ -124,9 +124,10 @@ def _attributes(bits: int, seen: dict[str, int], era_07: bool) -> str:
 
 
 def value_place(lines: HexLines, data: Any, start: int, size: int, position: int) -> tuple[int, int] | None:
-    """Shows the key of a v0 or v1 message and the size of its value; where its value lies, None if nothing sound does.
+    """Prints the key of a v0 or v1 message and the size of its value. Returns the range of the value, None if it is
+    invalid.
 
-    ``start``: where the header ends in ``data``, the message of ``size`` bytes at ``position``.
+    ``start``: end of the header in ``data``, the message of ``size`` bytes at ``position``.
     """
     for name in ("key", "value"):
         field = bytes(data[start : min(start + 4, size)])

@@ -1,8 +1,8 @@
-"""The lines of the hex view: a field with its bytes, name and value, or a run of bytes, folded where it is long.
+"""The lines of the hex view: a field with its bytes, name and value, or a range of bytes, abbreviated if it is long.
 
     position  bytes in groups of 4  name and value, or the bytes as ASCII
 
-Positions are those of the file; in what was decompressed they count from its start and have a ``+`` before them.
+Positions are those in the file. In decompressed data they start at 0 and have the prefix ``+``.
 """
 
 import textwrap
@@ -17,9 +17,9 @@ FIELD_BYTES = 8
 ROW_BYTES = 16
 LEAST_ZERO_ROWS = 4
 SHOWN_BYTES = 64
-"""Of a key, a value or the like where no positions were asked for."""
+"""Printed bytes of a key, value or header, unless ``--position`` is given."""
 UNPACKED_ENTRIES = 10_000
-"""Records, headers and messages shown of what one compressed batch holds: a few hundred bytes may hold millions."""
+"""Printed records, headers and messages of a compressed batch: a few hundred bytes can contain millions."""
 _NAME_WIDTH = 20
 _VALUE_AT = 52
 _LEAST_VALUE_WIDTH = 20
@@ -28,10 +28,10 @@ _PREVIEW_BYTES = 256
 
 
 class HexLines:
-    """Writes lines of at most ``width`` columns through ``put``, those for bytes in [first, last] alone.
+    """Writes lines of at most ``width`` columns to ``put``, only for bytes in [first, last].
 
-    ``sign`` stands before positions. ``last`` None: the end. ``is_limited``: somebody asked for these positions, so
-    nothing but zeros is folded.
+    ``sign``: prefix of positions. ``last`` None: the end. ``is_limited``: the user gave these positions, so only zeros
+    are abbreviated.
     """
 
     def __init__(
@@ -53,45 +53,45 @@ class HexLines:
         self._entries_left: int | None = None
 
     def unpacked(self) -> "HexLines":
-        """Lines like these for bytes that are not in the file, up to UNPACKED_ENTRIES."""
+        """Returns lines with the same settings for decompressed bytes, up to UNPACKED_ENTRIES."""
         lines = HexLines(self.put, self.paint, self.width, sign="+")
         lines._entries_left = UNPACKED_ENTRIES
         return lines
 
     def take_entry(self) -> bool:
-        """Whether one more record, header or message is to be shown; counts it."""
+        """Counts a record, header or message. Returns whether it is printed."""
         if self._entries_left is None:
             return True
         self._entries_left -= self._entries_left > 0
         return self._entries_left > 0
 
     def shows(self, start: int, stop: int) -> bool:
-        """Whether any of the bytes [start, stop) is to be shown; of none, whether the place between them is."""
+        """Whether any of the bytes [start, stop) is printed; for an empty range, whether its position is."""
         return max(stop, start + 1) > self.first and (self.last is None or start <= self.last)
 
     def is_behind(self, position: int) -> bool:
         return self.last is not None and position > self.last
 
     def title(self, position: int, text: str, color: str | None = None) -> None:
-        """A heading above what begins at ``position``."""
+        """Writes a heading above the bytes at ``position``."""
         lines = textwrap.wrap(on_one_line(text), max(self.width - 12, _LEAST_VALUE_WIDTH)) or [""]
         self.put(f"{self._place(position)}  {self.paint(lines[0], color, bold=True)}")
         for line in lines[1:]:
             self.put(f"{'':12}{self.paint(line, color, bold=True)}")
 
     def file(self, path: str) -> None:
-        """The name of what comes next, however wide."""
+        """Writes the name of the next file, of any width."""
         self.put(self.paint(on_one_line(path), bold=True))
 
     def note(self, text: str, color: str | None = None) -> None:
-        """A remark on the lines before it."""
+        """Writes a remark on the previous lines."""
         for line in textwrap.wrap(on_one_line(text), max(self.width - 12, _LEAST_VALUE_WIDTH)):
             self.put(f"{'':12}{self.paint(line, color)}")
 
     def field(
         self, position: int, data: Any, name: str, value: str, color: str | None = None, is_record: bool = False
     ) -> None:
-        """A field of at most 16 bytes: ``value`` is what they mean."""
+        """Writes a field of at most 16 bytes and its ``value``."""
         if not self.shows(position, position + len(data)):
             return
         label = ("  " if is_record else "") + name
@@ -105,7 +105,7 @@ class HexLines:
             self.put(f"{place}  {in_groups(part):<17}  {name_shown} {self.paint(text, color)}".rstrip())
 
     def content(self, position: int, data: Any, name: str, is_record: bool = True) -> None:
-        """A key, a value or the like: on one line if it is short, else a preview and rows of bytes."""
+        """Writes a key, value or header: on one line if it is short, otherwise a preview and rows of bytes."""
         if not len(data) or not self.shows(position, position + len(data)):
             return
         if len(data) <= FIELD_BYTES:
@@ -119,9 +119,9 @@ class HexLines:
         self.rows(position, data, 0, len(data), SHOWN_BYTES)
 
     def rows(self, position: int, data: Any, start: int, stop: int, shown_bytes: int) -> None:
-        """Bytes data[start:stop], of which data[0] lies at ``position``, in rows of 16.
+        """Writes the bytes data[start:stop] in rows of 16; ``position`` is that of data[0].
 
-        Runs of zeros are folded, and what is behind ``shown_bytes`` bytes unless these positions were asked for.
+        Runs of zeros are abbreviated, and bytes after ``shown_bytes``, unless the user gave these positions.
         """
         if self.first > position + start:
             start += (self.first - position - start) // ROW_BYTES * ROW_BYTES
@@ -152,12 +152,12 @@ class HexLines:
 
 
 def in_groups(data: bytes) -> str:
-    """Bytes in hex, in groups of four."""
+    """Returns bytes in hex, in groups of four."""
     return data.hex(" ", -4)
 
 
 def preview(data: Any) -> str:
-    """The beginning of bytes as text in quotes; nothing where they are no text that could be read."""
+    """Returns the first bytes as quoted text; "" if they are not printable text."""
     part = bytes(data[:_PREVIEW_BYTES])
     try:
         text = part.decode()
@@ -172,9 +172,9 @@ def preview(data: Any) -> str:
 
 
 def _zeros(data: Any, start: int, stop: int) -> int:
-    """How many zero bytes data[start:stop] begins with, whole rows of them unless they reach to the end."""
+    """Returns the number of zero bytes at the start of data[start:stop], in complete rows unless they reach the end."""
     at = start
-    step = LEAST_ZERO_ROWS * ROW_BYTES  # small at first: there may be many short runs, and each is looked at
+    step = LEAST_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs
     while at < stop:
         window = bytes(data[at : min(at + step, stop)])
         if window != bytes(len(window)):

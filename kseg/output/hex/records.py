@@ -1,4 +1,4 @@
-"""The records of a v2 batch in the hex view: every varint with what it means, keys, values and headers shortened."""
+"""The records of a v2 batch in the hex view: every varint with its meaning; keys, values and headers abbreviated."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ REST_BYTES = 256
 
 
 class _BrokenError(Exception):
-    """The bytes of a record make no sense from here on."""
+    """The bytes of a record are invalid from here on."""
 
 
 class _Walk:
-    """Reads fields of a record in data[at:end], which lies ``position`` further on, and shows each."""
+    """Reads the fields of a record in data[at:end] and prints them; ``position`` is that of data[0]."""
 
     def __init__(self, lines: HexLines, data: Any, at: int, end: int, position: int) -> None:
         self.lines, self.data, self.at, self.end, self.position = lines, data, at, end, position
         self.shown = at
 
     def varint(self, most: int = 5) -> tuple[bytes, int]:
-        """The bytes and the value of the zigzag varint here; most: 5 bytes, 10 for a varlong. Steps over it."""
+        """Reads a zigzag varint. Returns its bytes and value. ``most``: 5 bytes, 10 for a varlong."""
         raw = bytes(self.data[self.at : min(self.at + most, self.end)])
         used = next((i + 1 for i, byte in enumerate(raw) if byte < 128), 0)
         if not used:
@@ -32,7 +32,7 @@ class _Walk:
         return raw[:used], value >> 1 ^ -(value & 1)
 
     def show(self, raw: bytes, name: str, value: str) -> None:
-        """The field just stepped over."""
+        """Prints the field that was just read."""
         self.shown = self.at
         self.lines.field(self.position + self.at - len(raw), raw, name, value, is_record=True)
 
@@ -42,7 +42,7 @@ class _Walk:
         return value
 
     def content(self, name: str, may_be_null: bool = True) -> bytes | None:
-        """A length and the bytes it counts."""
+        """Reads a length and that many bytes."""
         raw, size = self.varint()
         if size > self.end - self.at or (size < 0 and not may_be_null):
             self.show(raw, f"{name}Length", f"{size}: does not fit the record")
@@ -59,7 +59,7 @@ class _Walk:
 
 
 def show_records(lines: HexLines, data: Any, start: int, position: int, header: RecordBatchHeader) -> None:
-    """Shows the records in data[start:], data[0] lying at ``position``; what makes no sense is shown as bytes."""
+    """Prints the records in data[start:]; ``position`` is that of data[0]. Invalid parts are printed as bytes."""
     end = len(data)
     at = start
     for number in range(header.record_count):

@@ -1,7 +1,7 @@
-"""``--hex``: the bytes of a segment, field by field, with what each of them means; damage as well.
+"""``--hex``: the bytes of a segment, field by field, with their meaning, including damage.
 
-The fields are those of the formats' own tables (`kseg.formats`). Everything is read within the batch or damage it
-belongs to, whatever its lengths claim.
+The fields are those of the formats' own tables (`kseg.formats`). Nothing outside of a batch or damage is read for it,
+whatever its length fields are.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 
 DAMAGE_BYTES = 256
-"""Of a damaged range, behind the header it may begin with, where no positions were asked for."""
+"""Printed bytes of a damaged range after its possible header, unless ``--position`` is given."""
 
 
 class HexPrinter(Printer):
-    """Writes items as annotated bytes. `attend` must be called with the reader before its items are given.
+    """Prints items as annotated bytes. `attend` must be called with the reader before its items.
 
-    ``positions``: first and last byte that are shown. ``unpacked``: compressed batches are opened as well.
+    ``positions``: first and last byte to print. ``unpacked``: compressed batches are decompressed, too.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HexPrinter(Printer):
         self._lines.file(file.path)
 
     def attend(self, reader: SegmentReader) -> None:
-        """The items that come next are those of this reader."""
+        """Selects the reader of the following items."""
         self._buffer, self._era_07 = reader.buffer, reader.era_07
 
     def finish(self) -> None:
@@ -69,7 +69,7 @@ class HexPrinter(Printer):
             self.batch(reader.batch(run, i, keep=False))
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
-        """The whole batch; ``spans`` are not looked at: the bytes of a batch belong together."""
+        """Prints the whole batch; ``spans`` is ignored."""
         if not self._lines.shows(batch.position, batch.end):
             return
         problems = batch.check()
@@ -105,7 +105,7 @@ class HexPrinter(Printer):
         lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
 
     def _damaged_bytes(self, damage: Damage) -> Any:
-        """A checksum over the bytes of the damage: (start, stop) -> bytes, None where they are too many to be held."""
+        """Returns a function (start, stop) -> bytes of the damage, for checksums; None if too large."""
 
         def read(start: int, stop: int) -> bytes | None:
             if stop - start > self.scratch.max_batch_bytes or stop > damage.length:
@@ -145,7 +145,7 @@ class HexPrinter(Printer):
     def _entry(
         self, lines: HexLines, data: Any, position: int, size: int, era_07: bool, budget: list[int], depth: int
     ) -> None:
-        """A v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
+        """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
         read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
         if (era_07 and read < v07.LEAST_BYTES) or (not era_07 and data[16] > 1):
             _show_unknown(lines, data, position, read)
@@ -202,7 +202,7 @@ class HexPrinter(Printer):
 
 
 class _Range:
-    """A buffer from ``start`` on; slices copy what they hold and nothing else."""
+    """A buffer from ``start`` on; a slice copies only its own bytes."""
 
     def __init__(self, buffer: Any, start: int) -> None:
         self._buffer, self._start = buffer, start
@@ -216,7 +216,7 @@ def _slices(data: Any) -> Callable[[int, int], Any]:
 
 
 def _show_unknown(lines: HexLines, data: Any, position: int, start: int) -> None:
-    """What lies behind a magic that names no format."""
+    """Prints the bytes after an unknown magic."""
     lines.note("how the rest is laid out is not known:")
     lines.rows(position, data, start, len(data), DAMAGE_BYTES)
 

@@ -1,1 +1,1 @@
-"""Side files as kafka-dump-log.sh prints them, and as JSON Lines."""
+"""Prints side files as kafka-dump-log.sh does, and as JSON Lines."""

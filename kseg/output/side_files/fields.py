@@ -1,4 +1,4 @@
-"""Names and values of a side file's entry, as both forms show them: Kafka's own camelCase."""
+"""Names and values of a side file's entry, in Kafka's own camelCase."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def camel_case(name: str) -> str:
 
 
 def fields(entry: Any) -> dict[str, Any]:
-    """Every field of an entry in order; without those that its version does not have."""
+    """Returns every field of an entry in order, except those that its version lacks."""
     if isinstance(entry, ProducerStateEntry):
         return _producer_fields(entry)
     foreign = entry.foreign_fields() if hasattr(entry, "foreign_fields") else set()
@@ -19,7 +19,7 @@ def fields(entry: Any) -> dict[str, Any]:
 
 
 def _producer_fields(entry: ProducerStateEntry) -> dict[str, Any]:
-    """kafka-dump-log's fields in its order; None for an unset one, and for those of a batch where none is known."""
+    """Returns kafka-dump-log's fields in its order; None for unset ones, and for those of a batch if none is known."""
     batch = {
         "firstSequence": entry.first_sequence,
         "lastSequence": entry.last_sequence,

@@ -1,8 +1,8 @@
-"""Side files as JSON Lines: one object an entry, named after the file's kind, and one for each thing that is wrong.
+"""Prints side files as JSON Lines: one object for each entry, named after the file's kind, and one for each problem.
 
 ``{"type":"damage","code","file","position","length","message"}`` as in a dump of segments; for an index entry that
-disagrees with the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestamp`` and ``logTimestamp``
-(``previousTimestamp`` where the entry before it is what it disagrees with). Zeros at an index's end are no entries.
+differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestamp`` and ``logTimestamp``
+(``previousTimestamp`` if it contradicts the entry before it). Zeros at an index's end are not entries.
 """
 
 import os
@@ -25,12 +25,12 @@ _TIME_KEYS = {
 
 
 class SideJsonPrinter(SidePrinter):
-    """Writes side files as JSON Lines."""
+    """Prints side files as JSON Lines."""
 
     shows_room = False
 
     def empty_index(self, file: SideFile) -> None:
-        """An empty file has no entries and no line."""
+        """Does nothing: an empty file has no entries."""
 
     def sanity(self, file: SideFile, problem: str | None) -> None:
         self._put({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})

@@ -1,7 +1,7 @@
-"""What the two forms of a side file's dump share: opening a file and what lies beside it, and the order of its entries.
+"""The base of the side file printers: opens a side file and related files, and iterates over its entries.
 
-Nothing is ever created: where kafka-dump-log needs a .log or .index that is not there, a line says so and entries are
-shown unchecked.
+No file is created: if a .log or .index that kafka-dump-log needs is missing, a line reports it and entries are printed
+unchecked.
 """
 
 import os
@@ -29,9 +29,10 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class SideStyle:
-    """``verify_only``: check indexes, print no entries; ``sanity_check``: only what TimeIndex and OffsetIndex check of
-    themselves; ``max_message_bytes``: how far from an index entry's position a batch may reach; ``escape``: no control
-    characters."""
+    """``verify_only``: check indexes, print no entries; ``sanity_check``: only the checks of TimeIndex and OffsetIndex.
+
+    ``max_message_bytes``: largest size of a batch at an index entry's position; ``escape``: escape control characters.
+    """
 
     verify_only: bool = False
     sanity_check: bool = False
@@ -40,10 +41,10 @@ class SideStyle:
 
 
 class SidePrinter:
-    """Base of the forms: `dump` each file, then `report` what kafka-dump-log tells at its end.
+    """Base class: call `dump` for each file, then `report` for kafka-dump-log's report at the end.
 
-    ``warn`` is given single lines for standard error. ``errors`` counts what is damaged or misleads readers.
-    ``shows_room``: an index of zeros alone has an entry, as it has for kafka-dump-log.
+    ``warn`` receives lines for standard error. ``errors`` counts damage, and entries that mislead readers.
+    ``shows_room``: an index of zeros only has one entry, as in kafka-dump-log.
     """
 
     shows_room = True
@@ -56,7 +57,7 @@ class SidePrinter:
         self.errors = 0
 
     def dump(self, file: SideFile) -> None:
-        """Prints one file. Raises PathError where it cannot be opened."""
+        """Prints one file. Raises PathError if it cannot be opened."""
         with open_source(file.path) as source:
             self.begin(file)
             if file.kind == ".index":
@@ -74,15 +75,15 @@ class SidePrinter:
                 self._fail(f"{file.path}: {named(source.unreadable)}, and stand here as zeros")
 
     def _fail(self, text: str) -> None:
-        """Tells that not all of a file could be shown."""
+        """Reports that a file could not be printed completely."""
         self.errors += 1
         self.warn(text)
 
     def begin(self, file: SideFile) -> None:
-        """Before a file's entries."""
+        """Called before a file's entries."""
 
     def report(self) -> list[str]:
-        """Lines for standard error at the end of a run."""
+        """Returns lines for standard error at the end of a run."""
         return []
 
     def empty_index(self, file: SideFile) -> None:
@@ -105,7 +106,7 @@ class SidePrinter:
             self.item(file, item)
 
     def rest(self, file: SideFile, buffer: Any) -> None:
-        """A file that is no index: entries and problems."""
+        """Prints entries and problems of a file other than an index."""
         for item in read_items(file.kind, buffer, file.base_offset):
             self.item(file, item)
 
@@ -188,7 +189,7 @@ class SidePrinter:
 
 
 def _misleads(mismatch: TimeMismatch) -> bool:
-    """Whether a search by time passes over records because of it."""
+    """Whether a search by time would miss records because of the mismatch."""
     if mismatch.code == "timestamp-mismatch":
         return mismatch.indexed < mismatch.logged
     return mismatch.code == "timestamp-out-of-order"

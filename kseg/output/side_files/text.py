@@ -1,7 +1,7 @@
-"""Side files as text: of .index, .timeindex, .txnindex and .snapshot the lines of kafka-dump-log.sh 4.3.1.
+"""Prints side files as text: .index, .timeindex, .txnindex and .snapshot as kafka-dump-log.sh 4.3.1 does.
 
-What that tool tells on standard error at its end is gathered for `report`. Where it would end with an exception we go
-on: a refused entry of a .txnindex is a damage line, an index entry that leads to no batch a mismatch with offset -1.
+That tool's report on standard error at the end is collected for `report`. If it would fail with an exception, printing
+continues: a rejected entry of a .txnindex is a damage line, an index entry without a batch a mismatch with offset -1.
 """
 
 import os
@@ -21,11 +21,11 @@ from kseg.sidefiles.time_index import TimeIndexEntry
 from kseg.sidefiles.transaction_index import TransactionIndex
 
 SHOWN_PROBLEMS = 3
-"""So many problems of a kind and file are told one by one; the others are counted."""
+"""Up to this number, problems of a kind and file are listed; the others are counted."""
 
 
 class SideTextPrinter(SidePrinter):
-    """Writes side files as text."""
+    """Prints side files as text."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -100,7 +100,7 @@ class SideTextPrinter(SidePrinter):
                 self._damage_line(SideFileProblem("unknown-version", i * size, size, ""))
             else:
                 self._put(" ".join(f"{name}: {value}" for name, value in shown.items()))
-        self._tell(file, index.items())
+        self._warn_problems(file, index.items())
 
     def _snapshot(self, file: SideFile, snapshot: ProducerSnapshot) -> None:
         refusal = snapshot.kafka_refusal()
@@ -108,12 +108,12 @@ class SideTextPrinter(SidePrinter):
             self.errors += 1
             self.warn(f"{file.path}: {refusal}")
             return
-        self._tell(file, snapshot.problems())
+        self._warn_problems(file, snapshot.problems())
         for entry in snapshot:
             self._put(_producer_line(entry))
 
-    def _tell(self, file: SideFile, items: Iterable[Any]) -> None:
-        """Problems that kafka-dump-log passes over."""
+    def _warn_problems(self, file: SideFile, items: Iterable[Any]) -> None:
+        """Reports problems that kafka-dump-log ignores."""
         for problem in problems_of(items):
             self.errors += problem.is_damage
             self.index_problem(file, problem)
@@ -123,7 +123,7 @@ class SideTextPrinter(SidePrinter):
         self.sink.write(data + b"\n")
 
     def report(self) -> list[str]:
-        """kafka-dump-log's end report, files in the order in which they were dumped."""
+        """Returns kafka-dump-log's final report, with files in dump order."""
         found = []
         for path, offsets in self._offset_mismatches.items():
             found.append(f"Mismatches in :{_absolute(path)}")
@@ -147,7 +147,7 @@ _TIME_REPORTS = (
 
 
 def _absolute(path: str) -> str:
-    """File.getAbsolutePath: the working directory put before it and nothing else."""
+    """Returns File.getAbsolutePath: the path with the working directory prepended, otherwise unchanged."""
     path = as_java_writes(path)
     return path if path.startswith("/") else os.path.join(os.getcwd(), path)
 

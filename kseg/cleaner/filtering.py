@@ -59,7 +59,7 @@ class _Filtering:
         while True:
             status = survivors.write(
                 window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
-                buffers.room, opened,
+                buffers.expansion, opened,
             )  # fmt: skip
             opened, i = None, survivors.batch
             if status == kernel.BAD:

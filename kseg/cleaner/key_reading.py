@@ -43,7 +43,7 @@ def read_keys(
     while True:
         status = reader.read(
             window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
-            buffers.room, opened,
+            buffers.expansion, opened,
         )  # fmt: skip
         opened, i = None, reader.batch
         if status == keys.BAD:

@@ -19,7 +19,7 @@ class RecordBuffers:
 
     def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self.scratch = Scratch(max_batch_bytes)
-        self.room = room(max_batch_bytes)
+        self.expansion = room(max_batch_bytes)
         self.out = bytearray(out_bytes)
         self.widen(2 * ROWS_PER_CALL)
 
@@ -32,7 +32,7 @@ class RecordBuffers:
     def expand(self, window: Window, i: int) -> bool:
         """Enlarges the decompression buffer for batch i; returns False if the kernel cannot decompress it at all."""
         position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
-        return bool(self.room.extend(window.data[position + 22] & 7))
+        return bool(self.expansion.extend(window.data[position + 22] & 7))
 
 
 def batch_bytes(window: Window, i: int) -> memoryview:

@@ -90,7 +90,7 @@ def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSet
     found.is_due = found.ratio > settings.min_ratio or is_late
     if not found.is_due and found.dirty_bytes:
         found.stops.append(
-            f"{found.ratio:.0%} of the log is dirty, not more than {settings.min_ratio:.0%} (--min-cleanable-ratio)"
+            f"{found.ratio:.0%} of the log is dirty, not above {settings.min_ratio:.0%} (--min-cleanable-ratio)"
         )
 
 

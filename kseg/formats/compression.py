@@ -161,7 +161,7 @@ def _inflate_member(view: memoryview, position: int, out: Output, window: int) -
         if not chunk:
             raise undecodable("gzip: stream ends early")
         try:
-            piece = inflater.decompress(chunk, out.room + 1)
+            piece = inflater.decompress(chunk, out.remaining + 1)
         except zlib.error as error:
             raise undecodable(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
@@ -227,7 +227,7 @@ def _unsnappy_block(block: memoryview, out: Output) -> bytes:
     claimed = _snappy_size(block)
     if claimed > len(block) * _SNAPPY_EXPANSION:
         raise undecodable(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
-    if claimed > out.room:
+    if claimed > out.remaining:
         raise over(out.ceiling)
     try:
         return bytes(snappy.uncompress(block))
@@ -268,7 +268,7 @@ def _unlz4(view: memoryview, out: Output, verify_header: bool) -> bytes | bytear
         frame.decompress_chunk(context, _lz4_header(flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block_descriptor))
         while not ended:
             data = view[position:]
-            limit = min(out.room + 1, _LZ4_STEP, len(data) * _LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
+            limit = min(out.remaining + 1, _LZ4_STEP, len(data) * _LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
             piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
                 raise undecodable("lz4: stream ends early")

@@ -43,7 +43,7 @@ class Output:
         self._before = bytearray()
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         return self.ceiling - self.size
 
     def add(self, piece: bytes | bytearray) -> None:

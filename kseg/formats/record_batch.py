@@ -98,13 +98,13 @@ def open_records(
     data: Any,
     header: RecordBatchHeader,
     max_bytes: int,
-    room: Room | None = None,
+    buffer: Room | None = None,
     remarks: Remarks | None = None,
     before_large: Callable[[], None] | None = None,
 ) -> tuple[Any, int]:
     """Returns a buffer with the decompressed records, and their position in it; ``data`` is the whole batch.
 
-    With ``room`` the records may be in that buffer, and are valid until it is used again. ``remarks`` are those of
+    With ``buffer`` the records may be in that buffer, and are valid until it is used again. ``remarks`` are those of
     `decompress`, ``before_large`` is that of `decompress_in_turn`. As in Kafka, the area of a batch with a record count
     of 0 is not read. Raises UndecodableError if the area cannot be decompressed.
     """
@@ -114,8 +114,8 @@ def open_records(
     if header.codec == 0:
         return data, HEADER_BYTES
     area = data[HEADER_BYTES:]
-    if room is not None:
-        view = room.expand(header.codec, 2, area)
+    if buffer is not None:
+        view = buffer.expand(header.codec, 2, area)
         if view is not None and len(view) <= max_bytes:
             return view, 0
     try:

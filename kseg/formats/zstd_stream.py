@@ -41,7 +41,7 @@ def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
             _check_trailing(view, position, out, str(error))
             break
         if bound is not None:
-            out.add(_unzstd_frame(view[position:end], claimed, bound, out.room, out.ceiling))
+            out.add(_unzstd_frame(view[position:end], claimed, bound, out.remaining, out.ceiling))
         position = end
     return out.whole()
 
@@ -69,7 +69,7 @@ def _check_trailing(view: memoryview, position: int, out: Output, refusal: str) 
         out.refuse_rest(refusal)
         return
     try:
-        piece = _stream_zstd_frame(view[position:], out.room, out.ceiling)
+        piece = _stream_zstd_frame(view[position:], out.remaining, out.ceiling)
     except zstandard.ZstdError:
         out.refuse_rest(f"zstd: {len(view) - position} bytes after the last frame are not a frame")
         return
@@ -130,19 +130,19 @@ def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, 
     return bool(descriptor & 4), claimed, position
 
 
-def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int, ceiling: int) -> Any:
+def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, remaining: int, ceiling: int) -> Any:
     import zstandard
 
     if claimed is not None:
         if claimed > bound:
             raise undecodable(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
-        if claimed > room:
+        if claimed > remaining:
             raise over(ceiling)
     size = bound if claimed is None else claimed
     try:
         # The library ignores the blocks of a frame that claims to be empty, and has no error code for "too small".
-        if not 0 < size <= max(room, _ZSTD_BLOCK):
-            return _stream_zstd_frame(frame, room, ceiling)
+        if not 0 < size <= max(remaining, _ZSTD_BLOCK):
+            return _stream_zstd_frame(frame, remaining, ceiling)
         decompressor = getattr(_of_thread, "decompressor", None)
         if decompressor is None:
             decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
@@ -151,7 +151,7 @@ def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, room: int,
         raise undecodable(f"zstd: {reason(error)}") from None
 
 
-def _stream_zstd_frame(frame: memoryview, room: int, ceiling: int) -> bytearray:
+def _stream_zstd_frame(frame: memoryview, remaining: int, ceiling: int) -> bytearray:
     """Decompresses a frame that may exceed the remaining ceiling in steps, and stops when it does."""
     import zstandard
 
@@ -159,7 +159,7 @@ def _stream_zstd_frame(frame: memoryview, room: int, ceiling: int) -> bytearray:
     step = memoryview(bytearray(_STREAM_STEP))
     with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
         while count := reader.readinto(step):
-            if len(out) + count > room:
+            if len(out) + count > remaining:
                 raise over(ceiling)
             out += step[:count]
     return out

@@ -21,8 +21,8 @@ class Batch:
     """Bytes ``[position, position + size)`` of a file that form a record batch (v2) or a message (v0, v1, 0.7).
 
     ``is_valid``: the CRC is right and the magic is known. `problems` lists the errors of the frame; `check` also reads
-    all records. Iterating yields the readable records. With a ``room`` the records may be stored in that buffer: finish
-    with the batch before another batch with the same ``room`` is opened. ``remarks`` are problems that reading the rows
+    all records. Iterating yields the readable records. With a ``records_buffer`` the records may be there: finish
+    with the batch before another batch with the same buffer is opened. ``remarks`` are problems that reading the rows
     found and skipped.
     """
 
@@ -32,7 +32,7 @@ class Batch:
     magic: int
     is_valid: bool
     scratch: Scratch = field(default_factory=Scratch, repr=False)
-    room: Room | None = field(default=None, repr=False)
+    records_buffer: Room | None = field(default=None, repr=False)
     remarks: Remarks = field(default_factory=list, repr=False)
 
     is_control = False
@@ -166,7 +166,7 @@ class RecordBatch(Batch):
         if not hasattr(self, "_opened"):
             scratch = self.scratch
             self._opened = record_batch.open_records(
-                self.data, self.header, scratch.max_batch_bytes, self.room, self.remarks, scratch.before_large
+                self.data, self.header, scratch.max_batch_bytes, self.records_buffer, self.remarks, scratch.before_large
             )
         return self._opened
 

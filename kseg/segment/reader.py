@@ -184,7 +184,7 @@ class SegmentReader:
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
         if is_valid:
-            batch.room = shared
+            batch.records_buffer = shared
         return batch
 
     def window(self, run: Run, first: int) -> tuple[Any, memoryview, int, int]:

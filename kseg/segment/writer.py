@@ -205,10 +205,10 @@ class LogWriter:
         """Returns the number of batches that fit in the segment."""
         segment, limits = self._segment, self._limits
         size = segment.size
-        room = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)
+        entries_left = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)
         for i in range(start, count):
             at = i * BATCH_WIDTH
-            is_full = size > 0 and (size + rows[at + BATCH_SIZE] > limits.segment_bytes or i - start >= room)
+            is_full = size > 0 and (size + rows[at + BATCH_SIZE] > limits.segment_bytes or i - start >= entries_left)
             if is_full or not 0 <= rows[at + BATCH_LAST_OFFSET] - segment.base_offset <= LARGEST_DELTA:
                 return i - start
             size += rows[at + BATCH_SIZE]

@@ -137,7 +137,7 @@ def put_keys(count: int) -> float:
                 reader, status = keys.KeyReader(offset_map.keys.secret, 0), keys.FULL
                 while status != keys.DONE:
                     status = reader.read(data, rows, batches, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
-                                         buffers.room)  # fmt: skip
+                                         buffers.expansion)  # fmt: skip
                     offset_map.put(buffers.hashes, buffers.offsets, reader.keys)
                     reader.keys = 0
         found.append(time.process_time() - begin)

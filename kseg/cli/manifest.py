@@ -10,7 +10,7 @@ from kseg.output.paint import shown_bytes
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
 from kseg.segment.source import STANDARD_INPUT
 from kseg.verify.report import Report
-from kseg.verify.verification import Settings
+from kseg.verify.settings import Settings
 
 
 def check_place(manifest: str, paths: tuple[str, ...]) -> None:

@@ -23,7 +23,8 @@ from kseg.segment.unreadable import is_disk_error
 from kseg.verify.findings import KINDS
 from kseg.verify.repairs import Repairs
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 if TYPE_CHECKING:
     from kseg.verify.comparison import Comparison

@@ -14,11 +14,13 @@ from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import grouped, local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
 from kseg.verify.directories import Outcome, Task, judge_task
+from kseg.verify.files import judge_file
 from kseg.verify.findings import severity_of
 from kseg.verify.repairs import Repairs
 from kseg.verify.report import Finding, Report, Totals
+from kseg.verify.settings import Progress, Settings
 from kseg.verify.topic_ids import topic_id_at
-from kseg.verify.verification import Progress, Settings, judge_file, judge_path
+from kseg.verify.verification import judge_path
 
 if TYPE_CHECKING:
     import pyarrow

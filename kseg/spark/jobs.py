@@ -8,7 +8,7 @@ from kseg.segment.buffers import Buffers
 from kseg.spark.session import reason_of
 from kseg.verify.directories import Outcome, Task, Together, judge_task
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Progress, Settings
+from kseg.verify.settings import Progress, Settings
 
 T = TypeVar("T")
 R = TypeVar("R")

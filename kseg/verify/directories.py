@@ -9,17 +9,27 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.segment.buffers import Buffers
 from kseg.segment.file_types import named_like_segment
-from kseg.segment.files import OWN_PREFIX, holds_segments, names_in, own_partitions, parse_partition_name
+from kseg.segment.files import (
+    OWN_PREFIX,
+    holds_segments,
+    names_in,
+    own_partitions,
+    parse_partition_name,
+    segments_among,
+)
 from kseg.segment.passed_over import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.verify import directory_rules
 from kseg.verify.broker_state import BrokerState, state_by_name
 from kseg.verify.directory_rules import KNOWN_FILES
+from kseg.verify.files import judge_file
 from kseg.verify.log_directory import OWN_FILES, LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Report, Totals
-from kseg.verify.strays import judge_loose_files
+from kseg.verify.rules import rules_of
+from kseg.verify.settings import Progress, Settings, partition_of
+from kseg.verify.strays import is_directory_of_others, judge_loose_files, judge_strays
 from kseg.verify.unread import tell_unread, why_no_file
-from kseg.verify.verification import Progress, Settings, judge_file, judge_partition
 
 ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
 """So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
@@ -49,17 +59,27 @@ Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
 """Judges partitions somewhere else: outcomes in the order of the tasks, each when the report has all of it."""
 
 
+class Workers(NamedTuple):
+    """Where partitions are judged: all by ``together``, or by this process until ``processes`` are worth their cost."""
+
+    together: Together | None = None
+    processes: Together | None = None
+
+
+NO_WORKERS = Workers()
+
+
 def judge_directory(
-    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None
+    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
 ) -> None:
     """A partition, a log directory, files of Kafka's that lie loose, or directories of these; the rest is as
     `judge_path` says."""
-    if not judge_inside(path, settings, report, progress, together):
+    if not judge_inside(path, settings, report, progress, workers):
         raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
 
 
 def judge_inside(
-    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None,
+    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
     depth: int = DEPTH,
 ) -> bool:  # fmt: skip
     """What is Kafka's in a directory, or in directories so many levels below it, links left out; whether there is any.
@@ -70,18 +90,18 @@ def judge_inside(
     files, others = names_in(path)
     is_asked_for = depth == DEPTH
     if (is_asked_for or _is_log_directory(path, files, others)) and judge_if_log_directory(
-        path, files, others, settings, report, progress, together
+        path, files, others, settings, report, progress, workers
     ):
         return True
     below = [os.path.join(path, name) for name in sorted(others) if is_directory_of_others(path, name)]
     is_partition = parse_partition_name(name) is not None and not below and (is_asked_for or _has_names_of_kafka(files))
     if holds_segments(path) or is_partition:
-        _judge_one(Task(path, _state(directory_around(path), name)), settings, report, progress, together)
+        _judge_one(Task(path, _state(directory_around(path), name)), settings, report, progress, workers)
         return True
     found = _judge_loose(path, files, settings, report, progress, is_asked_for)
     for directory in below if depth > 0 else ():
         try:
-            found |= judge_inside(directory, settings, report, progress, together, depth - 1)
+            found |= judge_inside(directory, settings, report, progress, workers, depth - 1)
         except PathError as error:
             report.failures.append(str(error))
     return found
@@ -89,7 +109,7 @@ def judge_inside(
 
 def judge_if_log_directory(
     path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress,
-    together: "Together | None" = None,
+    workers: "Workers" = NO_WORKERS,
 ) -> bool:  # fmt: skip
     """Judges a directory of these names if it is a log directory; whether it is. Raises PathError."""
     if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
@@ -97,7 +117,7 @@ def judge_if_log_directory(
     partitions, directory = own_partitions(path), read_log_directory(path)
     if not partitions and (directory is None or holds_segments(path)):
         return False
-    judge_log_directory(directory, partitions, settings, report, progress, together)
+    judge_log_directory(directory, partitions, settings, report, progress, workers)
     _judge_beside_partitions(path, files, others, settings, report, progress)
     return True
 
@@ -126,20 +146,14 @@ def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
     return has_directories and not any(side_file(name) is not None for name in files)
 
 
-def is_directory_of_others(path: str, name: str) -> bool:
-    """Whether a name in a directory is that of a directory, no link to one, that kseg has not made itself."""
-    inside = os.path.join(path, name)
-    return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
-
-
 def _judge_one(
-    task: Task, settings: Settings, report: Report, progress: Progress, together: "Together | None"
+    task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers"
 ) -> None:  # fmt: skip
     """A partition by itself. Raises PathError."""
-    if together is None:
+    if workers.together is None:
         judge_partition(task.directory, settings, report, task.broker, progress)
         return
-    for outcome in together([task], settings, report, progress):
+    for outcome in workers.together([task], settings, report, progress):
         if outcome.failure is not None:
             raise PathError(outcome.failure)
 
@@ -193,6 +207,39 @@ def judge_side_files(
     return bool(files)
 
 
+def judge_partition(
+    directory: str,
+    settings: Settings,
+    report: Report,
+    broker: BrokerState,
+    progress: Progress,
+    buffers: Buffers | None = None,
+) -> Partition:
+    """A partition directory, with what lies in it under other names. Raises PathError where it cannot be read."""
+    files_in, others = names_in(directory)
+    names = frozenset(files_in)
+    own_name = _own_name(directory)
+    listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
+    files = [file for file in listed if file.kind != ".checkpoint"]
+    place = parse_partition_name(own_name) or (None, None)
+    partition = partition_of(directory, place, True, settings, report, broker, buffers, names)
+    partition.own_name, partition.others = own_name, others
+    if others and not files:
+        if judge_if_log_directory(directory, files_in, others, settings, report, progress):
+            return partition
+        if is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
+            return partition
+    judge_segments(partition, files, rules_of(partition), progress)
+    if others or not files or partition.odd_names:
+        judge_strays(partition, settings, progress, judge_inside)
+    return partition
+
+
+def _own_name(directory: str) -> str:
+    name = os.path.basename(directory)
+    return os.path.basename(os.path.abspath(directory)) if name in ("", ".", "..") else name
+
+
 def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
     """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others.
 
@@ -233,7 +280,7 @@ def judge_log_directory(
     settings: Settings,
     report: Report,
     progress: Progress,
-    together: Together | None = None,
+    workers: "Workers" = NO_WORKERS,
 ) -> None:
     """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
     if directory is not None:
@@ -242,14 +289,14 @@ def judge_log_directory(
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
-    if together is not None:
-        outcomes, began = together(tasks, settings, report, progress), math.inf
+    if workers.together is not None:
+        outcomes, began = workers.together(tasks, settings, report, progress), math.inf
+    processes = workers.processes
     for done in range(len(tasks)):
         left = len(tasks) - done
-        if settings.jobs > 1 and left > 1 and _is_worth_more(time.monotonic() - began, done, left):
-            from kseg.verify.processes import judge_together
-
-            outcomes = judge_together(tasks[done:], settings, report, progress)
+        can_share = settings.jobs > 1 and left > 1
+        if processes is not None and can_share and _is_worth_more(time.monotonic() - began, done, left):
+            outcomes = processes(tasks[done:], settings, report, progress)
             began = math.inf
         outcome = next(outcomes)
         if outcome.failure is not None:

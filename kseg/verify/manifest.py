@@ -23,7 +23,7 @@ from kseg.verify.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How segments are read: as `kseg.verify.verification.Settings` says."""
+    """How segments are read: as `kseg.verify.settings.Settings` says."""
 
     jobs: int = 1
     max_batch_bytes: int = 1 << 28

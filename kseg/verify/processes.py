@@ -18,7 +18,7 @@ from kseg.segment.buffers import Buffers
 from kseg.verify.directories import Outcome, Task, judge_task
 from kseg.verify.process_pool import Child, Tickets, shared_numbers, waiting
 from kseg.verify.report import Finding, Report, Totals
-from kseg.verify.verification import Progress, Settings
+from kseg.verify.settings import Progress, Settings
 
 SENT_AT_ONCE = 256
 """Findings and outcomes in one message."""

@@ -127,23 +127,18 @@ class Report:
         length: int | None = None,
         offset: int | None = None,
         severity: str | None = None,
-        count: int = 1,
         details: Details = NO_DETAILS,
         needs: str | None = None,
     ) -> None:
-        """A finding; ``count`` above 1: it stands for so many alike, of which this one is shown.
-
-        ``needs``: what it needs instead of the table's repair.
-        """
+        """A finding. ``needs``: what it needs instead of the table's repair."""
         if code in self.ignored:
             return
         severity = severity or severity_of(code)
-        self.totals.severities[severity] += count
-        self.totals.codes[code] += count
-        is_shown = self._shown[file, code] < SHOWN_PER_FILE
-        if count > is_shown:
-            self._unshown[file, code] += count - is_shown
-        if is_shown:
+        self.totals.severities[severity] += 1
+        self.totals.codes[code] += 1
+        if self._shown[file, code] >= SHOWN_PER_FILE:
+            self._unshown[file, code] += 1
+        else:
             self._shown[file, code] += 1
             self.show(Finding(code, severity, file, position, length, offset, message, details, None, needs))
 

@@ -7,6 +7,7 @@ as a segment of its own, never as a part of the partition around it. What is pac
 import os
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Protocol
 
 from kseg.errors import PathError
 from kseg.segment.buffers import Buffers
@@ -23,14 +24,24 @@ from kseg.verify.partition import Partition, alone, judge_segments
 from kseg.verify.report import Report
 from kseg.verify.rule import Rule
 from kseg.verify.rules import rules_of
+from kseg.verify.settings import Progress, Settings
 from kseg.verify.unread import tell_packed, tell_unread, why_no_file
-from kseg.verify.verification import Progress, Settings
 
 
-def judge_strays(partition: Partition, settings: Settings, progress: Progress) -> None:
+class JudgeInside(Protocol):
+    """Judges a directory in a partition; whether Kafka's files are in it. Raises PathError."""
+
+    def __call__(self, path: str, settings: Settings, report: Report, progress: Progress, *, depth: int) -> bool: ...
+
+
+def is_directory_of_others(path: str, name: str) -> bool:
+    """Whether a name in a directory is that of a directory, no link to one, that kseg has not made itself."""
+    inside = os.path.join(path, name)
+    return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
+
+
+def judge_strays(partition: Partition, settings: Settings, progress: Progress, judge_inside: JudgeInside) -> None:
     """What lies in a partition that was judged and is no part of its log; tells where it has no log at all."""
-    from kseg.verify.directories import is_directory_of_others, judge_inside
-
     directory, report = partition.directory or "", partition.report
     names = [name for name in stray_names(partition) if not name.startswith(OWN_PREFIX)]
     found = judge_stray_files(partition, names, progress)

@@ -16,7 +16,8 @@ from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage import Salvage, plan_salvage
 from kseg.segment.survey import DEEP
 from kseg.verify.report import ERROR, Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 from .ambiguity import is_ambiguous, offsets_in, told_offsets
 from .damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write

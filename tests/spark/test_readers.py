@@ -27,7 +27,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verify.report import Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 from .reading import ALL, read, reader_of, rows_of
 

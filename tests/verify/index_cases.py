@@ -10,7 +10,8 @@ from kseg.verify.broker_state import BrokerState
 from kseg.verify.indexes import IndexRule
 from kseg.verify.partition import Partition, judge_segments
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"

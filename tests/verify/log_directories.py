@@ -6,7 +6,8 @@ from pathlib import Path
 
 from kseg.segment.survey import FULL
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"

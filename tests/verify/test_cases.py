@@ -18,7 +18,8 @@ from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verify.against import compare_path
 from kseg.verify.findings import INFO, KINDS
 from kseg.verify.manifest import Manner, check_manifest
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())

@@ -12,7 +12,8 @@ from kseg.changes.plan import Plan
 from kseg.recovery.loading import Start
 from kseg.recovery.salvage import plan_salvage
 from kseg.segment.survey import DEEP
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 SETTINGS = Settings(DEEP, 1_800_000_000_000)
 DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"

@@ -8,7 +8,8 @@ from made import batch_of, of_records, plain_record
 from partitions import Found, sealed
 
 from kseg.segment.survey import DEEP, FULL
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 
 def undecodable(first: int) -> bytes:

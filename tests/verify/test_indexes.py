@@ -26,7 +26,8 @@ from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verify.broker_state import BrokerState
 from kseg.verify.findings import ERROR, INFO, KINDS, WARNING
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"

@@ -16,7 +16,8 @@ from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
 from kseg.verify.findings import KINDS
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings, judge_path
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
 
 TEXT = TESTDATA / "side-files" / "text"
 MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"

@@ -22,7 +22,7 @@ from kseg.verify.directories import Outcome, Task
 from kseg.verify.process_pool import Child, Tickets
 from kseg.verify.processes import judge_together
 from kseg.verify.report import Finding, Report
-from kseg.verify.verification import Settings
+from kseg.verify.settings import Settings
 
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
 SETTINGS = Settings(FULL, NOW_MS, 3)

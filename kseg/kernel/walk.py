@@ -13,19 +13,66 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import expand_area
     from cython.cimports.kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
+    from cython.cimports.kseg.kernel.layout import (
+        CODEC,
+        ENTRY_MAGIC,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
     from cython.cimports.kseg.kernel.native import be32
-    from cython.cimports.kseg.kernel.plain import is_legacy_plain, read_header
-    from cython.cimports.kseg.kernel.records import pass_records
+    from cython.cimports.kseg.kernel.plain import is_legacy_plain
+    from cython.cimports.kseg.kernel.record_fields import COMPLETE
+    from cython.cimports.kseg.kernel.records import (
+        FLAG_ATTRIBUTES,
+        FLAG_NOT_RISING,
+        FLAG_NULL_KEY,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
 else:
     from kseg.kernel.expand import expand_area
     from kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
+    from kseg.kernel.layout import CODEC, ENTRY_MAGIC, V0_HEADER_BYTES, V1_HEADER_BYTES, V2_FLAGS, V2_HEADER_BYTES
     from kseg.kernel.native import be32
-    from kseg.kernel.plain import is_legacy_plain, read_header
-    from kseg.kernel.records import pass_records
+    from kseg.kernel.plain import is_legacy_plain
+    from kseg.kernel.record_fields import COMPLETE
+    from kseg.kernel.records import (
+        FLAG_ATTRIBUTES,
+        FLAG_NOT_RISING,
+        FLAG_NULL_KEY,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
 
 COMPILED = cython.compiled
 
 NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_message(
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
+) -> cython.int:
+    """`walk_frame` of a v0 or v1 message."""
+    magic: cython.int = p[i + ENTRY_MAGIC]
+    if not is_legacy_plain(p, i, size, magic):
+        return 0
+    scan.records += 1
+    if be32(p, i + (V1_HEADER_BYTES if magic else V0_HEADER_BYTES)) < 0:
+        return RECORDS_RIGHT | NULL_KEYS
+    return RECORDS_RIGHT
 
 
 @cython.cfunc
@@ -38,44 +85,39 @@ def walk_frame(
 
     TOO_SMALL where the scan has not enough room: the caller extends it, or counts the frame as not found right.
     """
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
+    header: RecordsHeader
+    cursor: RecordCursor
     codec: cython.int
     held: cython.Py_ssize_t
     status: cython.int
-    if p[i + 16] < 2:
-        if not is_legacy_plain(p, i, size, p[i + 16]):
-            return 0
-        scan.records += 1
-        return RECORDS_RIGHT | NULL_KEYS if be32(p, i + 18 + 8 * p[i + 16]) < 0 else RECORDS_RIGHT
-    if size < 61:
+    if p[i + ENTRY_MAGIC] < 2:
+        return walk_message(scan, p, i, size)
+    if size < V2_HEADER_BYTES:
         return 0
     if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    read_header(p, i, batch)
-    if batch[0] > batch[6] + 1:  # more records than its offsets have room for
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, i, cython.address(header))
+    codec = p[i + V2_FLAGS] & CODEC
+    if header.count > header.last_offset_delta + 1:  # more records than its offsets have room for
         return 0
-    if batch[0] == 0:
-        return RECORDS_RIGHT if size == 61 and not p[i + 22] & 7 else 0
-    cursor[0] = 0
-    cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = -1
-    codec = p[i + 22] & 7
+    if header.count == 0:
+        return RECORDS_RIGHT if size == V2_HEADER_BYTES and not codec else 0
     if codec == 0:
-        cursor[1] = i + 61
-        status = pass_records(p, i + size, cursor, batch)
+        begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
+        status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
     elif cython.compiled and scan.out != cython.NULL:
-        held = expand_area(codec, 2, p + i + 61, size - 61, scan.out, scan.room_bytes, scan.zstd)
+        held = expand_area(
+            codec, 2, p + i + V2_HEADER_BYTES, size - V2_HEADER_BYTES, scan.out, scan.room_bytes, scan.zstd
+        )
         if held < 0:
             return TOO_SMALL if held == NO_ROOM else 0
-        cursor[1] = 0
-        status = pass_records(scan.out, held, cursor, batch)
+        begin_records(cython.address(cursor), 0, -1)
+        status = walk_records(scan.out, held, cython.address(cursor), cython.address(header))
     else:
         return 0
-    if status != 0 or cursor[4] & 7:
+    if status != COMPLETE or cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
         return 0
-    if cursor[6] != batch[3]:  # the largest timestamp is not the one that the header tells
+    if cursor.largest_timestamp != header.max_timestamp:
         return 0
-    scan.records += batch[0]
-    return RECORDS_RIGHT | NULL_KEYS if cursor[4] & 8 else RECORDS_RIGHT
+    scan.records += header.count
+    return RECORDS_RIGHT | NULL_KEYS if cursor.flags & FLAG_NULL_KEY else RECORDS_RIGHT

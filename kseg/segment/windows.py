@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 from kseg.formats.expansion import room
 from kseg.formats.rows import int64s
-from kseg.kernel import stretches as kernel
 from kseg.kernel.expand import Room
 from kseg.kernel.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.frames import find
 from kseg.kernel.native import BATCH_WIDTH, FRAME_WIDTH
+from kseg.kernel.windowed_scan import ENDED, LOOK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.segment.buffers import Buffers
 
@@ -43,9 +43,6 @@ BATCHES_PER_CALL = 8192
 Unproven = tuple[memoryview, memoryview, int, int]
 """A window, rows of its frames, their number, and the window's position in the file."""
 
-# Slots of the kernel's place (`kseg.kernel.stretches`).
-_ORIGIN, _FILLED, _COUNT, _FRAMES = 0, 1, 3, 4
-
 
 class Windows:
     """Follows intact frames of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
@@ -67,7 +64,6 @@ class Windows:
         max_batch_bytes: int = MAX_BATCH_BYTES,
         buffers: Buffers | None = None,
     ) -> None:
-        self._descriptor = descriptor
         self._end = end
         self._buffers = buffers
         columns = FRAMES_PER_CALL * FRAME_WIDTH
@@ -78,14 +74,12 @@ class Windows:
         else:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
-        self._scan = FrameScan(manner=walk)
+        self._scan = WindowedScan(descriptor, position, end, walk)
         self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
-        self._place = int64s(kernel.PLACE_WIDTH)
-        self._place[_ORIGIN] = position
 
     @property
     def position(self) -> int:
-        return self._place[_ORIGIN] + self._scan.position
+        return int(self._scan.position)
 
     @property
     def records(self) -> int:
@@ -97,8 +91,8 @@ class Windows:
         The window starts at ``origin`` in the file. Both buffers are overwritten by the next item.
         """
         nothing = int64s(0)
-        while (status := self._follow(nothing)) != kernel.ENDED:
-            if status == kernel.LOOK:
+        while (status := self._follow(nothing)) != ENDED:
+            if status == LOOK:
                 yield self._window_rows()
             elif not self._widen():
                 return
@@ -113,42 +107,35 @@ class Windows:
         these batches, valid until the next item.
         """
         most = min(BATCHES_PER_CALL, (self._end - self.position) // LEAST_FRAME_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0 if take else most), kernel.PAUSED
-        while status != kernel.ENDED:
+        rows, status = int64s(0 if take else most), PAUSED
+        while status != ENDED:
             if take:
                 rows = take(most)[:most]
-            self._place[_COUNT] = 0
+            self._scan.header_count = 0
             failure = None
             try:
                 status = self._follow(rows)
             except OSError as error:
-                status, failure = kernel.STUCK, error
-            if count := self._place[_COUNT]:
+                status, failure = STUCK, error
+            if count := self._scan.header_count:
                 found = rows[: count * BATCH_WIDTH]
                 if not take:
                     found = memoryview(bytearray(found)).cast("q")
-                yield found, count, self._window_rows() if status == kernel.LOOK else None
+                yield found, count, self._window_rows() if status == LOOK else None
             if failure is not None:
                 raise failure
-            if status == kernel.STUCK and not self._widen():
+            if status == STUCK and not self._widen():
                 return
 
     def _follow(self, rows: memoryview) -> int:
-        try:
-            return kernel.follow(
-                self._descriptor, self._end, self.position + STRETCH_BYTES, self._buffer, self._rows, self._scan,
-                self._place, rows, self._room,
-            )  # fmt: skip
-        except OSError:
-            self._scan.position = 0  # the window was moved, but not filled
-            raise
+        return int(self._scan.follow(self.position + STRETCH_BYTES, self._buffer, self._rows, rows, self._room))
 
     def _window_rows(self) -> Unproven:
-        return memoryview(self._buffer), self._rows, self._place[_FRAMES], self._place[_ORIGIN]
+        return memoryview(self._buffer), self._rows, self._scan.frame_count, self._scan.origin
 
     def _widen(self) -> bool:
         """Enlarges the window if that may complete the frame at the position; returns whether to try again."""
-        filled = self._place[_FILLED]
+        filled = self._scan.filled
         if filled < len(self._buffer) or filled >= LARGEST_WINDOW_BYTES:
             return False
         claimed = _LENGTH_BYTES + int.from_bytes(self._buffer[8:_LENGTH_BYTES], "big", signed=True)
@@ -157,7 +144,7 @@ class Windows:
         # Enough for one frame, not for two: bytes after it are read again, and more would not stay in the cache.
         size = min(claimed + claimed // 16 + filled // 8, LARGEST_WINDOW_BYTES)
         self._buffer = bytearray(size) if self._buffers is None else self._buffers.window(size, size)
-        self._place[_FILLED] = 0
+        self._scan.refill()
         return True
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendering import batch, int64s, message, record
 
-from kseg.kernel import headers, stretches
-from kseg.kernel.frame_scan import RECORDS_RIGHT, FrameScan
+from kseg.kernel import headers
+from kseg.kernel.frame_scan import RECORDS_RIGHT
 from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.windowed_scan import ENDED, WindowedScan
 from kseg.segment.windows import Windows
 
 
@@ -104,36 +105,32 @@ def test_a_call_ends_after_a_stretch_whatever_is_in_it():
     assert max(counts) <= 14
 
 
-def follow(descriptor, window=None, place=None, scan=None, rows=None):
-    return stretches.follow(
-        descriptor, 100, 100, bytearray(100) if window is None else window, int64s(FRAME_WIDTH), scan or FrameScan(),
-        int64s(stretches.PLACE_WIDTH) if place is None else place, int64s(0) if rows is None else rows,
-    )  # fmt: skip
+def follow(scan, window_bytes=100, frames=FRAME_WIDTH, headers=0):
+    return scan.follow(100, bytearray(window_bytes), int64s(frames), int64s(headers))
 
 
 def test_an_error_of_the_system_is_raised():
     with opened(b"") as file:
-        assert follow(file.fileno()) == stretches.ENDED
+        assert follow(WindowedScan(file.fileno(), 0, 100, 0)) == ENDED
         descriptor = file.fileno()
     with pytest.raises(OSError) as raised:
-        follow(descriptor)
+        follow(WindowedScan(descriptor, 0, 100, 0))
     assert raised.value.errno == errno.EBADF
 
 
 @pytest.mark.parametrize(
-    ("window", "place", "scan", "rows"),
+    ("sizes", "filled", "header_count"),
     [
-        (0, (0, 0, 0, 0, 0), FrameScan(), 0),
-        (100, (0, 0), FrameScan(), 0),
-        (100, (0, 0, 0, 0, 0), FrameScan(is_07=True), 0),
-        (100, (0, 101, 1, 0, 0), FrameScan(), 0),
-        (100, (0, 0, 0, 2, 0), FrameScan(), BATCH_WIDTH),
+        ({"window_bytes": 0}, 0, 0),
+        ({"frames": FRAME_WIDTH - 1}, 0, 0),
+        ({}, 101, 0),
+        ({"headers": BATCH_WIDTH}, 0, 2),
     ],
-    ids=["no window", "no place", "a scan of 0.7", "beyond the window", "beyond the headers"],
+    ids=["no window", "no row of a frame", "beyond the window", "beyond the headers"],
 )
-def test_what_does_not_fit_together_is_refused(window, place, scan, rows):
-    columns = int64s(len(place))
-    for i, value in enumerate(place):
-        columns[i] = value
-    with opened(b"x" * 50) as file, pytest.raises(ValueError):
-        follow(file.fileno(), bytearray(window), columns, scan, int64s(rows))
+def test_what_does_not_fit_together_is_refused(sizes, filled, header_count):
+    with opened(b"x" * 50) as file:
+        scan = WindowedScan(file.fileno(), 0, 100, 0)
+        scan.filled, scan.header_count = filled, header_count
+        with pytest.raises(ValueError):
+            follow(scan, **sizes)

@@ -3,16 +3,18 @@
 import os
 import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
 from kseg.changes.manifest import Change
-from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step, Taken
+from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step
 from kseg.changes.room import space_of
 from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, plural, shown_bytes
+from kseg.output.plan_tree import Entry, plan_tree
 from kseg.output.sink import Sink
 
 COLUMNS = 80
@@ -163,7 +165,7 @@ class PlanPrinter:
 class TextPlans(PlanPrinter):
     """Prints for each directory its name, one line for each action with the reason below it, and the total removed.
 
-    A reason is not repeated if it is the same as for the action before.
+    A terminal gets a tree. A reason is not repeated if it is the same as for the action before.
     """
 
     def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
@@ -178,34 +180,41 @@ class TextPlans(PlanPrinter):
             counts = Counter(step.action for step in plan.steps)
             self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
             return
-        self._put(on_one_line(plan.directory))
-        before, groups = "", _grouped(plan.steps)
-        for group in groups[:MAX_STEPS]:
-            reason = _reason(group[0])
-            self._put_steps(group, "" if reason == before else reason)
-            before = reason
-        if rest := [step for group in groups[MAX_STEPS:] for step in group]:
-            self._put(f"  ... and {_counted(Counter(step.action for step in rest))} more")
-        for taken in plan.taken[:MAX_STEPS]:
-            self._put_taken(taken)
-        if len(plan.taken) > MAX_STEPS:
-            self._put(f"  ... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
-        needed = space_of(plan, keeps=self._keeps).peak + plan.taken_bytes
-        for line in _wrapped(f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"):
+        directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.taken_bytes
+        total = f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"
+        if self.sink.is_terminal:
+            for line in plan_tree(directory, [*self._entries(plan), Entry("", total)], self._paint.is_on).splitlines():
+                self._put(line)
+            return
+        self._put(directory)
+        for entry in self._entries(plan):
+            self._put_entry(entry)
+        for line in _wrapped(total):
             self._put(line)
 
-    def _put_steps(self, group: list[Step], reason: str) -> None:
-        step = group[0]
-        action = self._paint(f"{step.action:<8}", _COLORS.get(step.action, "cyan"), bold=True)
-        self._put(f"  {action} {on_one_line(_names(group))} {_sizes(group)}".rstrip())
-        for line in textwrap.wrap(on_one_line(reason), COLUMNS - 11, break_on_hyphens=False):
-            self._put(" " * 11 + line)
+    def _entries(self, plan: Plan) -> Iterator[Entry]:
+        before, groups = "", _grouped(plan.steps)
+        for group in groups[:MAX_STEPS]:
+            step, reason = group[0], _reason(group[0])
+            text = f"{on_one_line(_names(group))} {_sizes(group)}".rstrip()
+            shown = "" if reason == before else on_one_line(reason)
+            yield Entry(step.action, text, _COLORS.get(step.action, "cyan"), reason=shown)
+            before = reason
+        if rest := [step for group in groups[MAX_STEPS:] for step in group]:
+            yield Entry("", f"... and {_counted(Counter(step.action for step in rest))} more")
+        for taken in plan.taken[:MAX_STEPS]:
+            text, origin = f"offsets {taken.first_offset}..{taken.last_offset}", f"from {on_one_line(taken.file)}"
+            yield Entry("left" if taken.why else "taken", text, origin=origin, reason=on_one_line(taken.why))
+        if len(plan.taken) > MAX_STEPS:
+            yield Entry("", f"... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
 
-    def _put_taken(self, taken: Taken) -> None:
-        action = self._paint(f"{'left' if taken.why else 'taken':<8}", "cyan", bold=True)
-        self._put(f"  {action} offsets {taken.first_offset}..{taken.last_offset}")
-        lines = textwrap.wrap(on_one_line(taken.why), COLUMNS - 11, break_on_hyphens=False)
-        for line in [f"from {on_one_line(taken.file)}", *lines]:  # paths are not wrapped
+    def _put_entry(self, entry: Entry) -> None:
+        if not entry.action:
+            self._put(f"  {entry.text}")
+            return
+        self._put(f"  {self._paint(f'{entry.action:<8}', entry.color, bold=True)} {entry.text}".rstrip())
+        reason = textwrap.wrap(entry.reason, COLUMNS - 11, break_on_hyphens=False)
+        for line in [*[entry.origin] * bool(entry.origin), *reason]:  # paths are not wrapped
             self._put(" " * 11 + line)
 
     def _put(self, line: str) -> None:

@@ -1,0 +1,26 @@
+"""Renders rich's tables, trees and panels as text for a terminal. rich is imported at the first drawing."""
+
+import io
+import shutil
+from typing import Any
+
+MAX_COLUMNS = 120
+"""Largest readable width."""
+
+
+def drawn(renderable: Any, is_colored: bool) -> str:
+    """Returns the lines of a renderable, as wide as the terminal. Text in it is not markup."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    width = min(shutil.get_terminal_size().columns, MAX_COLUMNS)
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=True,
+        color_system="standard" if is_colored else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(renderable, markup=False, emoji=False)
+    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())

@@ -1,0 +1,75 @@
+"""A terminal gets a plan as a tree; a pipe gets the lines that scripts know."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from feeding import MemorySink
+
+from kseg.changes.plan import Plan, Step, Taken
+from kseg.output.plans import TextPlans
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+REASON = "rebuilt from the segment, because its entries [red] do not ascend and the largest offset is missing"
+
+
+def plan() -> Plan:
+    steps = [Step("create", f"{0:020}{suffix}", REASON, None, 10) for suffix in (".index", ".timeindex")]
+    steps.append(Step("create", "leader-epoch-checkpoint", REASON, None, 20))
+    return Plan("/logs/[bold]orders-0", steps, taken=[Taken(3, 5, "/replica/orders-0/00.log", "it is not in sync")])
+
+
+def shown(is_terminal: bool, color: str = "auto") -> list[str]:
+    sink: Any = MemorySink(is_terminal)
+    TextPlans(sink, color, is_dry=True).show(plan())
+    lines: list[str] = sink.lines
+    return lines
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    lines = shown(is_terminal=False)
+    assert lines[0] == "/logs/[bold]orders-0"
+    assert lines[1] == "  create   00000000000000000000.index .timeindex (20 B)"
+    assert lines[2].startswith("           rebuilt from the segment, because its entries [red]")
+    assert lines[4] == "  create   leader-epoch-checkpoint (20 B)"
+    assert lines[5:8] == [
+        "  left     offsets 3..5", "           from /replica/orders-0/00.log", "           it is not in sync",
+    ]  # fmt: skip
+    assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", [50, 80, 100])
+def test_a_terminal_gets_a_tree_that_fits(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = shown(is_terminal=True)
+    assert any("\x1b[1;32mcreate" in line for line in lines)
+    plain = [STYLES.sub("", line) for line in lines]
+    assert plain[0] == "/logs/[bold]orders-0"
+    assert max(map(len, plain)) <= columns
+    assert [line[0] for line in plain[1:] if line[0] in "├└"] == ["├", "├", "├", "└"]
+    said = " ".join(line.strip("├─└│ ") for line in plain)
+    assert REASON in said
+    assert said.count(REASON) == 1
+    assert "from /replica/orders-0/00.log it is not in sync" in said
+    assert "In all: " in said
+
+
+def test_a_terminal_without_colors_gets_none() -> None:
+    lines = shown(is_terminal=True, color="never")
+    assert not any("\x1b" in line for line in lines)
+    assert lines[1].startswith("├── create   00000000000000000000.index .timeindex")
+
+
+def test_a_pipe_needs_no_rich() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_plan_tree\nbefore = 'rich' in sys.modules\n"
+        "test_plan_tree.shown(False)\nprint(before, 'rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "False"]

@@ -227,7 +227,7 @@ def test_a_file_changed_by_another_program_is_left_alone(partition: Path) -> Non
             if target.endswith("a.log"):
                 (partition / "b.log").write_bytes(b"a broker's")
 
-    with pytest.raises(StoppedHalfwayError, match=r"b\.log: was changed by someone else"):
+    with pytest.raises(StoppedHalfwayError, match=r"b\.log: was changed by another program"):
         apply(plan_for(partition), "test", disk=Meddling(None, 0))
     assert (partition / "b.log").read_bytes() == b"a broker's"
     (told,) = complete_interrupted(str(partition), QUICK)

@@ -7,6 +7,7 @@ can be damaged while every record is intact.
 from typing import Any
 
 from kseg.kernel.native import be32, be64
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.parts import Part
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
@@ -23,7 +24,7 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
 
     Its offset and leader epoch are as they stand there.
     """
-    if damage.length < _LEAST_BYTES:
+    if not _LEAST_BYTES <= damage.length <= MAX_BATCH_BYTES:
         return None
     head = bytes(source.buffer[damage.position : damage.position + _CRC_AT])
     length = (damage.length - 12).to_bytes(4, "big")

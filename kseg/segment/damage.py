@@ -1,5 +1,6 @@
 """Classifies damage: determines what the bytes between two batches, or after the last one, are."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
@@ -7,35 +8,41 @@ from kseg.kernel.checksum import crc32, crc32c
 from kseg.kernel.native import be32, be64
 from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
+from kseg.segment.holes import next_data
 from kseg.segment.items import Damage
 
 _OFFSET_BYTES = 8
+_LARGEST = (1 << 31) - 1
 _ZERO_RUN_BYTES = 64
 _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
 
-def describe(buffer: Any, position: int, stop: int, is_followed: bool, era_07: bool, last_offset: int) -> Damage:
+def describe(
+    buffer: Any, position: int, stop: int, is_followed: bool, era_07: bool, last_offset: int, descriptor: int = -1
+) -> Damage:
     """Returns the damage that covers ``[position, stop)`` of a segment.
 
     ``is_followed``: an intact batch begins at ``stop``; otherwise the file ends there. ``last_offset`` is that of the
-    previous batch, -1 if there is none.
+    previous batch, -1 if there is none. ``descriptor`` is that of the file, whose holes are not read; -1 if none.
     """
-    if is_followed and is_zero(buffer, position, stop):
+    if is_followed and is_zero(buffer, position, stop, descriptor):
         return Damage("zero-block", position, stop - position, f"{stop - position} zero bytes")
     if is_followed and stop - position < _OFFSET_BYTES:
         return Damage("nonsense-block", position, stop - position, f"{stop - position} bytes that belong to no batch")
-    code, message = _diagnose(buffer, position, stop, era_07, last_offset)
+    code, message = _diagnose(buffer, position, stop, era_07, last_offset, descriptor)
     if not is_followed:
         message += "; no intact batch follows"
     return Damage(code, position, stop - position, message)
 
 
-def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: int) -> tuple[str, str]:
+def _diagnose(
+    buffer: Any, position: int, stop: int, era_07: bool, last_offset: int, descriptor: int
+) -> tuple[str, str]:
     length = stop - position
-    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop):
+    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop, descriptor):
         return "zero-block", f"{length} zero bytes"
     if era_07:
-        return _diagnose_07(buffer, position, stop)
+        return _diagnose_07(buffer, position, stop, descriptor)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
     claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
     whole = _with_length(head, length)
@@ -50,14 +57,14 @@ def _diagnose(buffer: Any, position: int, stop: int, era_07: bool, last_offset: 
     if continues(head, last_offset):
         return (
             "nonsense-block",
-            f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop)}",
+            f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop, descriptor)}",
         )
     for magic in range(3):
         if continues(_with_magic(head, magic), last_offset):
             return "bad-magic", f"a batch whose magic is {head[16]}"
     if continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
-    return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop)}"
+    return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, descriptor)}"
 
 
 def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
@@ -66,7 +73,8 @@ def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
 
 
 def _with_length(head: bytes, length: int) -> bytes:
-    return head[:8] + (length - 12).to_bytes(4, "big", signed=True) + head[12:]
+    """Returns the header with the length of a batch of so many bytes; 0, which none has, if no field can hold it."""
+    return head[:8] + (length - 12 if length <= _LARGEST else 0).to_bytes(4, "big", signed=True) + head[12:]
 
 
 def _with_magic(head: bytes, magic: int) -> bytes:
@@ -82,27 +90,27 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     return len(head) < 12 or (be32(head, 8) + 12 > len(head) and (len(head) < 17 or head[16] <= 2))
 
 
-def _zeros_in(buffer: Any, start: int, stop: int) -> str:
+def _zeros_in(buffer: Any, start: int, stop: int, descriptor: int) -> str:
     """Describes the long runs of zero bytes, such as lost pages."""
-    zeros = sum(
-        long_zeros(buffer[at : min(at + WINDOW_BYTES, stop)], _ZERO_RUN_BYTES)
-        for at in range(start, stop, WINDOW_BYTES)
-    )
+    written = list(_written(start, stop, descriptor))
+    zeros = stop - start - sum(end - at for at, end in written)
+    zeros += sum(long_zeros(buffer[at:end], _ZERO_RUN_BYTES) for at, end in written)
     return f" ({zeros} of them zero)" if zeros else ""
 
 
-def _diagnose_07(buffer: Any, position: int, stop: int) -> tuple[str, str]:
+def _diagnose_07(buffer: Any, position: int, stop: int, descriptor: int) -> tuple[str, str]:
     length = stop - position
     head = bytes(buffer[position : min(position + 10, stop)])
     size = be32(head, 0) if length >= 4 else 0
     if length < v07.LEAST_BYTES:
         is_cut = length < 4 or (size > length - 4 and (length < 5 or head[4] <= 1))
         return ("truncated-batch", f"only {length} bytes of a message") if is_cut else _NONSENSE_07
-    if head[4] <= 1 and zlib_crc(buffer, position + 9 + head[4], stop) == be32(head, 5 + head[4]) & 0xFFFFFFFF:
+    stored = be32(head, 5 + head[4]) & 0xFFFFFFFF if head[4] <= 1 else -1
+    if 0 <= stored and length <= MAX_BATCH_BYTES and zlib_crc(buffer, position + 9 + head[4], stop) == stored:
         return "bad-length", f"a complete message of {length} bytes, whose length field says {size + 4}"
     if size + 4 > length and head[4] <= 1:
         return "truncated-batch", f"{length} of the {size + 4} bytes of a message"
-    return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop)
+    return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, descriptor)
 
 
 def zlib_crc(buffer: Any, start: int, stop: int) -> int:
@@ -112,15 +120,24 @@ def zlib_crc(buffer: Any, start: int, stop: int) -> int:
     return crc
 
 
-def is_zero(buffer: Any, start: int, stop: int) -> bool:
-    """Whether all bytes of the range are zero."""
+def is_zero(buffer: Any, start: int, stop: int, descriptor: int = -1) -> bool:
+    """Whether all bytes of the range are zero; ``descriptor`` as in `describe`."""
     if buffer[start] or buffer[stop - 1]:
         return False
-    for at in range(start, stop, WINDOW_BYTES):
-        window = buffer[at : min(at + WINDOW_BYTES, stop)]
-        if leading_zeros(window) < len(window):
-            return False
-    return True
+    return all(leading_zeros(buffer[at:end]) == end - at for at, end in _written(start, stop, descriptor))
+
+
+def _written(start: int, stop: int, descriptor: int) -> Iterator[tuple[int, int]]:
+    """Yields the windows of a range, without its holes."""
+    at = start
+    while at < stop:
+        data = next_data(descriptor, at, stop)
+        if data - at > WINDOW_BYTES:
+            at = data
+            continue
+        end = min(at + WINDOW_BYTES, stop)
+        yield at, end
+        at = end
 
 
 def crc_holds(buffer: Any, position: int, stop: int) -> bool:

@@ -18,6 +18,16 @@ def end_of_data(descriptor: int, low: int, size: int) -> int:
     return high
 
 
+def next_data(descriptor: int, start: int, end: int) -> int:
+    """Where the first written byte from ``start`` on lies, at most ``end``; ``start`` where that cannot be told."""
+    if not hasattr(os, "SEEK_DATA") or descriptor < 0:
+        return start
+    try:
+        return min(os.lseek(descriptor, start, os.SEEK_DATA), end)
+    except OSError as error:
+        return end if error.errno == errno.ENXIO else start
+
+
 def _is_hole(descriptor: int, start: int) -> bool:
     """Whether nothing was ever written from ``start`` to the end; False if the file system cannot answer."""
     if not hasattr(os, "SEEK_DATA"):

@@ -22,11 +22,15 @@ from kseg.kernel.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
+from kseg.segment.holes import NEAR_BYTES, next_data
 from kseg.segment.items import Damage
 from kseg.segment.source import Source
 from kseg.segment.unreadable import Range, named, overlapping
 
 _FRAMES_AHEAD = 64
+
+_LEADING_ZEROS = 64
+"""More zeros than a frame may begin with."""
 
 SHORT_TAIL_BYTES = 17
 """This many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
@@ -300,15 +304,26 @@ class SegmentReader:
         if self._has_shrunk():
             return None
         stop = self.end if following < 0 else following
-        return describe(self.buffer, position, stop, following >= 0, self.era_07, self._scan.last_offset)
+        last_offset, descriptor = self._scan.last_offset, self.source.descriptor
+        return describe(self.buffer, position, stop, following >= 0, self.era_07, last_offset, descriptor)
 
     def _next_intact(self, position: int) -> int:
         """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""
         start = position + 1
-        while start < self.end:
+        while (start := self._behind_hole(start)) < self.end:
             stop = min(start + SEARCH_BYTES, self.end)
             found = kernel.find(self._scan, self.buffer, start, stop, self.end, position)
             if found >= 0 or self.source.current_size() < self.end:
                 return found
             start = self._scan.position
         return -1
+
+    def _behind_hole(self, start: int) -> int:
+        """Returns where a search from ``start`` continues: no frame begins in a hole, except for its leading zeros."""
+        data = next_data(self.source.descriptor, start, self.end)
+        if data - start <= NEAR_BYTES:
+            return start
+        if data < self.end:
+            data -= _LEADING_ZEROS
+            self._scan.use_prefixes(data, self.end - data)
+        return data

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from kseg.errors import UnreadableError
+from kseg.segment.holes import next_data
 
 PAGE_BYTES = 4096
 _PIECE_BYTES = 1 << 20
@@ -34,13 +35,19 @@ def is_disk_error(error: OSError) -> bool:
 
 
 def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
-    """Returns the unreadable ranges of the first ``size`` bytes, in order. Reads all of them.
+    """Returns the unreadable ranges of the first ``size`` bytes, in order. Reads all but holes.
 
     Raises OSError for any failure other than the disk's.
     """
     found: list[Range] = []
-    for start in range(0, size, _PIECE_BYTES):
+    start = 0
+    while start < size:
+        data = next_data(descriptor, start, size)
+        if data - start >= _PIECE_BYTES:
+            start = data // PAGE_BYTES * PAGE_BYTES
+            continue
         _note(found, _read_piece(descriptor, start, min(start + _PIECE_BYTES, size))[1])
+        start += _PIECE_BYTES
     return found
 
 

@@ -1,0 +1,85 @@
+"""Segments with holes: the reader does not read them, and says of them what it says of zeros that were written."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.unreadable import unreadable_ranges
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+BLOCK = 4096
+GIB = 1 << 30
+
+
+def sparse(path: Path, size: int, *pieces: tuple[int, bytes]) -> Path:
+    """A file of so many bytes, of which only the pieces were written."""
+    with open(path, "wb") as file:
+        for position, data in pieces:
+            file.seek(position)
+            file.write(data)
+        file.truncate(size)
+    return path
+
+
+def items(path: Path) -> list[tuple[str, int, int, str]]:
+    with open_source(str(path)) as source:
+        return [
+            (item.code, item.position, item.length, item.message)
+            if isinstance(item, Damage)
+            else ("batch", item.position, item.size, str(item.is_valid))
+            for item in SegmentReader(source)
+        ]
+
+
+def is_sparse(path: Path) -> bool:
+    status = os.stat(path)
+    return status.st_blocks * 512 < status.st_size // 2
+
+
+@pytest.fixture
+def batch() -> bytes:
+    """The first batch of a log: it begins with eight zero bytes, its base offset."""
+    data = (TESTDATA / "log-directories/4.3.1/logs/dplain-0" / f"{0:020}.log").read_bytes()
+    assert data[:8] == bytes(8)
+    return data[: 12 + int.from_bytes(data[8:12], "big")]
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("hole", [3 << 20, (3 << 20) + BLOCK - 8, (3 << 20) + 100])
+def test_a_hole_is_told_as_zeros_are(tmp_path: Path, batch: bytes, hole: int, before: bool) -> None:
+    head = batch if before else b""
+    start = -(-len(head) // BLOCK) * BLOCK + hole
+    later = (5).to_bytes(8, "big") + batch[8:] if before else batch
+    last = len(later) - len(later.lstrip(b"\0"))
+    path = sparse(tmp_path / "a.log", start + len(later) + 5000, (0, head), (start + last, later[last:]))
+    dense = tmp_path / "b.log"
+    dense.write_bytes(path.read_bytes())
+    found = items(path)
+    assert found == items(dense)
+    assert ("batch", start, len(later), "True") in found
+
+
+def test_a_huge_hole_in_front_of_a_batch_and_behind_it(tmp_path: Path, batch: bytes) -> None:
+    path = sparse(tmp_path / "a.log", 600 * GIB, (300 * GIB, batch))
+    if not is_sparse(path):
+        pytest.skip("this file system keeps no holes")
+    assert [row[:3] for row in items(path)] == [
+        ("zero-block", 0, 300 * GIB),
+        ("batch", 300 * GIB, len(batch)),
+        ("zero-block", 300 * GIB + len(batch), 300 * GIB - len(batch)),
+    ]
+    with open(path, "rb") as file:
+        assert unreadable_ranges(file.fileno(), 600 * GIB) == []
+
+
+def test_a_hole_behind_nonsense(tmp_path: Path) -> None:
+    path = sparse(tmp_path / "a.log", 600 * GIB, (0, b"x" * 5000))
+    if not is_sparse(path):
+        pytest.skip("this file system keeps no holes")
+    (row,) = items(path)
+    assert row[:3] == ("nonsense-block", 0, 600 * GIB)
+    assert f"({600 * GIB - 5000} of them zero)" in row[3]

@@ -46,6 +46,10 @@ MAX_ROOT_FILE_BYTES = 64 << 20
 MAX_MANIFEST_BYTES = 256 << 20
 """What kseg notes of a change (manifest, journal): some 300 bytes a file, and a copy of each checkpoint."""
 
+MAX_INDEX_BYTES = 256 << 20
+"""In use of an index: more than any has. A broker's are 10 MiB by default; 256 MiB would be an entry for each 64 bytes
+of a segment of 2 GiB."""
+
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kseg.formats.rows import int64s
 from kseg.kernel import index_entries as kernel
 from kseg.kernel.events import EVENT_WIDTH
+from kseg.limits import MAX_INDEX_BYTES
 from kseg.sidefiles.entry_windows import EntryWindows
 
 EVENT_ROOM = 256
@@ -36,12 +37,14 @@ class IndexWalk:
         self.events: list[IndexEvent] = []
         self.size = self.used = 0
         self.error: OSError | None = None
+        self.is_too_large = False
+        """Nothing of it was read."""
 
     def open(self, path: str, base_offset: int) -> bool:
         """Begins with the index at ``path``; False where there is none. ``error`` is set where it cannot be read."""
         self.close()
         self.state.begin(base_offset, 0)
-        self.error, self.size, self.used = None, 0, 0
+        self.error, self.size, self.used, self.is_too_large = None, 0, 0, False
         self.events.clear()
         try:
             self._windows = windows = EntryWindows(path, self.width)
@@ -51,6 +54,8 @@ class IndexWalk:
             self.error = error
             return True
         self.size, self.used = windows.size, windows.used
+        if windows.used_bytes > MAX_INDEX_BYTES:
+            self.is_too_large, self.used = True, 0
         self.state.total = self.used
         if self.used:
             self._move()
@@ -80,6 +85,7 @@ class IndexWalk:
         return (
             not self.events
             and self.error is None
+            and not self.is_too_large
             and self.size == self.used * self.width
             and state.pending < 0
             and state.farthest <= SPARSE_BYTES

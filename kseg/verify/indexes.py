@@ -191,6 +191,9 @@ class _IndexReport:
             text = walk.error.strerror or str(walk.error)
             self._rule.report.add("unreadable-bytes", self._path, text)
             return
+        if walk.is_too_large:
+            self._add("corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
+            return
         pending = state.pending
         if (walk.count(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
             may_go_on = True

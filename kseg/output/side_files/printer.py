@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.limits import MAX_MESSAGE_BYTES
+from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.source import Source, open_source
 from kseg.segment.unreadable import named
@@ -60,12 +60,16 @@ class SidePrinter:
         """Prints one file. Raises PathError if it cannot be opened."""
         with open_source(file.path) as source:
             self.begin(file)
-            if file.kind == ".index":
-                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, source.end_of_data()))
+            is_index = file.kind in (".index", ".timeindex", ".txnindex")
+            end = source.end_of_data() if is_index else 0
+            if end > MAX_INDEX_BYTES:
+                self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
+            elif file.kind == ".index":
+                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, end))
             elif file.kind == ".timeindex":
-                self._time_index(file, TimeIndex(source.buffer, file.base_offset, source.end_of_data()))
+                self._time_index(file, TimeIndex(source.buffer, file.base_offset, end))
             elif file.kind == ".txnindex":
-                self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, source.end_of_data()))
+                self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
             else:
                 self.rest(file, source.buffer)
             if source.current_size() < source.size:

@@ -141,6 +141,14 @@ def test_no_modules_import_each_other() -> None:
     assert circle_in(imports_of_modules()) == []
 
 
+@pytest.mark.parametrize(("folder", "others"), [("broker", ("salvage", "replica")), ("salvage", ("replica",))])
+def test_recovery_points_from_replica_to_salvage_to_broker(folder: str, others: tuple[str, ...]) -> None:
+    paths = list((PACKAGE / "recovery" / folder).glob("*.py"))
+    assert len(paths) > 2
+    names = [name for path in paths for _, name in imported(parsed(path))]
+    assert [name for name in names if name.startswith(tuple(f"kseg.recovery.{other}" for other in others))] == []
+
+
 def test_a_circle_is_found() -> None:
     found = circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()})
     assert len(found) == 4

@@ -37,8 +37,8 @@ from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_bytes
 from kseg.output.plans import PlanPrinter
 from kseg.output.progress import Progress
-from kseg.recovery.intervals import chosen_interval
-from kseg.recovery.start import Start
+from kseg.recovery.broker.intervals import chosen_interval
+from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, own_partitions

@@ -33,8 +33,8 @@ from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
 from kseg.output.sink import open_report
-from kseg.recovery.intervals import chosen_interval
-from kseg.recovery.start import Start
+from kseg.recovery.broker.intervals import chosen_interval
+from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions, parse_partition_name, segment_file
 from kseg.segment.no_follow import resolved

@@ -8,10 +8,10 @@ import click
 
 from kseg.logdir.known_topics import SOURCE, KnownTopics
 from kseg.output.notices import Notices
+from kseg.recovery.broker.intervals import Interval
+from kseg.recovery.broker.segments import DEFAULT_INTERVAL_BYTES
+from kseg.recovery.broker.start import Start
 from kseg.recovery.eras import NEWEST, Era, era_of
-from kseg.recovery.intervals import Interval
-from kseg.recovery.segments import DEFAULT_INTERVAL_BYTES
-from kseg.recovery.start import Start
 
 
 class _Release(click.ParamType):  # type: ignore[type-arg]

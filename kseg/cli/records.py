@@ -30,7 +30,7 @@ class RecordsFile:
         """Writes the records of all of them, whole or not; a dry run only counts them."""
         from kseg.formats.rows import Scratch
         from kseg.output.unproven import UnprovenRecords
-        from kseg.recovery.broken_batches import broken_batches, files_of
+        from kseg.recovery.salvage.broken_batches import broken_batches, files_of
 
         scratch = Scratch()
         with nullcontext() if self._is_dry else open_sink(self._path) as sink:

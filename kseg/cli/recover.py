@@ -24,12 +24,12 @@ from kseg.errors import KsegError, PathError
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_time
-from kseg.recovery.broker import Recovery, plan_partition
+from kseg.recovery.broker.partition import Recovery, plan_partition
+from kseg.recovery.broker.partition_plans import plan_partitions
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.node_files import node_complaints
-from kseg.recovery.partition_plans import plan_partitions
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
-from kseg.recovery.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.topic_ids import TopicIds
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_partitions
@@ -37,7 +37,7 @@ from kseg.segment.no_follow import resolved
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 
 if TYPE_CHECKING:
-    from kseg.recovery.salvage import Salvage
+    from kseg.recovery.salvage.salvage import Salvage
 
 _SALVAGE_OPTIONS = ("from_replica", "records", "drop_undecodable", "drop_batch")
 CHANGES_EACH, MOST_CHANGES = 2, 8
@@ -264,8 +264,8 @@ class RecoverWork:
         return plan
 
     def _salvage(self, directory: str, start: Start) -> "Salvage":
-        from kseg.recovery.rejected_batches import Dropping
-        from kseg.recovery.salvage import plan_salvage  # mode broker starts without it
+        from kseg.recovery.salvage.rejected_batches import Dropping
+        from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
 
         replica = self._options["from_replica"] and resolved(self._options["from_replica"])
         dropping = Dropping(self._options["drop_undecodable"], frozenset(self._options["drop_batch"]))
@@ -273,7 +273,7 @@ class RecoverWork:
             return plan_salvage(
                 directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
             )
-        from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
+        from kseg.recovery.replica.replica import plan_from_replica, replica_of  # few recoveries have one
 
         found = replica_of(directory, replica)
         if found is None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kseg.output.jsonl import name_value
-from kseg.recovery.broker import Recovery
-from kseg.recovery.remains import Remaining
-from kseg.recovery.start import Cut
+from kseg.recovery.broker.partition import Recovery
+from kseg.recovery.broker.remains import Remaining
+from kseg.recovery.broker.start import Cut
 
 if TYPE_CHECKING:
-    from kseg.recovery.salvage import Salvage
+    from kseg.recovery.salvage.salvage import Salvage
 
 
 def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:

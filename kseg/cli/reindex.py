@@ -16,8 +16,8 @@ from kseg.cli.options import interval_option, jobs_option
 from kseg.kernel.guard import keep_freed_memory
 from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
-from kseg.recovery.reindexing import DamagedLogError, reindex
-from kseg.recovery.start import Start
+from kseg.recovery.broker.reindexing import DamagedLogError, reindex
+from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import own_partitions

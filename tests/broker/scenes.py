@@ -16,10 +16,10 @@ from pathlib import Path
 
 from kseg.changes.apply import apply
 from kseg.changes.lock import locked
-from kseg.recovery.broker import plan_partition
-from kseg.recovery.loading import Start
-from kseg.recovery.reindexing import reindex
-from kseg.recovery.salvage import plan_salvage
+from kseg.recovery.broker.loading import Start
+from kseg.recovery.broker.partition import plan_partition
+from kseg.recovery.broker.reindexing import reindex
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 
 from .client import Client, Served

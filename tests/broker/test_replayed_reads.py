@@ -11,9 +11,9 @@ from verify.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.kernel.checksum import crc32c
-from kseg.recovery.broker import plan_partition
+from kseg.recovery.broker.partition import plan_partition
+from kseg.recovery.broker.start import Start
 from kseg.recovery.eras import era_of
-from kseg.recovery.start import Start
 
 from .loading import MARKER, Loader, state
 

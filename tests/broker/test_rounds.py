@@ -20,10 +20,10 @@ import pytest
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.logdir.known_topics import KnownTopics
-from kseg.recovery.broker import plan_partition
+from kseg.recovery.broker.partition import plan_partition
+from kseg.recovery.broker.start import Start
 from kseg.recovery.eras import era_of
-from kseg.recovery.salvage import plan_salvage
-from kseg.recovery.start import Start
+from kseg.recovery.salvage.salvage import plan_salvage
 
 from . import damages, loading
 from .client import Client

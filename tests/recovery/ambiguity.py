@@ -6,7 +6,7 @@ if each has room between its neighbours at an offset that is one bit away, and n
 
 from pathlib import Path
 
-from kseg.recovery.salvage import Salvage
+from kseg.recovery.salvage.salvage import Salvage
 from kseg.segment.batches import Message
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.checksum import crc32c
-from kseg.recovery.broker import Recovery, plan_partition
-from kseg.recovery.start import Start
+from kseg.recovery.broker.partition import Recovery, plan_partition
+from kseg.recovery.broker.start import Start
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"

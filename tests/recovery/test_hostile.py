@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
-from kseg.recovery.accepted import AcceptedBatches
-from kseg.recovery.broker import plan_partition
+from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.eras import RELEASES, Era
 from kseg.segment.reader import SegmentReader
 from kseg.segment.source import open_source

@@ -9,8 +9,8 @@ from partitions import PLAIN, Found, copied
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
-from kseg.recovery.loading import Start
-from kseg.recovery.salvage import plan_salvage
+from kseg.recovery.broker.loading import Start
+from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP
 from kseg.verify.settings import Settings
 from kseg.verify.verification import judge_path

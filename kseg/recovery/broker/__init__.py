@@ -1,0 +1,1 @@
+"""What a start of a broker makes of a partition."""

@@ -1,0 +1,59 @@
+"""Whether a broker's start takes the indexes of a segment as they are (sanityCheck of OffsetIndex, TimeIndex and
+TransactionIndex). Since 2.3 it looks at the transaction index only."""
+
+from kseg.recovery.broker.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
+from kseg.recovery.eras import Era
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
+from kseg.segment.times import show_time
+from kseg.sidefiles.transaction_index import TransactionIndex
+
+
+def complaint(segment: BrokerSegment, era: Era) -> str | None:
+    """What is wrong with an index, None if nothing is. The segment has an offset index.
+
+    Raises BrokerRefusesError for a transaction index that stops a broker.
+    """
+    if era.checks_indexes:
+        found = offset_index_complaint(segment, era) or _time_index_complaint(segment, era)
+        if found:
+            return found
+    return _transaction_index_complaint(segment) if era.has_producers else None
+
+
+def offset_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
+    name, workspace = segment.name(INDEX), segment.workspace
+    if name not in workspace:
+        return None
+    size = workspace.size(name)
+    last, _ = segment.last_indexed()
+    if size >= OFFSET_ENTRY.size and last < segment.base_offset + era.empty_index_is_at_base:
+        return f"{name}: the last entry is at offset {last}"
+    return f"{name}: {size} bytes are no whole number of entries" if size % OFFSET_ENTRY.size else None
+
+
+def _time_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
+    name, workspace, width = segment.name(TIME_INDEX), segment.workspace, TIME_ENTRY.size
+    if not era.has_time_index or name not in workspace:
+        return None
+    size = workspace.size(name)
+    if size >= width:
+        first, _ = TIME_ENTRY.unpack(workspace.read_range(name, 0, width))
+        last, relative = TIME_ENTRY.unpack(workspace.read_range(name, (size // width - 1) * width, width))
+        if last < first or relative < 0:
+            return f"{name}: the last entry is of {show_time(last)}"
+    return f"{name}: {size} bytes are no whole number of entries" if size % width else None
+
+
+def _transaction_index_complaint(segment: BrokerSegment) -> str | None:
+    name, workspace = segment.name(TXN_INDEX), segment.workspace
+    if name not in workspace:
+        return None
+    for entry in TransactionIndex(workspace.read(name), segment.base_offset):
+        if entry.version_as_kafka_reads_it > 0:
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it"
+            )
+        if entry.last_offset < segment.base_offset:
+            return f"{name}: an entry ends at offset {entry.last_offset}"
+    return None

@@ -1,0 +1,110 @@
+"""index.interval.bytes of a partition, as its indexes show it.
+
+An index entry is written for a batch that begins more than that many bytes behind the batch of the entry before. So the
+interval is below each distance between two entries, and, where none was written in a new run of the broker or for
+several batches at once, not below the distance to the batch before.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kseg.kernel.native import be32
+from kseg.recovery.broker.segments import DEFAULT_INTERVAL_BYTES, INDEX, LOG
+from kseg.recovery.workspace import Workspace
+from kseg.segment.indexes import OFFSET_ENTRY
+
+SECOND_BYTES = 1024
+"""What is taken where it fits, and Kafka's default does not."""
+
+MOST_INDEXES = 8
+MOST_ENTRIES = 128
+LEAST_ENTRIES = 8
+_HEAD_BYTES = 12
+_LEAST_SIZE = 14
+_LARGEST_GAP = 4 << 20
+
+
+class Interval(NamedTuple):
+    """``size`` in bytes; ``indexes``: how many it was found in, 0 for Kafka's default, None where it is given, or known
+    from ``source``."""
+
+    size: int
+    indexes: int | None
+    source: str = ""
+
+
+class _Gap(NamedTuple):
+    """From the batch of an entry to that of the next, and to the batch before that."""
+
+    to_entry: int
+    to_batch_before: int
+
+
+def interval_of(workspace: Workspace) -> Interval:
+    """4096 if the indexes allow for it, else the roundest number that fits them."""
+    gaps: list[_Gap] = []
+    count = 0
+    for name in workspace.names(INDEX):
+        if count == MOST_INDEXES:
+            break
+        found = _gaps(workspace, name)
+        count += bool(found)
+        gaps += found
+    if not gaps:
+        return Interval(DEFAULT_INTERVAL_BYTES, 0)
+    return Interval(_roundest(gaps), count)
+
+
+def chosen_interval(workspace: Workspace, given_bytes: int | None, source: str = "") -> Interval:
+    """The one that is given, by ``source``; else what the indexes of the partition show."""
+    return interval_of(workspace) if given_bytes is None else Interval(given_bytes, None, source)
+
+
+def _roundest(gaps: list[_Gap]) -> int:
+    """What is larger than the default is believed only where all of many entries agree: restarts of a broker, appends
+    of several batches and followers leave longer distances as well."""
+    below, least = min(gap.to_entry for gap in gaps), max(gap.to_batch_before for gap in gaps)
+    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= LEAST_ENTRIES
+    if below > DEFAULT_INTERVAL_BYTES and not is_larger:
+        return DEFAULT_INTERVAL_BYTES
+    if least >= below:
+        least = 0
+    if least <= SECOND_BYTES < below:
+        return SECOND_BYTES
+    for base in (2, 10):
+        fitting = [base**k for k in range(31) if least <= base**k < below]
+        if fitting:
+            return fitting[0] if least else fitting[-1]
+    return least
+
+
+def _gaps(workspace: Workspace, name: str) -> list[_Gap]:
+    """Of the first entries of an index; none if it does not fit its .log."""
+    log = name.removesuffix(INDEX) + LOG
+    if log not in workspace or workspace.files[log].origin is None:
+        return []
+    found, last = [], 0
+    for position in _positions(workspace, name):
+        if not last < position < min(workspace.size(log), last + _LARGEST_GAP):
+            return []
+        data = workspace.read_range(log, last, position - last)
+        at = before = 0
+        while at < len(data):
+            size = be32(data, at + 8) if len(data) - at >= _HEAD_BYTES else 0
+            if size < _LEAST_SIZE:
+                return []
+            before, at = at, at + _HEAD_BYTES + size
+        if at != len(data):
+            return []
+        found.append(_Gap(len(data), before))
+        last = position
+    return found
+
+
+def _positions(workspace: Workspace, name: str) -> Iterator[int]:
+    """Of the first entries, up to the room behind them."""
+    data = workspace.read_range(name, 0, MOST_ENTRIES * OFFSET_ENTRY.size)
+    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+        if not relative and not position:
+            return
+        yield position

@@ -1,0 +1,99 @@
+"""The first look at a partition: files that a crash has left behind, .deleted, .cleaned and .swap, by era.
+
+A .swap holds new segments, written whole, that take the place of others: by compaction, or by a split (KAFKA-6264).
+Before 3.0 they are recovered when all others are loaded (`kseg.recovery.broker.loading`), since then only renamed.
+"""
+
+from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegment
+from kseg.recovery.eras import AT_ONCE, IGNORED, RECOVERED, Era
+from kseg.recovery.names import leading_offset, offset_of
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import Workspace
+
+_LONG_MAX = (1 << 63) - 1
+_LOG_SWAP = LOG + SWAP
+
+
+def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
+    """Removes and renames what the era does; the stems of .log.swap files that are left to be recovered or, since 3.0,
+    have been renamed. Raises BrokerRefusesError for a name that stops a broker."""
+    if not era.deletes_leftovers:
+        return []
+    swaps = _remove_leftovers(workspace, era)
+    if era.swaps == IGNORED:
+        return []
+    stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
+    if era.swaps == AT_ONCE:
+        _rename_at_once(workspace, swaps)
+        return []
+    if era.swaps == RECOVERED:
+        return stems
+    _rename_all(workspace, swaps, era.searches_by_first_offset)
+    return stems
+
+
+def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
+    """The .swap files that remain."""
+    swaps, cleaned = [], []
+    for name in workspace.names():
+        if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+            workspace.delete(name, "was to be deleted")
+        elif name.endswith(".cleaned"):
+            cleaned.append(name)
+        elif name.endswith(SWAP):
+            swaps.append(name)
+    if era.swaps == RECOVERED:
+        for name in list(swaps):
+            _clear_indexes(workspace, name, era, swaps)
+    if era.knows_splits:
+        lowest = min((offset_of(name) for name in cleaned), default=_LONG_MAX)
+        for name in list(swaps):
+            if offset_of(name) >= lowest:
+                swaps.remove(name)
+                workspace.delete(name, "is part of a split that was not finished")
+    for name in cleaned:
+        workspace.delete(name, "is output of a cleaning that was not finished")
+    return swaps
+
+
+def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
+    """Removes the indexes that a .swap stands for: its own or those it replaces; they are built anew."""
+    kinds = SUFFIXES[1:] if era.has_producers else (INDEX,)
+    stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
+    if stem is not None and era.deletes_index_swaps:
+        swaps.remove(name)
+        workspace.delete(name, "belongs to a swap whose indexes are built anew")
+    elif stem is not None or name.endswith(_LOG_SWAP):
+        for kind in kinds:
+            workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
+
+
+def _rename_at_once(workspace: Workspace, swaps: list[str]) -> None:
+    for name in swaps:
+        target = name.removesuffix(SWAP)
+        if target.endswith(INDEX):
+            workspace.delete(name, "belongs to a swap whose indexes are built anew")
+        elif target.endswith(LOG):
+            workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
+            workspace.rename(name, target, "completes a swap that was begun")
+
+
+def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
+    """In place of all segments from the lowest to the end of the highest of the new ones."""
+    lowest, highest = _LONG_MAX, -1
+    for name in swaps:
+        if name.endswith(_LOG_SWAP):
+            base = offset_of(name)
+            lowest = min(lowest, base)
+            end = BrokerSegment(workspace, name.removesuffix(_LOG_SWAP), base, SWAP).log_end(by_first=by_first)
+            if end.bad_position is not None:
+                raise BrokerRefusesError(
+                    f"{workspace.directory}/{name}: no batch begins at position {end.bad_position}: a broker does not "
+                    "start on it; kseg recover --mode salvage"
+                )
+            highest = max(highest, end.offset)
+    for name in workspace.names():
+        if not name.endswith(SWAP) and (offset := leading_offset(name)) is not None and lowest <= offset < highest:
+            workspace.delete(name, "is replaced by a cleaned segment")
+    for name in swaps:
+        workspace.rename(name, name.removesuffix(SWAP), "completes a swap that was begun")

@@ -1,0 +1,450 @@
+"""Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load, step by step.
+
+1. Leftovers: see `kseg.recovery.broker.leftovers`.
+2. Index files without a .log go; a segment without .index, or with indexes that the era finds wrong, is recovered. One
+   whose offsets run over what an index can hold is split, and all begins again.
+3. After an unclean stop, segments from the recovery point on are recovered: cut at the first batch that is not valid,
+   and all later segments dropped.
+4. Leader epochs are cut to the log; producer snapshots that belong to no segment go, and one is taken at the end.
+
+The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases differ.
+"""
+
+from collections.abc import Callable
+
+from kseg.changes.plan import Removed
+from kseg.errors import UnsupportedError
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.recovery.broker.index_sanity import complaint, offset_index_complaint
+from kseg.recovery.broker.intervals import chosen_interval
+from kseg.recovery.broker.leftovers import settle_leftovers
+from kseg.recovery.broker.losses import Loss, lost_behind
+from kseg.recovery.broker.producer_replay import ProducerReplay
+from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.producers import ProducerStateManager, TakenUp
+from kseg.recovery.broker.remains import SegmentRemains
+from kseg.recovery.broker.scan_cache import ScanCache
+from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
+from kseg.recovery.broker.splitting import split
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
+from kseg.recovery.epochs import EpochChanges, LeaderEpochs
+from kseg.recovery.eras import RECOVERED
+from kseg.recovery.names import offset_of, segment_stem
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.topic_ids import TopicIds, settle_topic_id
+from kseg.recovery.workspace import Workspace
+from kseg.segment.survey import Headers
+from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
+from kseg.sidefiles.problems import entries_of, problems_of
+
+EPOCH_FILE = "leader-epoch-checkpoint"
+_INDEXES = SUFFIXES[1:]
+
+
+class _OverflowError(Exception):
+    """A segment has been split: the load begins again."""
+
+
+class PartitionLoad:
+    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then,
+    ``interval`` that of the indexes, ``remains`` what scans have seen of each segment by its base, ``complaint`` what
+    else stays wrong."""
+
+    def __init__(self, workspace: Workspace, start: Start) -> None:
+        self.workspace = workspace
+        self.start = start
+        self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+        self.segments: dict[int, BrokerSegment] = {}
+        self._makes_epochs = False
+        self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
+        self._complaints: list[str] = []
+        self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
+        self._replay = ProducerReplay(workspace, self.segments, start.era)
+        self.cuts: list[Cut] = []
+        self.scanned: list[str] = []
+        self.next_offset = 0
+        self.remains: dict[int, SegmentRemains] = {}
+        self._parts: set[str] = set()
+        self._scan_cache = ScanCache(workspace)
+        self._is_loading = False
+
+    def run(self, is_deleted: bool = False) -> None:
+        """``is_deleted``: the directory's name ends in -delete, it is loaded without being looked into.
+
+        Raises BrokerRefusesError where a broker would not start.
+        """
+        era = self.start.era
+        self._refuse_07()
+        self._check_snapshot_names()
+        self._swapped = self._settle_leftovers()
+        self.producers.load_names()
+        while True:
+            try:
+                self._load_segments()
+                self.next_offset = self._end_of_deleted() if is_deleted else self._recover_log()
+                break
+            except _OverflowError:
+                self.segments.clear()
+        if era.refuses_bad_indexes:
+            self._check_indexes()
+        if era.has_epochs:
+            self._settle_epochs()
+        if era.has_producers:
+            self._settle_producers()
+        if era.has_topic_ids and self.start.topic_ids is not None:
+            self._complaints.append(self._settle_topic_id(self.start.topic_ids))
+
+    @property
+    def complaint(self) -> str:
+        """What stays wrong, "" if nothing does."""
+        return "; ".join(filter(None, self._complaints))
+
+    def _settle_topic_id(self, ids: TopicIds) -> str:
+        return settle_topic_id(self.workspace, ids)
+
+    def _refuse_07(self) -> None:
+        """Raises UnsupportedError where there are segments of 0.7 alone."""
+        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
+            raise UnsupportedError(
+                f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
+                "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
+            )
+
+    # Step 1
+
+    def _settle_leftovers(self) -> list[str]:
+        return settle_leftovers(self.workspace, self.start.era)
+
+    # Step 2
+
+    def _load_segments(self) -> None:
+        workspace, era = self.workspace, self.start.era
+        kinds = [INDEX, *[TIME_INDEX] * era.has_time_index, *[TXN_INDEX] * era.has_producers]
+        self._is_loading = True
+        for name in workspace.names():
+            if name.endswith(tuple(kinds)):
+                if segment_stem(offset_of(name)) + LOG not in workspace:
+                    workspace.delete(name, "has no .log")
+            elif name.endswith(LOG):
+                base = offset_of(name)
+                segment = self._segment(segment_stem(base), base)
+                if name != segment.log:
+                    self._take_misnamed(name, segment)
+                self._load_segment(segment)
+                if segment.log in workspace:
+                    self.segments.setdefault(base, segment)
+        if era.swaps == RECOVERED:
+            for stem in self._swapped:
+                self._complete_swap(BrokerSegment(workspace, stem, offset_of(stem + LOG), SWAP))
+            self._swapped = []
+        in_order = sorted(self.segments.items())
+        self.segments.clear()
+        self.segments.update(in_order)
+        self._is_loading = False
+
+    def _take_misnamed(self, name: str, segment: BrokerSegment) -> None:
+        """A .log whose name has another number of digits: a broker makes the segment that should have that name."""
+        if segment.log not in self.workspace:
+            self.workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
+            self._complaints.append(
+                f"{name} is no name of a segment, and a broker makes an empty one at offset {segment.base_offset}: "
+                "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
+            )
+
+    def _check_snapshot_names(self) -> None:
+        """Raises BrokerRefusesError for one that a broker does not start with."""
+        for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
+            offset_of(name)
+
+    def _segment(self, stem: str, base: int) -> BrokerSegment:
+        return BrokerSegment(self.workspace, stem, base)
+
+    def _load_segment(self, segment: BrokerSegment) -> None:
+        """Recovers a segment whose indexes are missing or wrong, or rebuilds those that a broker would leave empty for
+        good: lost ones of some releases, and such as a swap did not bring along."""
+        era, workspace = self.start.era, self.workspace
+        has_index = segment.name(INDEX) in workspace
+        if not has_index and era.refuses_lost_indexes:
+            raise BrokerRefusesError(
+                f"{workspace.directory}/{segment.log}: has no index, without which this broker does not start; "
+                "kseg reindex rebuilds it"
+            )
+        is_new = segment.stem in self._swapped or segment.stem in self._parts
+        if not has_index and (era.misses_lost_indexes or is_new):
+            self._reindex(segment)
+        elif not has_index or (not era.refuses_bad_indexes and complaint(segment, era)):
+            self._recover(segment)
+        elif era.has_time_index and segment.name(TIME_INDEX) not in workspace:
+            self._reindex(segment)
+
+    def _reindex(self, segment: BrokerSegment) -> None:
+        """Rebuilds the offset and the time index, those that are missing; of a part of a split all that there are."""
+        files = self.workspace.files
+        kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
+        is_part = segment.stem in self._parts
+        each = self._scan(segment)[1] if is_part else _none_replayed
+        segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
+        files.update(kept)
+
+    def _complete_swap(self, swap: BrokerSegment) -> None:
+        """Recovers a segment of a swap and puts it in place of those that it replaces (before 3.0)."""
+        self._recover(swap)
+        base, end = swap.base_offset, self._end_of(swap).offset
+        first = max((other for other in self.segments if other <= base), default=base)
+        for other in [other for other in self.segments if first <= other < end]:
+            is_replaced = not self.start.era.knows_splits or self._end_of(self.segments[other]).offset > base
+            if is_replaced:
+                for kind in SUFFIXES:
+                    self.workspace.delete(self.segments[other].name(kind), "is replaced by a cleaned segment")
+                del self.segments[other]
+        for kind in SUFFIXES:
+            if swap.name(kind) in self.workspace:
+                self.workspace.rename(swap.name(kind), swap.stem + kind, "completes a swap that was begun")
+        self.segments[base] = self._segment(swap.stem, base)
+
+    def _check_indexes(self) -> None:
+        """What 0.8 did last, and stopped for."""
+        for segment in self.segments.values():
+            if found := offset_index_complaint(segment, self.start.era):
+                raise BrokerRefusesError(
+                    f"{self.workspace.directory}/{found}: a broker does not start with it; kseg reindex rebuilds it"
+                )
+
+    # Step 3
+
+    def _recover(self, segment: BrokerSegment) -> int:
+        """LogLoader.recoverSegment: the bytes that are cut off."""
+        era = self.start.era
+        manager, each = self._scan(segment)
+        # Most segments are scanned once.
+        producers = manager.fingerprint() if self._is_loading or self._scan_cache.knows(segment) else 0
+        told: list[tuple[int, int]] = []
+
+        def epoch(epoch: int, start_offset: int) -> None:
+            told.append((epoch, start_offset))
+            if era.learns_epochs_while_loading or not self._is_loading:
+                self.epochs.assign_from_batch(epoch, start_offset, era.lowest_scanned_epoch)
+
+        if segment.log not in self.scanned:
+            self.scanned.append(segment.log)
+        if (known := self._scan_cache.recall(segment, producers, manager)) is not None:
+            for change in known:
+                epoch(*change)
+            return 0
+        found = segment.recover(self.interval.size, era, each, epoch)
+        if found.outside is not None:
+            self._parts.update(split(segment, found.outside))
+            if era.keeps_snapshot_of_each:
+                self.producers.forget_snapshot(segment.base_offset, "belongs to a segment that was split")
+            raise _OverflowError
+        if found.refused:
+            return self._empty(segment)
+        cut = segment.size - found.valid_bytes
+        if cut:
+            self._cut(segment, found.valid_bytes, found.next_offset, "cut at the first batch that is not valid")
+        if era.has_producers:
+            manager.take_snapshot()
+        if self._is_loading:
+            self._scan_cache.keep(segment, producers, told, manager)
+        return cut
+
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], TakenUp]]:
+        """The producers at the base of a segment, and what takes up its batches."""
+        era = self.start.era
+        manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
+        if era.has_producers:
+            self._replay.bring_to(manager, self.start.log_start_offset, segment.base_offset)
+
+        remains = SegmentRemains(segment)
+
+        def each(headers: Headers) -> TakenUp:
+            self.remains[segment.base_offset] = remains
+            remains.add(headers)
+            if not era.has_producers:
+                return TakenUp(headers.count, [])
+            found = manager.replay(headers, segment.read)
+            # A broker has not come to noting the end of a batch whose marker it cannot read.
+            manager.end_offset = _end_of_v2(headers.rows, found.taken - found.is_cut, manager.end_offset)
+            return found
+
+        return manager, each
+
+    def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
+        """Cuts the .log at a position, and notes what goes."""
+        loss, length = self._loss(segment, position), segment.size - position
+        self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
+        removed = Removed(position, length, reason, *_offsets(loss), loss.records)
+        self.workspace.truncate(segment.log, position, reason, [removed])
+
+    def _loss(self, segment: BrokerSegment, position: int) -> Loss:
+        """What of a segment goes from a position on; of a part of a split nothing is known."""
+        if self.workspace.files[segment.log].origin is None:
+            return Loss()
+        return lost_behind(self.workspace.path(segment.log), position)
+
+    def _empty(self, segment: BrokerSegment) -> int:
+        """truncateTo(base): what a broker does where the index refuses an offset."""
+        if self._is_loading:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: has lost an index, and offsets that do not rise: a broker "
+                "does not start on it; kseg recover --mode salvage"
+            )
+        reason, size = "an offset that does not rise: a broker empties the segment", segment.size
+        self._cut(segment, 0, segment.base_offset, reason)
+        self.remains.pop(segment.base_offset, None)
+        for suffix in _INDEXES:
+            if segment.stem + suffix in self.workspace:
+                self.workspace.write(segment.stem + suffix, [b""], reason)
+        return size
+
+    def _recover_log(self) -> int:
+        """The log end."""
+        start, era = self.start, self.start.era
+        if self._makes_epochs:
+            self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
+        if not start.was_clean:
+            self._recover_unflushed()
+        elif self._makes_epochs:
+            for base in sorted(self.segments):
+                self._learn_epochs(self.segments[base])
+        end: int | None = None
+        if self.segments:
+            end = self._end_of(self._last).offset
+            if end < start.log_start_offset and era.drops_log_below_start:
+                for base in list(self.segments):
+                    self._drop(base, "the log ends below its start offset")
+                if era.keeps_snapshot_of_each:
+                    self.epochs.clear()
+                    self.producers.start_at(start.log_start_offset)
+                end = None
+        self._ensure_segment(start.log_start_offset if era.drops_log_below_start else 0)
+        return self._end_of(self._last).offset if end is None else end
+
+    def _end_of_deleted(self) -> int:
+        self._ensure_segment(0)
+        return 0
+
+    def _end_of(self, segment: BrokerSegment) -> LogEnd:
+        """Raises BrokerRefusesError where a broker would give up while it looks for the end."""
+        found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
+        if found.bad_position is not None and self.start.era.refuses_bad_tails:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
+                "clean stop a broker does not start on it; --full scans the log and cuts it there"
+            )
+        if found.offset < 0 and not self.start.era.drops_log_below_start:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{segment.log}: ends behind the last offset there is: a broker does not "
+                "start on it; kseg recover --mode salvage"
+            )
+        return found
+
+    def _ensure_segment(self, base: int) -> None:
+        if self.segments:
+            return
+        stem = segment_stem(base)
+        for suffix in (LOG, INDEX, TIME_INDEX) if self.start.era.has_time_index else (LOG, INDEX):
+            self.workspace.write(stem + suffix, [b""], "a log has at least one segment")
+        self.segments[base] = self._segment(stem, base)
+
+    @property
+    def _last(self) -> BrokerSegment:
+        return self.segments[max(self.segments)]
+
+    def _recover_unflushed(self) -> None:
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= self.start.recovery_point), default=None)
+        if self.start.era.scans_last_only:
+            floor = bases[-1] if bases else None
+        for base in bases:
+            if floor is not None and base < floor:
+                if self._makes_epochs:
+                    self._learn_epochs(self.segments[base])
+                continue
+            if self._recover(self.segments[base]) > 0:
+                later = [other for other in bases if other > base]
+                for other in later:
+                    self.cuts[-1].dropped.append(self.segments[other].log)
+                    self._drop(other, "lies behind the cut")
+                return
+
+    def _learn_epochs(self, segment: BrokerSegment) -> None:
+        """Takes the epochs of a segment that is not scanned."""
+        changes = EpochChanges(self.epochs.assign_from_batch)
+        for headers in segment.headers():
+            changes.add(headers)
+
+    def _drop(self, base: int, reason: str) -> None:
+        segment = self.segments.pop(base)
+        loss = self._loss(segment, 0)
+        if self.cuts:
+            self.cuts[-1].loss.add(loss)
+        for suffix in SUFFIXES:
+            removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
+            self.workspace.delete(segment.stem + suffix, reason, removed)
+        if self.start.era.keeps_snapshot_of_each:
+            self.producers.forget_snapshot(base, reason)
+
+    # Step 4
+
+    def _settle_epochs(self) -> None:
+        start, era = self.start, self.start.era
+        if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
+            self.workspace.delete(EPOCH_FILE, "the log has no leader epochs: its format is older")
+            return
+        self.epochs.truncate_from_end(self.next_offset)
+        at_checkpoint = start.log_start_offset
+        self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
+        if EPOCH_FILE in self.workspace or self.epochs.entries:
+            reason = "rebuilt from the batches" if self._makes_epochs else "without epochs that lie outside the log"
+            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], reason)
+
+    @property
+    def _log_start(self) -> int:
+        return max(self.start.log_start_offset, min(self.segments))
+
+    def _settle_producers(self) -> None:
+        """The snapshots as a broker leaves them that is stopped after the start."""
+        era, manager = self.start.era, self.producers
+        if era.keeps_snapshot_of_each:
+            manager.remove_stray_snapshots(set(self.segments))
+        else:
+            manager.load_names()
+        self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
+        self._replay.find_first_unstable(manager, self._log_start, self.next_offset)
+        if not era.keeps_snapshot_of_each and not (self.start.was_clean and era.snapshot_form == 0):
+            manager.forget_before(sorted(self.segments)[-2:][0])
+
+    def _read_epochs(self) -> LeaderEpochs:
+        """Those of the file; none, and all to be learned from the batches, where that is asked for."""
+        how, none = self.start.epochs, LeaderEpochs(is_strict=self.start.era.has_strict_epochs)
+        if EPOCH_FILE not in self.workspace or how == EPOCHS_REBUILT:
+            self._makes_epochs = how != EPOCHS_KEPT
+            return none
+        items = list(read_leader_epochs(self.workspace.read(EPOCH_FILE)))
+        problems = [problem for problem in problems_of(items) if problem.code != "unsorted"]
+        if problems and how == EPOCHS_KEPT:
+            raise BrokerRefusesError(
+                f"{self.workspace.directory}/{EPOCH_FILE}: {problems[0].message}: a broker does not start with it; "
+                "--rebuild-epochs makes a new one from the batches"
+            )
+        if problems:
+            self._makes_epochs = True
+            return none
+        return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
+
+
+def _none_replayed(headers: Headers) -> TakenUp:
+    return TakenUp(headers.count, [])
+
+
+def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
+    """The offset behind the last v2 batch of the first ``count``, ``known`` where there is none."""
+    for at in range((count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
+        if rows[at + BATCH_MAGIC] >= 2:
+            return int(rows[at + BATCH_LAST_OFFSET]) + 1
+    return known
+
+
+def _offsets(loss: Loss) -> tuple[int | None, int | None]:
+    return (loss.first_offset, loss.last_offset) if loss.first_offset >= 0 else (None, None)

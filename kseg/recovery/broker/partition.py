@@ -1,0 +1,47 @@
+"""``recover --mode broker``: the plan that makes of a partition what a broker's start makes of it."""
+
+from dataclasses import dataclass, field
+
+from kseg.changes.plan import Plan
+from kseg.recovery.broker.intervals import Interval
+from kseg.recovery.broker.loading import PartitionLoad
+from kseg.recovery.broker.remains import Remaining, remaining
+from kseg.recovery.broker.start import Cut, Start
+from kseg.recovery.broker.v07 import KAFKA, Load07
+from kseg.recovery.workspace import Workspace
+
+DELETE_SUFFIX = "-delete"
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A plan for one partition and what it is made for. ``next_offset``: the log end afterwards; ``interval``: that of
+    its indexes, None where it has none; ``remains``: damage that the rules of a broker leave,
+    ``complaint``: what else stays wrong."""
+
+    directory: str
+    plan: Plan
+    next_offset: int
+    cuts: list[Cut] = field(default_factory=list)
+    scanned: list[str] = field(default_factory=list)
+    interval: Interval | None = None
+    remains: list[Remaining] = field(default_factory=list)
+    complaint: str = ""
+
+
+def plan_partition(directory: str, start: Start) -> Recovery:
+    """Raises BrokerRefusesError where a broker would not start, PathError where the directory cannot be read.
+
+    .kafka segments, where there are no others, are recovered as 0.7 does it.
+    """
+    workspace = Workspace(directory, start.jobs)
+    if start.era.is_07 or (workspace.names(KAFKA) and not workspace.names(".log")):
+        old = Load07(workspace, start)
+        old.run()
+        return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)
+    load = PartitionLoad(workspace, start)
+    load.run(is_deleted=directory.rstrip("/").endswith(DELETE_SUFFIX))
+    remains = remaining(directory, load.segments, load.remains)
+    return Recovery(
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.complaint
+    )

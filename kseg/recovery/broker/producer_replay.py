@@ -1,0 +1,133 @@
+"""Brings the producers' state to an offset of a log as a broker's load does (UnifiedLog.rebuildProducerState of 4.3.1).
+
+It begins at the newest snapshot and goes on with the batches behind it. Unlike a scan this believes every byte: it asks
+the offset index where to begin, and looks at no checksum. So damage below the recovery point can end a broker.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
+from kseg.recovery.broker.producers import ProducerStateManager
+from kseg.recovery.broker.replayed_read import ReplayedRead
+from kseg.recovery.broker.segments import LOG, BadFrameError, BrokerSegment
+from kseg.recovery.eras import Era
+from kseg.recovery.names import offset_of
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
+from kseg.recovery.workspace import Workspace
+
+_HINT = (
+    "a broker reads there what it has to know of producers, and does not start; --full scans the log and cuts it, "
+    "--mode salvage keeps what is intact"
+)
+
+
+class ProducerReplay:
+    """``segments`` by base offset are those that the load knows so far; the caller changes them."""
+
+    def __init__(self, workspace: Workspace, segments: Mapping[int, BrokerSegment], era: Era) -> None:
+        self._workspace = workspace
+        self._segments = segments
+        self._era = era
+        self._lost: set[int] = set()
+        """See `ReplayedRead`."""
+
+    def is_old_format(self) -> bool:
+        """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
+        for name in reversed(self._workspace.names(LOG)):
+            magic = -1
+            for headers in BrokerSegment(self._workspace, name.removesuffix(LOG), offset_of(name)).headers():
+                magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
+            if magic >= 0:
+                return magic < 2
+        return False
+
+    def bring_to(self, manager: ProducerStateManager, log_start: int, base: int) -> None:
+        """The state at the base of a segment that is to be scanned. Raises BrokerRefusesError."""
+        era = self._era
+        if not era.snapshots_each_replayed:
+            self.rebuild(manager, log_start, base, False)
+            return
+        manager.truncate_and_reload(log_start, base)
+        self._replay_between(manager, 0, base, ())
+        manager.end_offset = base
+        if era.snapshots_before_scan:
+            manager.take_snapshot()
+
+    def rebuild(self, manager: ProducerStateManager, log_start: int, end: int, from_clean: bool) -> None:
+        """The state at ``end``, with snapshots where a broker takes them. Raises BrokerRefusesError."""
+        bases, era = sorted(self._segments), self._era
+        marks = [*bases[-2:], end]
+        is_old = era.knows_old_formats and (era.skips_old_formats or not manager.offsets) and self.is_old_format()
+        if is_old or (not manager.offsets and from_clean):
+            for offset in marks:
+                manager.end_offset = offset
+                manager.take_snapshot()
+            return
+        was_empty = not len(manager.state) and manager.end_offset >= end
+        manager.truncate_and_reload(log_start, end)
+        if not was_empty:
+            self._replay_between(manager, log_start, end, bases if era.snapshots_each_replayed else marks)
+        manager.end_offset = end
+        manager.take_snapshot()
+
+    def _replay_between(self, manager: ProducerStateManager, log_start: int, end: int, marks: Iterable[int]) -> None:
+        """Replays the segments up to ``end``, and takes snapshots at those at ``marks``."""
+        if end <= manager.end_offset:
+            return
+        self._lost.clear()
+        bases = sorted(self._segments)
+        floor = max((base for base in bases if base <= manager.end_offset), default=None)
+        last = max((base for base in bases if base <= end), default=None)
+        for base in bases:
+            if (floor is None or base >= floor) and base < end:
+                manager.end_offset = begin = max(base, manager.end_offset, log_start)
+                if base in marks:
+                    manager.take_snapshot()
+                is_bound = base == last or self._era.bounds_each_replayed
+                self._replay(manager, self._segments[base], begin, end if is_bound else None)
+
+    def _replay(self, manager: ProducerStateManager, segment: BrokerSegment, begin: int, end: int | None) -> None:
+        """Replays a segment from offset ``begin`` on: up to the position of ``end``, without that as far as it goes."""
+        by_first = self._era.searches_by_first_offset
+        try:
+            stop = segment.position_of(end, by_first) if end is not None else None
+            start, stop = segment.position_of(begin, by_first), segment.size if stop is None else stop
+            if start is None:
+                return
+            if stop < start:
+                raise self._refusal(segment, f"its index leads to position {stop} for offset {end}, to {start} before")
+            read = ReplayedRead(manager.state, self._lost)
+            for headers in segment.claimed(start, stop):
+                replayed = manager.replay(headers, segment.read)
+                if replayed.refusal:
+                    raise replayed.error(self._place(segment), _HINT)
+                read.add(headers)
+            if read.may_share and (why := read.end_transactions(segment.claimed(start, stop))):
+                raise TransactionConflictError(f"{self._place(segment)}: {why}: {_HINT}")
+            read.keep_batches(manager.state)
+        except BadFrameError as error:
+            raise self._refusal(segment, str(error)) from error
+
+    def find_first_unstable(self, manager: ProducerStateManager, log_start: int, end: int) -> None:
+        """Looks for the batch where the oldest transaction begins that is not known to be replicated, as a broker does
+        to know its position (UnifiedLog.maybeIncrementFirstUnstableOffset). Raises BrokerRefusesError."""
+        first = manager.state.first_unstable_offset
+        if first is None or max(first, log_start) >= end:
+            return
+        offset, by_first = max(first, log_start), self._era.searches_by_first_offset
+        floor = max((base for base in self._segments if base <= offset), default=None)
+        if floor is None:
+            return
+        for base in sorted(base for base in self._segments if base >= floor):
+            segment = self._segments[base]
+            try:
+                if segment.position_of(offset, by_first) is not None:
+                    return
+            except BadFrameError as error:
+                raise self._refusal(segment, f"a transaction is open since offset {first}, and {error}") from error
+
+    def _refusal(self, segment: BrokerSegment, reason: str) -> BrokerRefusesError:
+        return BrokerRefusesError(f"{self._place(segment)}: {reason}: {_HINT}")
+
+    def _place(self, segment: BrokerSegment) -> str:
+        return f"{self._workspace.directory}/{segment.log}"

@@ -1,0 +1,75 @@
+"""``reindex``: the index files of a partition as a broker's recovery builds them, from the .log alone."""
+
+from dataclasses import replace
+from functools import partial
+
+from kseg.errors import KsegError
+from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.recovery.broker.intervals import Interval, chosen_interval
+from kseg.recovery.broker.producers import ProducerStateManager, TakenUp
+from kseg.recovery.broker.segments import LOG, BrokerSegment
+from kseg.recovery.broker.start import Start
+from kseg.recovery.names import offset_of
+from kseg.recovery.workspace import Workspace
+from kseg.segment.source import check_readable
+from kseg.segment.survey import Headers
+
+_NO_LIMIT = (1 << 31) - 1
+"""A message that an old broker takes for too large is no reason not to index it."""
+
+
+class DamagedLogError(KsegError):
+    """A .log is damaged, so that its index could only lead to a part of it."""
+
+    exit_status = 1
+
+
+def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> Interval:
+    """Rebuilds the indexes of all segments of a workspace, or of the one named; with ``with_snapshots`` the producer
+    snapshots at segment bases and the log end too.
+
+    After a clean stop no index keeps the zeros of a preallocated file.
+
+    Gives back the interval of the indexes. Where the log does not begin at 0, producers known from before come from a
+    snapshot at its first segment's base. Raises DamagedLogError where a .log is not intact to its end, PathError where
+    it cannot be read.
+    """
+    segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
+    segments.sort(key=lambda segment: segment.base_offset)
+    interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
+    era = replace(start.era, message_limit_bytes=_NO_LIMIT)
+    with_snapshots = with_snapshots and era.has_producers
+    if not segments:
+        return interval
+    manager = ProducerStateManager(workspace, 0, era)
+    base = segments[0].base_offset
+    if base in manager.offsets and era.has_producers:
+        manager.load_at(base)
+    manager.end_offset = manager.snapshot_offset = base
+
+    def each(headers: Headers, segment: BrokerSegment) -> TakenUp:
+        if not era.has_producers:
+            return TakenUp(headers.count, [])
+        manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        return manager.replay(headers, segment.read)
+
+    for segment in segments:
+        if with_snapshots:
+            manager.end_offset = max(manager.end_offset, segment.base_offset)
+            manager.take_snapshot()
+        if only is not None and segment.log != only:
+            for headers in segment.headers():
+                each(headers, segment)
+            continue
+        segment.keeps_room = not start.was_clean
+        found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
+        if found.valid_bytes < segment.size or found.refused:
+            check_readable(workspace.path(segment.log))
+            raise DamagedLogError(
+                f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
+                "there: kseg verify tells more, kseg recover repairs it; the partition is left as it is"
+            )
+    if with_snapshots:
+        manager.take_snapshot()
+        manager.remove_stray_snapshots({segment.base_offset for segment in segments})
+    return interval

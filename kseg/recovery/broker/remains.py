@@ -1,0 +1,110 @@
+"""Damage that a broker's recovery leaves in a log, as far as the headers of what it keeps show it.
+
+It is seen while segments are scanned: nothing is read for it. Segments that are not scanned, and what lies under right
+checksums, are not judged: `kseg.verify` does that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from kseg.changes.quarantine import changes
+from kseg.formats.rows import int64s
+from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
+from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
+from kseg.recovery.broker.segments import BrokerSegment
+from kseg.segment.survey import Headers
+
+MOST_OF_A_KIND = 3
+"""So many of one kind are listed of a segment."""
+
+_NEWEST_MAGIC = 2
+GAP = "gap-unexplained"
+_CODES = {
+    chain.GAP: (GAP, "does not go on from the one before it"),
+    chain.NOT_RISING: ("batch-out-of-order", "does not begin behind the one before it"),
+    chain.WRONG_OFFSET: ("wrong-base-offset", "has a base offset that does not fit its neighbours"),
+    chain.OUTSIDE: ("offset-outside-segment", "has an offset that its segment cannot hold"),
+    chain.COUNT: ("count-mismatch", "claims more records than it has offsets for"),
+}
+
+
+class Remaining(NamedTuple):
+    """Something wrong with the batch at ``position``, by the code that verify gives it; ``offset`` -1 if not known.
+
+    ``missing``: first and last of the offsets in a gap before it.
+    """
+
+    file: str
+    position: int
+    offset: int
+    code: str
+    text: str
+    missing: tuple[int, int] | None = None
+
+
+class SegmentRemains:
+    """What a scan of one segment has seen."""
+
+    def __init__(self, segment: BrokerSegment) -> None:
+        self.file = segment.log
+        events = int64s(MOST_OF_A_KIND * chain.KINDS * EVENT_WIDTH)
+        self._chain = chain.Chain(segment.base_offset, limit=MOST_OF_A_KIND, rows=events)
+        self.found: list[Remaining] = []
+
+    def add(self, headers: Headers) -> None:
+        """Batches that a broker takes for v2 whatever their magic says come one at a time (`AcceptedBatches`)."""
+        magic = headers.rows[BATCH_MAGIC]
+        if magic > _NEWEST_MAGIC and len(self.found) < MOST_OF_A_KIND:
+            position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
+            text = f"names no format in its magic, which is {magic}"
+            self.found.append(Remaining(self.file, position, offset, "bad-magic", text))
+        chain.follow(headers.rows, headers.count, self._chain)
+        for kind, row, a, b, _ in self._chain.written():
+            if kind in _CODES:
+                at = row * BATCH_WIDTH
+                position, offset = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_FIRST_OFFSET]
+                offset = offset if offset >= 0 else headers.rows[at + BATCH_LAST_OFFSET]
+                missing = (a, b - 1) if kind == chain.GAP else None
+                self.found.append(Remaining(self.file, position, offset, *_CODES[kind], missing))
+
+    @property
+    def last_offset(self) -> int:
+        return int(self._chain.last_offset)
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether batches have fewer records than offsets, as a log cleaner leaves them."""
+        return bool(self._chain.holed > 0)
+
+
+def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:
+    """What remains in the segments with these bases, of which some were scanned, and between them.
+
+    Gaps are left out that an earlier salvage has told of, and all where batches show that the log was compacted.
+    """
+    bases = sorted(bases)
+    found = [one for base in bases if base in scanned for one in scanned[base].found]
+    found += _steps(bases, scanned)
+    if any(one.missing for one in found):
+        is_thinned = any(scanned[base].is_thinned for base in bases if base in scanned)
+        known = [gap for change in changes(directory) for gap in change.gaps]
+        found = [one for one in found if not one.missing or not (is_thinned or _lies_in(one.missing, known))]
+    return sorted(found)
+
+
+def _lies_in(missing: tuple[int, int], gaps: list[tuple[int, int]]) -> bool:
+    return any(first <= missing[0] and missing[1] <= last for first, last in gaps)
+
+
+def _steps(bases: list[int], scanned: Mapping[int, SegmentRemains]) -> Iterator[Remaining]:
+    """From one scanned segment to the next."""
+    for before, base in pairwise(bases):
+        if before not in scanned or base not in scanned:
+            continue
+        last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
+        if base <= last:
+            yield Remaining(file, 0, base, "segments-overlap", "lies below the end of the segment before it")
+        elif base > last + 1:
+            yield Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1))

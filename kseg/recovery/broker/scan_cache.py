@@ -1,0 +1,60 @@
+"""Keeps the results of segment scans for a load that scans a segment twice.
+
+A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan differs
+only if the producers at the segment's base do, because an earlier segment has made a new snapshot of them.
+"""
+
+from dataclasses import dataclass
+
+from kseg.recovery.broker.producers import SNAPSHOT_REASON, ProducerStateManager
+from kseg.recovery.broker.segments import SUFFIXES, BrokerSegment
+from kseg.recovery.spill import File
+from kseg.recovery.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """``files`` of a segment afterwards, the leader ``epochs`` it told of with their start offsets, and the snapshot
+    taken at its end."""
+
+    producers: int
+    files: tuple[File | None, ...]
+    epochs: list[tuple[int, int]]
+    snapshot: tuple[int, str, File] | None
+
+
+class ScanCache:
+    """By the names of .log files."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._scan_cache: dict[str, Scan] = {}
+
+    def knows(self, segment: BrokerSegment) -> bool:
+        """Whether the segment was scanned before."""
+        return segment.log in self._scan_cache
+
+    def keep(
+        self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
+    ) -> None:
+        """``producers``: `ProducerStateManager.fingerprint` at the segment's base; ``manager`` has that at its end."""
+        offset = manager.end_offset
+        name = manager.offsets.get(offset)
+        snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
+        self._scan_cache[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
+
+    def recall(
+        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
+    ) -> list[tuple[int, int]] | None:
+        """The epochs of a scan that would come to the same; its snapshot is there again."""
+        scan = self._scan_cache.get(segment.log)
+        if scan is None or scan.producers != producers or scan.files != self._files(segment):
+            return None
+        if scan.snapshot is not None:
+            offset, name, file = scan.snapshot
+            self._workspace.restore(name, file, SNAPSHOT_REASON)
+            manager.offsets[offset] = name
+        return scan.epochs
+
+    def _files(self, segment: BrokerSegment) -> tuple[File | None, ...]:
+        return tuple(self._workspace.files.get(segment.name(kind)) for kind in SUFFIXES)

@@ -1,0 +1,351 @@
+"""Segments of a workspace: what a broker reads off one, and what its recovery makes of it (Kafka's LogSegment)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.errors import PathError
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import indexing
+from kseg.kernel.headers import read as read_headers
+from kseg.kernel.native import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    FRAME_MAGIC,
+    FRAME_SIZE,
+    FRAME_WIDTH,
+    be32,
+    sum_of,
+)
+from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.broker.index_builder import IndexBuilder, first_offset_of
+from kseg.recovery.broker.producers import TakenUp
+from kseg.recovery.epochs import EpochChanges
+from kseg.recovery.eras import Era
+from kseg.recovery.names import leading_offset
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import Workspace
+from kseg.segment.indexes import OFFSET_ENTRY
+from kseg.segment.source import Source, check_readable, open_source
+from kseg.segment.survey import Headers
+from kseg.segment.unreadable import unreadable_error
+from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
+
+LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
+SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+SWAP = ".swap"
+DEFAULT_INTERVAL_BYTES = 4096
+
+LARGEST_POSITION = 0x7FFFFFFF
+
+_LEAST_BYTES = 14
+_LENGTH_END = 12
+_UP_TO_MAGIC = 17
+_FRAMES_AT_ONCE = 1 << 12
+
+_WARM_ENTRIES = 1024
+"""Of an offset index, which a search looks at first (AbstractIndex)."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a recovery made of a segment: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
+
+    ``refused``: an index does not take an offset at ``valid_bytes``; a broker then empties the segment.
+    ``outside``: an offset there that the segment cannot hold.
+    """
+
+    valid_bytes: int = 0
+    next_offset: int = 0
+    refused: bool = False
+    outside: int | None = None
+
+
+class LogEnd(NamedTuple):
+    """``offset`` behind the last batch, whose ``magic`` is -1 where none was found; ``bad_position``: where bytes begin
+    at which a broker gives up."""
+
+    offset: int
+    magic: int = -1
+    bad_position: int | None = None
+
+
+class BadFrameError(Exception):
+    """At ``position`` stands a length that no batch has: a broker that reads on there ends."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"no batch begins at position {position}")
+        self.position = position
+
+
+class BrokerSegment:
+    """One segment of a workspace by its base offset; names of its files are ``stem`` and two suffixes, one of its kind
+    and ``suffix``."""
+
+    def __init__(self, workspace: Workspace, stem: str, base_offset: int, suffix: str = "") -> None:
+        self.workspace = workspace
+        self.stem = stem
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.keeps_room = True
+        """Whether an index of the last segment may keep the zeros of a preallocated file, as while a broker runs."""
+
+    def name(self, kind: str) -> str:
+        return self.stem + kind + self.suffix
+
+    @property
+    def log(self) -> str:
+        return self.name(LOG)
+
+    @property
+    def size(self) -> int:
+        return self.workspace.size(self.log)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Source, int]]:
+        """The file that holds the .log, and where in it that begins."""
+        path, start = self.workspace.place(self.log)
+        with open_source(path) as source:
+            yield source, start
+
+    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
+        """Header rows of the batches from a position on, as far as they are intact."""
+        if not 0 <= position < self.size:
+            return
+        with self._opened() as (source, start):
+            batches = AcceptedBatches(source, start + self.size, start + position, max_size, self.workspace.jobs)
+            try:
+                for found in batches:
+                    if start:
+                        for i in range(found.count):
+                            found.rows[i * BATCH_WIDTH + BATCH_POSITION] -= start
+                    yield found
+            except OSError as error:
+                check_readable(source.path)
+                raise PathError(f"{source.path}: {error.strerror or error}") from error
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of the .log."""
+        return self.workspace.read_range(self.log, position, length)
+
+    @staticmethod
+    def end_of(headers: Headers, count: int | None = None) -> int:
+        """The position behind the last of some batches, of the first ``count`` of them where that is given."""
+        last = ((headers.count if count is None else count) - 1) * BATCH_WIDTH
+        return int(headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE])
+
+    def last_indexed(self) -> tuple[int, int]:
+        """Offset and position of the last entry of the offset index, zeros at its end included as a broker does."""
+        name = self.name(INDEX)
+        entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
+        if not entries:
+            return self.base_offset, 0
+        return self._indexed(entries - 1)
+
+    def _indexed(self, number: int) -> tuple[int, int]:
+        """Offset and position of an entry of the offset index."""
+        width = OFFSET_ENTRY.size
+        data = self.workspace.read_range(self.name(INDEX), number * width, width)
+        relative, position = OFFSET_ENTRY.unpack(data)
+        return self.base_offset + relative, position
+
+    def lookup(self, offset: int) -> int:
+        """Position from where to search for an offset, at least 0; in an index that is not sorted, where Kafka's search
+        ends (LogSegment.translateOffset, AbstractIndex)."""
+        name = self.name(INDEX)
+        entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
+        if not entries:
+            return 0
+        low, high = 0, max(0, entries - 1 - _WARM_ENTRIES)
+        if self._indexed(high)[0] < offset:
+            low, high = high, entries - 1
+        elif self._indexed(0)[0] > offset:
+            return 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = self._indexed(middle)
+            if found[0] == offset:
+                return max(found[1], 0)
+            if found[0] > offset:
+                high = middle - 1
+            else:
+                low = middle
+        return max(self._indexed(low)[1], 0)
+
+    def position_of(self, offset: int, by_first: bool = True) -> int | None:
+        """Where a broker begins to read for an offset (LogSegment.translateOffset); None for behind the last batch.
+
+        ``by_first``: it goes by first offsets, as since 4.1. Raises BadFrameError, and BrokerRefusesError where it
+        opens a message for its first offset and cannot.
+        """
+        before: tuple[int, int] | None = None
+        for headers in self.claimed(self.lookup(offset)):
+            rows, end = headers.rows, headers.count * BATCH_WIDTH
+            found = enumerate(self._searched_offsets(headers, by_first))
+            at, first = next(((i, each) for i, each in found if each >= offset), (None, 0))
+            if at is not None:
+                at *= BATCH_WIDTH
+                if at:
+                    before = rows[at - BATCH_WIDTH + BATCH_POSITION], rows[at - BATCH_WIDTH + BATCH_LAST_OFFSET]
+                if by_first and first > offset and before and before[1] >= offset:
+                    return before[0]
+                return int(rows[at + BATCH_POSITION])
+            before = rows[end - BATCH_WIDTH + BATCH_POSITION], rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
+        return before[0] if before and before[1] >= offset else None
+
+    def _searched_offsets(self, headers: Headers, by_first: bool) -> Iterator[int]:
+        """The offset of each batch that a search compares. Of a compressed message of v0 or v1 the first one is inside,
+        whatever its checksum: it is opened when it is come to. Raises BrokerRefusesError where it cannot be opened."""
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        offsets = rows[BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET : end : BATCH_WIDTH].tolist()
+        if not by_first or min(offsets) >= 0:
+            yield from offsets
+            return
+        for number, first in enumerate(offsets):
+            at = number * BATCH_WIDTH
+            if first >= 0 or rows[at + BATCH_MAGIC] >= 2:
+                yield first
+                continue
+            position, place = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
+            data = self.read(position, rows[at + BATCH_SIZE])
+            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), place)
+
+    def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
+        """What lies behind the last batch, found from the last index entry on (LogSegment.readNextOffset).
+
+        Checksums don't count. Without ``is_indexed`` the search begins at the start; ``by_first``: see `position_of`.
+        """
+        offset = self.last_indexed()[0] if is_indexed else self.base_offset
+        found, is_found = LogEnd(self.base_offset), False
+        try:
+            for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
+                rows, end = headers.rows, headers.count * BATCH_WIDTH
+                is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
+                last = rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
+                if is_found or last >= offset:
+                    found = LogEnd(sum_of(last, 1), rows[end - BATCH_WIDTH + BATCH_MAGIC])
+                else:
+                    found = LogEnd(self.base_offset)
+        except BadFrameError as error:
+            return found._replace(bad_position=error.position)
+        return found
+
+    def claimed(self, position: int, end: int | None = None) -> Iterator[Headers]:
+        """Header rows of the batches that bytes from a position to ``end`` claim to be, whatever their checksums
+        (FileLogInputStream.nextBatch).
+
+        Raises BadFrameError at a length that no batch has.
+        """
+        end, most, taken = self.size if end is None else end, 1, 1
+        while taken == most:
+            for headers in self.headers(position):
+                count = headers.count
+                while count and self.end_of(headers, count) > end:
+                    count -= 1
+                if count:
+                    yield Headers(headers.rows, count)
+                    position = self.end_of(headers, count)
+                if count < headers.count:
+                    return
+            most, taken = min(2 * most, _FRAMES_AT_ONCE), 0  # where none is intact it takes no longer than where one is
+            for headers in self._unproven(position, end, most):
+                yield headers
+                position, taken = self.end_of(headers), taken + 1
+
+    def _unproven(self, position: int, end: int, most: int) -> Iterator[Headers]:
+        """The next batches, one by one, their checksums not looked at."""
+        if position >= end - _UP_TO_MAGIC:
+            return
+        frame = int64s(FRAME_WIDTH)
+        with self._opened() as (source, start):
+            for _ in range(most):
+                if position >= end - _UP_TO_MAGIC:
+                    return
+                head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
+                size, magic = be32(head, 8), head[16] - (head[16] >> 7 << 8)
+                is_whole = size + _LENGTH_END <= end - position
+                if size < _LEAST_BYTES or (is_whole and magic >= 2 and len(head) < HEADER_BYTES):
+                    if source.look_for_unreadable():
+                        raise unreadable_error(source.path, source.unreadable)
+                    raise BadFrameError(position)
+                if not is_whole:
+                    return
+                rows = int64s(BATCH_WIDTH)
+                frame[FRAME_SIZE], frame[FRAME_MAGIC] = min(size + _LENGTH_END, len(head)), magic
+                read_headers(head, frame, 1, False, position, rows)
+                rows[BATCH_SIZE] = size + _LENGTH_END
+                yield Headers(rows, 1)
+                position += size + _LENGTH_END
+
+    def recover(
+        self, interval: int, era: Era, each: Callable[[Headers], TakenUp], epoch: Callable[[int, int], None]
+    ) -> Recovered:
+        """ScanCache the segment and rebuilds its indexes (LogSegment.recover). The .log is left to the caller.
+
+        ``each`` is given the headers of accepted batches and tells what a replay of their producers makes of them,
+        ``epoch`` is given leader epoch and base offset of batches that may begin one. Raises BrokerRefusesError for
+        what no index can hold, and what ends the replay.
+        """
+        found = Recovered(next_offset=self.base_offset)
+        builder = IndexBuilder(self.base_offset, interval, era, f"{self.workspace.directory}/{self.log}")
+        aborted: list[AbortedTxn] = []
+        changes = EpochChanges(epoch)
+        for headers in self.headers(0, era.max_message_bytes):
+            if self.end_of(headers) > LARGEST_POSITION:
+                raise BrokerRefusesError(
+                    f"{self.workspace.directory}/{self.log}: holds batches beyond 2 GiB, which no index can point to: "
+                    "a broker does not start on it"
+                )
+            replayed = each(headers)
+            status, taken = indexing.DONE, 0
+            if replayed.taken:
+                status, taken = builder.add(Headers(headers.rows, replayed.taken), self.read)
+            if status == indexing.OUTSIDE:
+                found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
+            found.refused = status == indexing.NOT_RISING
+            if taken:
+                part = Headers(headers.rows, taken)
+                if era.has_epochs:
+                    changes.add(part)
+                aborted += replayed.aborted
+                self._count(found, part)
+            if status != indexing.DONE or replayed.is_cut:
+                break
+            if replayed.refusal:
+                place = f"{self.workspace.directory}/{self.log}"
+                raise replayed.error(place, "a broker does not start on it; kseg recover --mode salvage")
+        found.refused = not builder.finish() or found.refused
+        self._write_indexes(builder, aborted, era)
+        return found
+
+    def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
+        reason = "rebuilt from the .log"
+
+        def keeps_room() -> bool:
+            return self.keeps_room and not era.checks_indexes and self._is_last()
+
+        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_room)
+        if era.has_time_index:
+            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_room)
+        if aborted:
+            self.workspace.write(self.name(TXN_INDEX), [build_transaction_index(aborted)], reason)
+        elif era.has_producers and self.name(TXN_INDEX) in self.workspace:
+            self.workspace.write(self.name(TXN_INDEX), [b""], "no transaction was aborted in this segment")
+
+    def _is_last(self) -> bool:
+        """Whether a broker would append to the segment: its indexes are preallocated, those of others are trimmed."""
+        return all(
+            (leading_offset(name) or 0) <= self.base_offset for name in self.workspace.files if name.endswith(LOG)
+        )
+
+    @staticmethod
+    def _count(found: Recovered, headers: Headers) -> None:
+        rows, last = headers.rows, (headers.count - 1) * BATCH_WIDTH
+        found.valid_bytes = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
+        found.next_offset = rows[last + BATCH_LAST_OFFSET] + 1

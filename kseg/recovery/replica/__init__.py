@@ -1,0 +1,1 @@
+"""What another replica has of what is missing."""

@@ -1,0 +1,363 @@
+"""Two replicas of a partition side by side: where they have the same records, and what only the other one has.
+
+Bytes are compared first, many batches at a time. Where they differ (cleaned apart, other batch bounds, other codecs),
+records are: leader epoch, key, value, timestamp, headers.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.errors import KsegError
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch
+from kseg.kernel.native import be32
+from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
+from kseg.recovery.salvage.parts import Part, batch_of, batches_of
+from kseg.segment.items import Record
+from kseg.segment.source import Source, open_source
+
+_COUNT_AT = HEADER_BYTES - 4
+_FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
+"""Compared at a time."""
+
+_MOST_ALONE = 250_000
+"""Parts that only this replica has, of which it is told; some 200 bytes each."""
+
+
+class ReplicasDivergeError(KsegError):
+    """Two replicas have different records at one offset; nothing was changed.
+
+    ``here``: the batch of this one, and whether offsets go on to it, or from it, without a gap.
+    """
+
+    def __init__(self, message: str, here: "Alone | None" = None) -> None:
+        super().__init__(message)
+        self.here = here
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A batch beside a hole, and its leader epoch. ``is_common``: the other replica has records of it, the same ones;
+    else it has none of them."""
+
+    part: Part
+    epoch: int
+    is_common: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Intact batches of the other replica, and the leader epochs of the first and the last, -1 for none."""
+
+    part: Part
+    first_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """What only the other replica has between two batches of this one, or before the first or behind the last."""
+
+    before: Border | None
+    behind: Border | None
+    offers: tuple[Offer, ...]
+
+
+class Alone(NamedTuple):
+    """Batches that the other replica has not. ``is_joined``: offsets go on to them, or from them, without a gap."""
+
+    part: Part
+    is_joined: bool
+
+
+class Cursor:
+    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files.
+
+    ``behind``: the part that follows ``part``, None for the last.
+    """
+
+    def __init__(self, parts: Iterator[Part], stack: ExitStack) -> None:
+        self._parts = parts
+        self._stack = stack
+        self._opened: tuple[str, Source] | None = None
+        self._batch: Part | None = None
+        self._records: dict[int, Record] | None = None
+        self.is_at_end = False
+        self.part = Part(0, 0, -1, -1)
+        self.behind = next(self._parts, None)
+        self._stack.callback(self._close)
+        self._next_part()
+
+    def _close(self) -> None:
+        if self._opened:
+            self._opened[1].close()
+            self._opened = None
+
+    def _next_part(self) -> None:
+        part, self.behind = self.behind, next(self._parts, None)
+        self._batch = None
+        self._records = None
+        self.is_at_end = part is None
+        if part is not None:
+            self.part = part
+
+    @property
+    def source(self) -> Source:
+        """The file of the part."""
+        if self._opened is None or self._opened[0] != self.part.path:
+            self._close()
+            self._opened = (self.part.path, open_source(self.part.path))
+        return self._opened[1]
+
+    @property
+    def batch(self) -> Part:
+        """The batch that the cursor stands at, the first of what is left of the part."""
+        if self._batch is None:
+            self._batch = next(batches_of(self.source, self.part))
+        return self._batch
+
+    def records(self, scratch: Scratch) -> dict[int, Record]:
+        """The records of the batch by offset."""
+        if self._records is None:
+            self._records = {record.offset: record for record in batch_of(self.source, self.batch, scratch)}
+        return self._records
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of the part."""
+        return os.pread(self.source.descriptor, size, self.part.start + start)
+
+    def step(self) -> None:
+        """Goes on by one batch."""
+        self.skip(self.batch.size, self.batch.last + 1)
+
+    def skip(self, size: int | None = None, next_offset: int = 0) -> None:
+        """Goes on by whole batches, behind which ``next_offset`` follows; by all of the part."""
+        self._batch = self._records = None
+        part = self.part
+        if size is None or size >= part.size:
+            self._next_part()
+        else:
+            self.part = part._replace(start=part.start + size, first=next_offset)
+
+
+def epoch_of(source: Source, batch: Part) -> int:
+    """The leader epoch of a batch; -1 for v0 and v1."""
+    head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
+    return be32(head, 12) if head[16] >= 2 else -1
+
+
+class Agreement:
+    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+
+    After `holes`: ``alone`` is the first of what only this replica has; ``heads`` are the first bytes that the other
+    one has of batches whose headers were mended here, by first offset, where they are not what was guessed; ``epochs``
+    are its leader epochs of batches whose own are wrong.
+    """
+
+    def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
+        self._stack = ExitStack()
+        self._a, self._b = Cursor(here, self._stack), Cursor(there, self._stack)
+        self._scratch = scratch
+        self._before: tuple[Part, bool] | None = None
+        """The batches of A passed last, the last of them next to what comes, and whether B has that, too."""
+        self._reached = -1
+        self._offers: list[Offer] = []
+        self.alone: list[Alone] = []
+        self.heads: dict[int, bytes] = {}
+        self.epochs: dict[int, int] = {}
+
+    def holes(self) -> Iterator[Hole]:
+        """What B alone has, in its order, what A alone has left out."""
+        a, b = self._a, self._b
+        with self._stack:
+            while not b.is_at_end:
+                if b.part.first <= self._reached and (a.is_at_end or b.batch.last < a.part.first):
+                    b.step()  # a part of it is there
+                elif a.is_at_end or b.part.last < a.part.first:
+                    self._offer(b.part)
+                    b.skip()
+                elif a.part.last < b.part.first:
+                    yield from self._border(False)
+                    self._pass_alone(a.part)
+                    a.skip()
+                elif b.batch.last < a.batch.first:
+                    self._offer(b.batch)
+                    b.step()
+                elif a.batch.last < b.batch.first:
+                    yield from self._border(False)
+                    self._pass_alone(a.batch)
+                    a.step()
+                elif size := self._same_bytes():
+                    yield from self._border(True)
+                    self._pass_same(size)
+                else:
+                    is_common = self._same_records()
+                    yield from self._border(is_common)
+                    self._pass_apart(is_common)
+            if self._offers and not a.is_at_end:
+                yield from self._border(False)
+            elif self._offers:
+                yield Hole(self._last_border(), None, tuple(self._offers))
+            while not a.is_at_end:
+                self._pass_alone(a.part)
+                a.skip()
+
+    def _border(self, is_common: bool) -> Iterator[Hole]:
+        """The hole, if there is one, that ends at the batch of A."""
+        if self._offers:
+            behind = Border(self._a.batch, epoch_of(self._a.source, self._a.batch), is_common)
+            yield Hole(self._last_border(), behind, tuple(self._offers))
+            self._offers.clear()
+
+    def _last_border(self) -> Border | None:
+        if self._before is None:
+            return None
+        part, is_common = self._before
+        with open_source(part.path) as source:
+            last = _last_of(source, part)
+            return Border(last, epoch_of(source, last), is_common)
+
+    def _pass_alone(self, part: Part) -> None:
+        if len(self.alone) < _MOST_ALONE:
+            self.alone.append(Alone(part, self._is_joined(part)))
+        self._pass(part, False)
+
+    def _is_joined(self, part: Part) -> bool:
+        """Whether offsets go on to what A stands at, or from it, without a gap."""
+        follows = self._before is not None and self._reached + 1 == part.first
+        behind = self._a.behind.first if self._a.behind else -1
+        return follows or part.last < self._a.part.last or part.last + 1 == behind
+
+    def _pass(self, part: Part, is_common: bool) -> None:
+        self._before, self._reached = (part, is_common), part.last
+
+    def _offer(self, part: Part) -> None:
+        first = last = -1
+        for batch in batches_of(self._b.source, part):
+            epoch = epoch_of(self._b.source, batch)
+            if 0 <= epoch < last:
+                raise ReplicasDivergeError(
+                    f"{part.path}: position {batch.start}: leader epoch {epoch} follows {last}: no sound replica; "
+                    "nothing was changed"
+                )
+            first, last = epoch if first < 0 else first, max(epoch, last)
+        self._offers.append(Offer(part, first, last))
+
+    def _same_bytes(self) -> int:
+        """Bytes of whole batches that both have from here on; 0 where those of the next one differ."""
+        a, b = self._a, self._b
+        if a.part.first != b.part.first:
+            return 0
+        if a.part.head:
+            if fingerprint(a.source, a.batch) != fingerprint(b.source, b.batch):
+                return 0
+            mine, other = first_bytes(a.source, a.batch), first_bytes(b.source, b.batch)
+            if mine != other:
+                self.heads[a.part.first] = other
+            return a.part.size
+        room, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
+        while size < room:
+            wanted, chunk = min(chunk, room - size), min(2 * chunk, _LAST_BYTES)
+            mine, other = a.read(size, wanted), b.read(size, wanted)
+            if mine != other or len(mine) < wanted:
+                size += _common(mine, other)
+                break
+            size += wanted
+        if size == room:
+            return size
+        if self._has_wrong_epoch():
+            self.epochs[a.batch.first] = epoch_of(b.source, b.batch)
+            return a.batch.size
+        end = 0
+        for batch in batches_of(a.source, a.part):
+            if batch.end - a.part.start > size:
+                break
+            end = batch.end - a.part.start
+        return end
+
+    def _has_wrong_epoch(self) -> bool:
+        """Whether A has the batch of B but for a leader epoch that cannot be right: it is none, or does not rise with
+        those of its neighbours; or a batch without records, of which nothing could diverge."""
+        a, b = self._a, self._b
+        is_same = a.batch.first == b.batch.first and fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch)
+        epoch = epoch_of(a.source, a.batch)
+        if not is_same or epoch == epoch_of(b.source, b.batch):
+            return False
+        if epoch < -1 or not be32(bytes(a.source.buffer[a.batch.start : a.batch.start + HEADER_BYTES]), _COUNT_AT):
+            return True
+        before = self._last_border()
+        rest = a.part._replace(start=a.batch.end) if a.batch.end < a.part.end else a.behind
+        if rest is None:
+            return before is not None and epoch < before.epoch
+        with open_source(rest.path) as source:
+            behind = epoch_of(source, rest)
+        return 0 <= behind < epoch or (before is not None and epoch < before.epoch)
+
+    def _pass_same(self, size: int) -> None:
+        a, b = self._a, self._b
+        if a.part.size == size:
+            part = a.part
+        elif b.part.size == size:
+            part = a.part._replace(end=a.part.start + size, last=b.part.last)
+        else:
+            part = a.part._replace(end=a.part.start + size)
+            part = part._replace(last=_last_of(a.source, part).last)
+        self._pass(part, True)
+        a.skip(size, part.last + 1)
+        b.skip(size, part.last + 1)
+
+    def _same_records(self) -> bool:
+        """Whether both batches, which overlap, have records in common, all of them the same."""
+        a, b = self._a, self._b
+        mine, other = a.records(self._scratch), b.records(self._scratch)
+        common = mine.keys() & other.keys()
+        epochs = (epoch_of(a.source, a.batch), epoch_of(b.source, b.batch))
+        differs = min(epochs) >= 0 and epochs[0] != epochs[1]
+        for offset in sorted(common):
+            if differs or not _is_same(mine[offset], other[offset]):
+                what = f"leader epochs {epochs[0]} and {epochs[1]}" if differs else "another record"
+                raise ReplicasDivergeError(
+                    f"{a.part.path} at position {a.batch.start} and {b.part.path} at position {b.batch.start} diverge "
+                    f"at offset {offset}: {what}; nothing was changed",
+                    Alone(a.batch, self._is_joined(a.batch)),
+                )
+        return bool(common)
+
+    def _pass_apart(self, is_common: bool) -> None:
+        a, b = self._a, self._b
+        mine, other = a.batch, b.batch
+        if self._before is not None and self._before[0] == mine:
+            is_common = is_common or self._before[1]
+        self._pass(mine, is_common)
+        if mine.last <= other.last:
+            a.step()
+        if other.last <= mine.last:
+            b.step()
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _last_of(source: Source, part: Part) -> Part:
+    return deque(batches_of(source, part), maxlen=1)[0]
+
+
+def _is_same(one: Record, other: Record) -> bool:
+    """Whether two records are the same but for what a format lacks."""
+    timestamps = (one.timestamp, other.timestamp)
+    if None not in timestamps and timestamps[0] != timestamps[1]:
+        return False
+    return (one.key, one.value, one.headers) == (other.key, other.value, other.headers)

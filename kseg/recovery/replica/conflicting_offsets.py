@@ -1,0 +1,116 @@
+"""Batches that two replicas of a partition have at different offsets: one base offset is wrong.
+
+No checksum covers the base offset of v2. The other replica is believed, unless the batch here continues from a
+neighbour and the batch there does not.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from typing import NamedTuple
+
+from kseg.recovery.replica.agreement import Alone, Cursor, Hole
+from kseg.recovery.salvage.epoch_mending import give_epochs
+from kseg.recovery.salvage.header_repair import fingerprint
+from kseg.recovery.salvage.parts import Part, Parts, batches_of
+from kseg.recovery.salvage.relocation import MOST_SINGLES
+from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.segment.items import Damage
+from kseg.segment.source import open_source
+
+
+class ConflictingOffset(NamedTuple):
+    """A batch ``here`` that the other replica has at another ``first`` offset."""
+
+    here: Part
+    first: int
+
+
+def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
+    """First offsets of the batches in parts with these fingerprints; not of one that lies at several."""
+    found: dict[bytes, int] = {}
+    several: set[bytes] = set()
+    with ExitStack() as stack:
+        cursor = Cursor(parts, stack)
+        while not cursor.is_at_end:
+            mark = fingerprint(cursor.source, cursor.batch)
+            if mark in prints:
+                several |= {mark} & found.keys()
+                found[mark] = cursor.batch.first
+            cursor.step()
+    return {mark: first for mark, first in found.items() if mark not in several}
+
+
+def conflicting_offsets(alone: list[Alone], there: Iterator[Part]) -> list[ConflictingOffset]:
+    """Single batches between gaps of this replica that the other one has elsewhere."""
+    single = [one for one in alone if not one.is_joined]
+    ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MOST_SINGLES) if not is_joined}
+    known = offsets_of(there, set(ours)) if ours else {}
+    return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
+
+
+def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
+    """Of single batches between gaps of the other replica, by their first offsets there: those here."""
+    offered: dict[bytes, int] = {}
+    for hole in holes:
+        for i, offer in enumerate(hole.offers):
+            with open_source(offer.part.path) as source:
+                batch = next(batches_of(source, offer.part))
+                if batch.size == offer.part.size and not _is_joined(hole, i):
+                    offered[fingerprint(source, batch)] = batch.first
+    ours = islice(_marked(alone), MOST_SINGLES) if offered else ()
+    return {offered[mark]: batch.first for mark, batch, is_joined in ours if is_joined and mark in offered}
+
+
+def _marked(alone: list[Alone]) -> Iterator[tuple[bytes, Part, bool]]:
+    """Each batch with its fingerprint, and whether offsets go on to it, or from it, without a gap."""
+    for one in alone:
+        with open_source(one.part.path) as source:
+            for batch in batches_of(source, one.part):
+                yield fingerprint(source, batch), batch, one.is_joined or batch.size < one.part.size
+
+
+def _is_joined(hole: Hole, i: int) -> bool:
+    part = hole.offers[i].part
+    before = hole.offers[i - 1].part if i else hole.before and hole.before.part
+    behind = hole.offers[i + 1].part if i + 1 < len(hole.offers) else hole.behind and hole.behind.part
+    return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
+
+
+def take_out(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
+    """Takes the batches that are here in the wrong place out of their segments; ``others``: files that make none."""
+    bases = [draft.kept.base for draft in drafts]
+    for one in wrong:
+        part = one.here
+        draft = drafts[bisect_right(bases, part.first) - 1]
+        _remove(draft, part)
+        owner = next(found for found in (*drafts, *others) if found.kept.path == part.path)
+        text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
+        owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
+
+
+def take_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
+    """Gives batches what of their headers the other replica has, by first offset; see `Agreement`."""
+    bases = [draft.kept.base for draft in drafts]
+    for first, head in heads.items():
+        draft = drafts[bisect_right(bases, first) - 1]
+        parts, why = draft.kept.parts, "its header is that of the replica"
+        i = parts.last_from(first)
+        if i >= 0 and parts[i].first == first:
+            parts.mend(i, head, why)
+        draft.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in draft.extra]
+    for draft in drafts:
+        mine = {first: epoch for first, epoch in epochs.items() if draft.kept.base <= first <= draft.kept.limit}
+        if mine:
+            give_epochs(draft, mine)
+
+
+def _remove(draft: SegmentDraft, batch: Part) -> None:
+    kept = draft.kept
+    draft.extra[:] = [part for part in draft.extra if part.first != batch.first]
+    parts = Parts(kept.base)
+    for i, part in enumerate(kept.parts):
+        if part.first != batch.first:
+            parts.append(part, kept.parts.weights[i], kept.parts.records[i])
+    kept.parts = parts

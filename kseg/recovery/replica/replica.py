@@ -1,0 +1,286 @@
+"""``recover --from-replica DIR``: what is damaged or missing in a partition, taken from another replica of it.
+
+First the partition is salvaged, where the replica tells of batches that seem out of place at which offsets they belong;
+then holes are filled with batches of the replica as they are, where what lies beside a hole is the same on both, and
+leader epochs rise through it. Nothing of the replica is changed.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from kseg.changes.plan import Taken
+from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Scratch
+from kseg.recovery.broker.loading import EPOCH_FILE
+from kseg.recovery.broker.segments import LARGEST_POSITION
+from kseg.recovery.broker.start import Start
+from kseg.recovery.names import leading_offset
+from kseg.recovery.replica.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
+from kseg.recovery.replica.conflicting_offsets import (
+    ConflictingOffset,
+    conflicting_offsets,
+    elsewhere_here,
+    offsets_of,
+    take_headers,
+    take_out,
+)
+from kseg.recovery.salvage.parts import Part, batches_of
+from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping
+from kseg.recovery.salvage.salvage import Refused, Salvage, SalvageLoad, run_salvage
+from kseg.recovery.salvage.segment_assembly import new_segment
+from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.segment_scan import scan_segment
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
+from kseg.segment.regular_files import open_regular
+from kseg.segment.source import open_source
+from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+
+METADATA_FILE = "partition.metadata"
+
+
+def replica_of(directory: str, place: str) -> str | None:
+    """The replica of a partition at a place: itself one, or a log directory, where there may be none.
+
+    Raises PathError where there is no directory.
+    """
+    if not os.path.isdir(place):
+        raise PathError(f"{place}: no such directory")
+    if list_segments(place):
+        return place
+    inside = os.path.join(place, os.path.basename(os.path.abspath(directory)))
+    return inside if os.path.isdir(inside) else None
+
+
+def plan_from_replica(
+    directory: str,
+    replica_directory: str,
+    start: Start,
+    is_compacted: bool = False,
+    scratch: Scratch | None = None,
+    dropping: Dropping = KEEP_ALL,
+) -> Salvage:
+    """The plan's ``taken`` tells what comes from the replica, and what is left there.
+
+    ``is_compacted``: gaps may be the work of a log cleaner. Raises ReplicasDivergeError where the two have different
+    records at one offset, KsegError where they are no replicas of one partition, else as `plan_salvage`.
+    """
+    files = _replica_files(directory, replica_directory)
+    return run_salvage(
+        lambda refused: _FillingLoad(
+            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused, files
+        )
+    )
+
+
+def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
+    if os.path.realpath(directory) == os.path.realpath(replica_directory):
+        raise KsegError(f"{replica_directory}: is the partition itself, not a replica of it")
+    names = [parse_partition_name(os.path.basename(os.path.abspath(path))) for path in (directory, replica_directory)]
+    if None not in names and names[0] != names[1]:
+        raise KsegError(f"{replica_directory}: its name is that of another partition than {directory}")
+    ids = [_topic_id(path) for path in (directory, replica_directory)]
+    if None not in ids and ids[0] != ids[1]:
+        raise KsegError(f"{replica_directory}: belongs to topic id {ids[1]}, {directory} to {ids[0]}")
+    files = [file for file in list_segments(replica_directory) if file.kind == ".log" and file.base_offset is not None]
+    if not files:
+        raise PathError(f"{replica_directory}: holds no segment")
+    return files
+
+
+def _topic_id(directory: str) -> str | None:
+    try:
+        with open_regular(os.path.join(directory, METADATA_FILE)) as file:
+            items = list(read_partition_metadata(file.read(1 << 16)))
+    except OSError:
+        return None  # a replica need not have one, and what is wrong with ours is looked at elsewhere
+    return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+
+
+class _FillingLoad(SalvageLoad):
+    def __init__(
+        self,
+        workspace: Workspace,
+        start: Start,
+        scratch: Scratch,
+        is_compacted: bool,
+        dropping: Dropping,
+        refused: Refused,
+        files: list[SegmentFile],
+    ) -> None:
+        super().__init__(workspace, start, scratch, lambda: is_compacted, dropping, refused)
+        self._files = files
+        self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
+        self._is_sparse = is_compacted
+        self._taken: list[Taken] = []
+
+    def outcome(self) -> Salvage:
+        """What was found and is to be done, after `run`."""
+        found = super().outcome()
+        found.plan.taken = self._taken
+        return found
+
+    def _arrange(self, drafts: list[SegmentDraft]) -> None:
+        super()._arrange(drafts)
+        self._is_sparse |= any(draft.kept.is_sparse for draft in drafts)
+        holes, alone, wrong = self._compared(drafts)
+        while wrong:
+            take_out(drafts, self._others, wrong)
+            holes, alone, wrong = self._compared(drafts)
+        elsewhere = elsewhere_here(alone, holes)
+        for hole in holes:
+            for offer in hole.offers:
+                why = self._objection(hole, offer)
+                if offer.part.first in elsewhere:
+                    why = f"the same batch is here at offset {elsewhere[offer.part.first]}, where offsets go on"
+                if why:
+                    self._tell(offer.part, why)
+                else:
+                    self._put(drafts, offer.part)
+        self._forget_later_snapshots()
+
+    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Alone], list[ConflictingOffset]]:
+        """What the replica alone has, what this one alone has, and what of that has wrong offsets."""
+        agreement = Agreement(self._here(drafts), self._there(), self._scratch)
+        try:
+            holes = list(agreement.holes())
+        except ReplicasDivergeError as error:
+            wrong = conflicting_offsets([error.here] if error.here else [], self._there())
+            if not wrong:
+                raise
+            return [], [], wrong
+        if agreement.heads or agreement.epochs:
+            take_headers(drafts, agreement.heads, agreement.epochs)
+            return self._compared(drafts)
+        return holes, agreement.alone, conflicting_offsets(agreement.alone, self._there())
+
+    def _known_elsewhere(self, prints: set[bytes]) -> dict[bytes, int]:
+        return offsets_of(self._there(), prints)
+
+    def _forget_later_snapshots(self) -> None:
+        """Those behind a hole may have been taken when it was there: the state is learned from the batches again."""
+        firsts = [taken.first_offset for taken in self._taken if not taken.why]
+        for name in self.workspace.names(".snapshot") if firsts else ():
+            offset = leading_offset(name)
+            if offset is None or offset > min(firsts):
+                self.workspace.delete(name, "may not know of what comes from the replica")
+
+    def _reason(self, draft: SegmentDraft) -> str:
+        if not any(part.path in self._bases for part in draft.extra):
+            return super()._reason(draft)
+        return "filled from the replica" if draft.kept.path else "taken from the replica"
+
+    def _is_moved(self, part: Part) -> bool:
+        return super()._is_moved(part) and part.path not in self._bases
+
+    def _here(self, drafts: list[SegmentDraft]) -> Iterator[Part]:
+        for draft in drafts:
+            self._load_parts(draft)
+            for part in draft.layout():
+                yield part if part.path else part._replace(path=draft.kept.path)
+
+    def _there(self) -> Iterator[Part]:
+        """Intact batches of the replica that are in their places."""
+        reached = -1
+        bases = [file.base_offset for file in self._files]
+        for file, behind in zip(self._files, [*bases[1:], None], strict=True):
+            path = os.path.abspath(file.path)
+            with open_source(path) as source:
+                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self.start.jobs)
+            self._is_sparse |= kept.is_sparse
+            for part in kept.parts:
+                if not part.head and part.first > reached:
+                    reached = part.last
+                    yield part._replace(path=path)
+
+    def _objection(self, hole: Hole, offer: Offer) -> str:
+        """Why batches are not taken; "" where they are. Raises ReplicasDivergeError."""
+        before, behind = hole.before, hole.behind
+        borders = [border for border in (before, behind) if border]
+        if borders and not any(border.is_common for border in borders):
+            return "the replica has neither the batch before nor the one behind"
+        if offer.part.first < self.start.log_start_offset:
+            return f"the log begins at {self.start.log_start_offset}"
+        if self._is_sparse and before and behind and self._may_be_cleaned(before.part, behind.part, offer.part):
+            return "the log is compacted, and no bytes are missing there"
+        first, last = before.epoch if before else -1, behind.epoch if behind else -1
+        if 0 <= offer.first_epoch < first or 0 <= last < offer.last_epoch:
+            raise ReplicasDivergeError(
+                f"{offer.part.path}: position {offer.part.start}: leader epochs {offer.first_epoch} to "
+                f"{offer.last_epoch} do not fit between {first} and {last} on both sides; nothing was changed"
+            )
+        for entry in self.epochs.entries:
+            if entry.start_offset <= offer.part.first and 0 <= offer.first_epoch < entry.epoch:
+                return (
+                    f"leader epoch {offer.first_epoch}, but by {EPOCH_FILE} epoch {entry.epoch} began at "
+                    f"{entry.start_offset}"
+                )
+        return ""
+
+    def _may_be_cleaned(self, before: Part, behind: Part, offered: Part) -> bool:
+        """Whether a log cleaner may have left nothing between two batches: they lie next to each other.
+
+        Not where a whole segment of the replica lies in it. What an earlier salvage told is missing tells nothing
+        here: it counts what a cleaner took before.
+        """
+        if before.path == behind.path:
+            return before.end == behind.start
+        is_whole = before.last < self._bases[offered.path]
+        return not is_whole and behind.start == 0 and os.path.getsize(before.path) == before.end
+
+    def _tell(self, part: Part, why: str = "") -> None:
+        rows = self._taken
+        if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
+            rows[-1] = rows[-1]._replace(last_offset=part.last)
+        else:
+            rows.append(Taken(part.first, part.last, part.path, why))
+
+    def _put(self, drafts: list[SegmentDraft], part: Part) -> None:
+        """Puts batches into the segment that they belong into; one that the replica has and we lack is begun."""
+        base = self._bases[part.path]
+        while True:
+            i = bisect_right(drafts, part.first, key=lambda draft: draft.kept.base) - 1
+            if i < 0 or (drafts[i].kept.base < base and drafts[i].next_offset <= base):
+                i += 1
+                drafts.insert(i, self._begun(drafts, i, base))
+            draft = drafts[i]
+            room = LARGEST_POSITION - draft.bytes
+            if part.size <= room and part.last <= draft.kept.limit:
+                break
+            fitting = self._fitting(part, room, draft.kept.limit)
+            if (
+                fitting is None
+                and part.first > draft.kept.base
+                and part.first >= draft.next_offset
+                and room < part.size
+            ):
+                base = part.first  # the segment is full
+                continue
+            if fitting is None:
+                self._tell(part, "a batch does not fit between the bounds of segments")
+                return
+            draft.put(fitting)
+            self._tell(fitting)
+            part = part._replace(start=fitting.end, first=fitting.last + 1)
+        draft.put(part)
+        self._tell(part)
+
+    @staticmethod
+    def _fitting(part: Part, room: int, limit: int) -> Part | None:
+        """The first batches of a part that have so many bytes and reach to an offset at most."""
+        fitting = None
+        with open_source(part.path) as source:
+            for batch in batches_of(source, part):
+                if batch.end - part.start > room or batch.last > limit:
+                    break
+                fitting = part._replace(end=batch.end, last=batch.last)
+        return fitting
+
+    def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
+        """An empty segment, to be number ``i``."""
+        behind = drafts[i].kept.base if i < len(drafts) else None
+        if i:
+            drafts[i - 1].kept.limit = min(drafts[i - 1].kept.limit, base - 1)
+            drafts[i - 1].kept.is_last = False
+        return SegmentDraft(new_segment(base, behind), f"{base:020d}.log")

@@ -1,0 +1,1 @@
+"""All that is intact in a partition, in offset order."""

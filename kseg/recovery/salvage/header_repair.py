@@ -1,0 +1,97 @@
+"""Repairs header fields outside the checksum of a batch, where the right value can be proven.
+
+In v2 these are base offset, length, leader epoch and magic (21 bytes), in v0 and v1 offset and length (12 bytes): they
+can be damaged while every record is intact.
+"""
+
+from typing import Any
+
+from kseg.kernel.native import be32, be64
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.recovery.salvage.parts import Part
+from kseg.segment.damage import crc_holds
+from kseg.segment.items import Damage
+from kseg.segment.source import Source
+
+_HEADER_BYTES = 61
+_LEAST_BYTES = 26
+_MAGIC_AT, _CRC_AT = 16, 17
+_OFFSET_BITS = 63
+
+
+def with_right_header(source: Source, damage: Damage) -> bytes | None:
+    """The first bytes of the one batch that a damaged range is, whole, with its length and magic; None if it is none.
+
+    Its offset and leader epoch are as they stand there.
+    """
+    if not _LEAST_BYTES <= damage.length <= MAX_BATCH_BYTES:
+        return None
+    head = bytes(source.buffer[damage.position : damage.position + _CRC_AT])
+    length = (damage.length - 12).to_bytes(4, "big")
+    if head[_MAGIC_AT] < 2 and crc_holds(source.buffer, damage.position, damage.end):
+        return head[:8] + length
+    if damage.length > _HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
+        return head[:8] + length + head[12:16] + b"\2"
+    return None
+
+
+def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
+    """The first 17 bytes of a batch that is one of v2 but for its magic; None if it is none."""
+    if size <= _HEADER_BYTES or source.buffer[position + _MAGIC_AT] == 2:
+        return None
+    if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
+        return None
+    return bytes(source.buffer[position : position + _MAGIC_AT]) + b"\2"
+
+
+class _WithMagic2:
+    """A buffer from a position on, whose byte for the magic reads as 2."""
+
+    def __init__(self, buffer: Any, position: int) -> None:
+        self._buffer = buffer
+        self._position = position
+
+    def __getitem__(self, key: int | slice) -> Any:
+        if isinstance(key, int):
+            return 2 if key == _MAGIC_AT else self._buffer[self._position + key]
+        return self._buffer[self._position + key.start : self._position + key.stop]
+
+
+def with_first_offset(data: bytes, first: int, last: int) -> bytes:
+    """The first 8 bytes of a batch that holds offsets ``first`` to ``last``; ``data``: its first 17 bytes at least.
+
+    A compressed message of v0 or v1 bears its last offset, all others bear their first.
+    """
+    return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
+
+
+def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
+    """The first offset of `one_bit_away`, -1 where there is none or more than one."""
+    found = one_bit_away(source, part, low, high)
+    return found[0] if len(found) == 1 else -1
+
+
+def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
+    """The first offsets, between two others, that a batch may have had before one bit of its offset turned."""
+    head = first_bytes(source, part)
+    base, span = be64(head, 0), part.last - part.first
+    found = (part.first + (base ^ (1 << bit)) - base for bit in range(_OFFSET_BITS))
+    return [first for first in found if low < first and first + span < high]
+
+
+def first_bytes(source: Source, part: Part) -> bytes:
+    """What of a batch lies before its checksum: nothing tells whether it is right."""
+    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
+    return head if head[_MAGIC_AT] >= 2 else head[:12]
+
+
+def fingerprint(source: Source, part: Part) -> bytes:
+    """Checksum and size of a batch: alike for two only if they are the same one, wherever each of them was put."""
+    at = part.start + len(first_bytes(source, part))
+    return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")
+
+
+def offsets_of(head: bytes) -> tuple[int, int]:
+    """First and last offset that the header of a v2 batch or of a plain message tells."""
+    first = be64(head, 0)
+    return (first, first + be32(head, 23)) if head[_MAGIC_AT] >= 2 else (first, first)

@@ -1,0 +1,151 @@
+"""The bytes of a repaired segment, and in which order: what a salvaged .log is made of."""
+
+import struct
+from array import array
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from heapq import merge
+
+from kseg.changes.plan import Content, Piece, Range
+from kseg.formats.rows import int64s
+from kseg.kernel import headers
+from kseg.kernel.native import (
+    BATCH_POSITION,
+    BATCH_WIDTH,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+)
+from kseg.limits import FRAMES_PER_CALL
+from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.salvage.parts import Part, Parts, Row
+from kseg.segment.source import Source, open_source
+from kseg.segment.survey import Headers
+
+_LENGTH = struct.Struct(">i")
+_SMALL_BYTES = 1 << 18
+"""Parts up to this size are gathered in memory and read together: a pass of its own costs more for each."""
+
+
+class Layout:
+    """Parts in the order of their offsets: ``parts`` of the file at ``path``, and ``extra`` ones, both rising.
+
+    Positions of `headers` count in what is made of them.
+    """
+
+    def __init__(self, path: str, parts: Parts, extra: list[Part]) -> None:
+        self.path = path
+        self.parts = parts
+        self.extra = extra
+        self._walk: Iterator[Part] | None = None
+        self._at = 0
+        self._part: Part | None = None
+
+    def __iter__(self) -> Iterator[Part]:
+        if not self.extra:
+            return iter(self.parts)
+        return merge(self.parts, self.extra, key=lambda part: part.first)
+
+    def rows(self) -> Iterator[Row]:
+        """Of each part; quicker than the parts themselves."""
+        if not self.extra:
+            return self.parts.rows()
+        return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
+
+    def __len__(self) -> int:
+        return len(self.parts) + len(self.extra)
+
+    @property
+    def size(self) -> int:
+        return self.parts.size + sum(part.size for part in self.extra)
+
+    @property
+    def last_offset(self) -> int | None:
+        ends = [parts[len(parts) - 1].last for parts in (self.parts, self.extra) if len(parts)]
+        return max(ends, default=None)
+
+    def content(self, name: str) -> Content:
+        """The bytes, out of the file of that name and others; what lies end to end in one is one piece."""
+        return Content(partial(self._pieces, name), self.size)
+
+    def _pieces(self, name: str) -> Iterator[Piece]:
+        file, start, end = name, -1, -1
+        for first, last, _, _, head, path in self.rows():
+            if head or (path or name) != file or first != end:
+                if end > start:
+                    yield Range(file, start, end - start)
+                file, start = path or name, first + len(head)
+            if head:
+                yield head
+            end = last
+        if end > start:
+            yield Range(file, start, end - start)
+
+    def read(self, position: int, length: int) -> bytes:
+        """The bytes of a single batch; quick where positions rise from call to call."""
+        if self._walk is None or position < self._at:
+            self._walk, self._at, self._part = iter(self), 0, None
+        while self._part is None or position >= self._at + self._part.size:
+            self._at += self._part.size if self._part else 0
+            self._part = next(self._walk)
+        part, skip = self._part, position - self._at
+        with open_source(part.path or self.path) as source:
+            start = part.start + max(skip, len(part.head))
+            return part.head[skip:] + bytes(source.buffer[start : part.start + skip + length])
+
+    def headers(self, position: int = 0) -> Iterator[Headers]:
+        """Header rows of the batches from a position on."""
+        with ExitStack() as stack:
+            sources: dict[str, Source] = {}
+            gathered, origin, at = bytearray(), 0, 0
+            for start, end, _, _, head, path in self.rows():
+                size = end - start
+                skip = position - at if position > at else 0
+                if skip < size:
+                    if path not in sources:
+                        sources[path] = stack.enter_context(open_source(path or self.path))
+                    if size > _SMALL_BYTES and not head:
+                        yield from _headers_in(gathered, origin)
+                        gathered = bytearray()
+                        yield from _shifted(sources[path], start, end, at, skip)
+                    else:
+                        if not gathered:
+                            origin = at + skip
+                        gathered += head[skip:]
+                        gathered += bytes(sources[path].buffer[start + max(skip, len(head)) : end])
+                        if len(gathered) >= _SMALL_BYTES:
+                            yield from _headers_in(gathered, origin)
+                            gathered = bytearray()
+                at += size
+            yield from _headers_in(gathered, origin)
+
+
+def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
+    """The headers of batches that lie end to end; ``origin`` is the position of the first in the layout."""
+    at, end = 0, len(data)
+    while at < end:
+        positions, sizes = list[int](), list[int]()
+        while at < end and len(positions) < FRAMES_PER_CALL:
+            size = _LENGTH.unpack_from(data, at + 8)[0] + 12
+            positions.append(at)
+            sizes.append(size)
+            at += size
+        count = len(positions)
+        frames, rows = int64s(count * FRAME_WIDTH), int64s(count * BATCH_WIDTH)
+        magics = [data[position + 16] for position in positions]
+        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [1] * count}
+        for column, values in columns.items():
+            frames[column::FRAME_WIDTH] = memoryview(array("q", values))
+        headers.read(data, frames, count, False, origin, rows)
+        yield Headers(rows, count)
+
+
+def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[Headers]:
+    for found in AcceptedBatches(source, end, start + skip):
+        if at != start:
+            for i in range(found.count):
+                found.rows[i * BATCH_WIDTH + BATCH_POSITION] += at - start
+        yield found

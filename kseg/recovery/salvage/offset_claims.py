@@ -1,0 +1,177 @@
+"""Which offsets the files of a partition claim, and which of their batches stay where several claim the same."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from kseg.kernel.native import be32
+from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of
+from kseg.recovery.salvage.segment_contents import ROOM, WIDE, Kept, Stray
+from kseg.recovery.salvage.segment_sources import SegmentSource
+from kseg.segment.files import LAST_OFFSET
+from kseg.segment.source import open_source
+
+_IS_NAMED, _EPOCH_AGREES = 2, 1
+"""Preferences between batches that claim the same offsets and have as many records: the name of the file is the offset
+of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
+
+_EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
+
+
+def is_plain(kept: Kept, stray: Stray) -> bool:
+    """Whether nothing tells that the offsets of a stray are wrong; a batch that has exactly the room between its
+    neighbours in the file is where it belongs, whatever offset it bears."""
+    part = stray.part
+    if stray.expected >= 0 or stray.doubt or not 0 <= part.first <= part.last <= part.first + ROOM * stray.batches:
+        return False
+    if stray.batches > 1 or kept.base < 0:
+        return True
+    i = kept.parts.at_position(part.start)
+    start = kept.parts[i].last + 1 if i >= 0 else kept.base
+    stop = kept.parts[i + 1].first if i + 1 < len(kept.parts) else kept.limit + 1
+    is_exact = stop - start == part.last - part.first + 1 and (not kept.is_last or i + 1 < len(kept.parts))
+    return not is_exact or part.first == start
+
+
+def _is_loose(kept: Kept, stray: Stray) -> bool:
+    """As of a `Piece`."""
+    parts, part = kept.parts, stray.part
+    if stray.batches > 1 or not len(parts):
+        return False
+    i = parts.at_position(part.start)
+    leads_on = i >= 0 and (parts[i].end, parts[i].last + 1) == (part.start, part.first)
+    is_led_from = i + 1 < len(parts) and (parts[i + 1].start, parts[i + 1].first) == (part.end, part.last + 1)
+    return not (leads_on or is_led_from)
+
+
+def _far_offset(kept: Sequence[Kept]) -> int:
+    """An offset so far behind what lies in its place that a single batch beyond it may have a wrong one."""
+    ends = [one.parts[len(one.parts) - 1].last for one in kept if len(one.parts)]
+    ends += [stray.part.last for one in kept for stray in one.strays if stray.batches > 1]
+    return 2 * max(ends, default=LAST_OFFSET)
+
+
+def _expect_at_base(kept: Sequence[Kept]) -> None:
+    """Notes that the first batch of a file is expected at the offset in the file's name, where it leads on from the
+    batches of another file there, and conflicts with them as it is."""
+    suspects = [
+        (one, stray)
+        for one in kept
+        for stray in one.strays
+        if one.base >= 0 and stray.part.start == 0 and stray.batches == 1 and is_plain(one, stray)
+    ]
+    ids = {id(stray) for _, stray in suspects}
+    claims = [one.parts[i] for one in kept if suspects for i in range(len(one.parts))]
+    claims += [stray.part for one in kept for stray in one.strays if is_plain(one, stray) and id(stray) not in ids]
+    claims.sort(key=lambda part: part.first)
+    firsts = [part.first for part in claims]
+    reached = list(accumulate((part.last for part in claims), max))
+
+    def is_claimed(first: int, last: int) -> bool:
+        i = bisect_right(firsts, last)
+        return i > 0 and reached[i - 1] >= first
+
+    for one, stray in suspects:
+        first, last = stray.part.first, stray.part.last
+        leads_on = is_claimed(one.base - 1, one.base - 1) and not is_claimed(one.base, one.base + last - first)
+        if leads_on and is_claimed(first, last):
+            stray.expected = one.base
+
+
+def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
+    """Doubts each single batch that claims more offsets than it has records, where a file begins with a batch at the
+    offset behind these records, and bears that offset as its name."""
+    begins = {
+        source.base
+        for one, source in zip(kept, sources, strict=True)
+        if source.is_named and any((p.start, p.first) == (0, source.base) for p in _first_parts(one))
+    }
+    for one in kept:
+        for stray in one.strays:
+            part, behind = stray.part, stray.part.first + stray.records
+            is_wide = stray.batches == 1 and 0 < stray.records and behind <= part.last
+            if is_wide and behind in begins and is_plain(one, stray) and _is_v2(one.path, part):
+                stray.doubt = WIDE
+
+
+def _first_parts(kept: Kept) -> list[Part]:
+    """What lies at the start of a file is among them."""
+    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(stray.part for stray in kept.strays[:1])]
+
+
+def _is_v2(path: str, part: Part) -> bool:
+    with open_source(path) as source:
+        head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _MAGIC_AT + 1])
+        return head[_MAGIC_AT] >= _NEWEST_MAGIC
+
+
+class OffsetClaims:
+    """``kept``: what was read of each of the ``sources``; ``epochs``: those that leader-epoch-checkpoint tells.
+
+    ``chosen``: the batches that stay, by offset.
+    """
+
+    def __init__(self, kept: Sequence[Kept], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
+        self._kept, self._epochs = kept, epochs
+        self._mended: dict[tuple[int, int], Part] = {}
+        _expect_at_base(kept)
+        _doubt_ends(kept, sources)
+        self._far = _far_offset(kept)
+        pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
+        self._all = cut_at_conflicts(pieces, self._batches)
+        self.chosen = schedule(self._all)
+
+    def outweighed(self) -> Iterator[Piece]:
+        """Pieces of which batches with more records, in other files, claim offsets."""
+        chosen, stays = self.chosen, set(self.chosen)
+        lasts = [piece.last for piece in chosen]
+        for piece in self._all:
+            if piece in stays:
+                continue
+            i, rivals = bisect_left(lasts, piece.first), 0
+            while i < len(chosen) and chosen[i].first <= piece.last:
+                rivals += chosen[i].records * (chosen[i].source != piece.source)
+                i += 1
+            if rivals > piece.records:
+                yield piece
+
+    def firsts(self, piece: Piece) -> Iterator[int]:
+        """The first offsets of the batches of a piece."""
+        return (batch.first for batch in self._batches(piece))
+
+    def _pieces(self, number: int, kept: Kept, source: SegmentSource) -> Iterator[Piece]:
+        parts = kept.parts
+        batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
+        found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
+        plain = [stray for stray in kept.strays if is_plain(kept, stray)]
+        for stray in plain:
+            is_far = stray.batches == 1 and stray.part.first > self._far
+            found.append((stray.part, stray.records, stray.batches, is_far or _is_loose(kept, stray)))
+        is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
+        preference = _IS_NAMED if is_named else 0
+        for part, records, count, is_loose in found:
+            if part.head:
+                self._mended[number, part.start] = part
+            ends = (part.first, part.last, number, part.start, part.end)
+            yield Piece(*ends, records, count, preference, is_loose)
+
+    def _batches(self, piece: Piece) -> Iterator[Piece]:
+        plain = Part(piece.start, piece.end, piece.first, piece.last)
+        with open_source(self._kept[piece.source].path) as source:
+            for batch in batches_of(source, self._mended.get((piece.source, piece.start), plain)):
+                at = batch.start
+                head = batch.head + bytes(source.buffer[at + len(batch.head) : at + _V2_BYTES])
+                records = span = batch.last - batch.first + 1
+                preference = piece.preference & _IS_NAMED
+                if head[_MAGIC_AT] >= 2:
+                    count = be32(head, _COUNT_AT)
+                    records = count if 0 <= count <= span else span
+                    preference += _EPOCH_AGREES * (be32(head, _EPOCH_AT) == self._epoch_at(batch.first))
+                ends = (batch.first, batch.last, piece.source, at, batch.end)
+                yield Piece(*ends, records, 1, preference, piece.is_loose)
+
+    def _epoch_at(self, offset: int) -> int:
+        """The leader epoch of an offset by the checkpoint, -1 where that tells none."""
+        return next((one.epoch for one in reversed(self._epochs.entries) if one.start_offset <= offset), -1)

@@ -1,0 +1,158 @@
+"""Offsets of batches by the side files of a partition: in v1 and v2 no checksum covers the offset of a batch.
+
+Producer snapshots have a checksum: the entry of a producer proves the offset of its last batch. Offset and time indexes
+have none: they only decide between two batches of which one must be wrong.
+"""
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
+from typing import NamedTuple
+
+from kseg.errors import PathError
+from kseg.formats.record_batch import HEADER_BYTES, parse_header
+from kseg.formats.rows import Scratch
+from kseg.kernel.plain import sequence_after
+from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
+from kseg.recovery.names import leading_offset
+from kseg.recovery.salvage.header_repair import offsets_of
+from kseg.recovery.salvage.parts import Part, batch_of
+from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
+from kseg.segment.source import Source, open_source
+from kseg.sidefiles.offset_index import OffsetIndex
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_snapshot import read_producer_snapshot
+from kseg.sidefiles.time_index import TimeIndex
+
+_MOST_BYTES = 64 << 20
+"""Of all snapshots together that are read."""
+
+
+class _Mark(NamedTuple):
+    """What tells the batch that a snapshot remembers from all others: one producer may count its sequences from 0
+    again, but not at the same time."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    offset_delta: int
+    timestamp: int
+
+
+class OffsetEvidence:
+    """Of one partition; files are read when they are first asked for, and none that is too large or cannot be read."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._scratch = Scratch()
+        self._by_mark: dict[_Mark, int] | None = None
+
+    @cached_property
+    def remembered(self) -> frozenset[tuple[int, int]]:
+        """Producer id and largest timestamp of each batch that snapshots know."""
+        return frozenset((mark.producer_id, mark.timestamp) for mark in self._producers)
+
+    def proven_offset(self, source: Source, part: Part) -> int | None:
+        """The first offset of a batch by the producer snapshots, None where they do not tell."""
+        if not self._producers:
+            return None
+        data = part.head + bytes(source.buffer[part.start + len(part.head) : min(part.start + HEADER_BYTES, part.end)])
+        if len(data) < HEADER_BYTES or data[16] < 2:
+            return None
+        head = parse_header(data)
+        delta = part.last - part.first
+        last_sequence = sequence_after(head.base_sequence, delta)
+        mark = _Mark(head.producer_id, head.producer_epoch, last_sequence, delta, head.max_timestamp)
+        last = self._producers.get(mark)
+        return None if last is None else last - delta
+
+    def indicated_offset(self, source: Source, part: Part) -> int | None:
+        """As `proven_offset`, or by the indexes of the segment: the offset index, else the time index."""
+        for told in (self.proven_offset, self._indexed, self._timed):
+            found = told(source, part)
+            if found is not None:
+                return found
+        return None
+
+    @property
+    def _producers(self) -> dict[_Mark, int]:
+        if self._by_mark is None:
+            self._by_mark, several = {}, set[_Mark]()
+            for name in self._snapshots():
+                items = list(read_producer_snapshot(self._workspace.read(name)))
+                for entry in () if problems_of(items) else entries_of(items):
+                    mark = _Mark(*entry[:3], entry.offset_delta, entry.timestamp)
+                    if entry.has_batch and self._by_mark.setdefault(mark, entry.last_offset) != entry.last_offset:
+                        several.add(mark)
+            for mark in several:
+                del self._by_mark[mark]
+        return self._by_mark
+
+    def _snapshots(self) -> list[str]:
+        """The newest ones."""
+        found, left = [], _MOST_BYTES
+        for name in reversed(self._workspace.names(".snapshot")):
+            left -= self._workspace.size(name)
+            if left < 0:
+                break
+            found.append(name)
+        return found
+
+    def _indexed(self, source: Source, part: Part) -> int | None:
+        """Brokers up to 1.1 index first offsets, later ones the last of all that was appended at once: an entry that
+        is neither tells only where those beside it are one of the two."""
+        with _opened(source.path, INDEX) as side:
+            if side is None:
+                return None
+            index = OffsetIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
+            i = bisect_left(range(len(index)), part.start, key=lambda k: index[k].position)
+            if i >= len(index) or index[i].position != part.start:
+                return None
+            offset = index[i].offset
+            if offset in (part.first, part.last):
+                return part.first
+            beside = [_reach_at(source, index[k].position) for k in (i - 1, i + 1) if 0 <= k < len(index)]
+            offsets = [index[k].offset for k in (i - 1, i + 1) if 0 <= k < len(index)]
+            if beside and all(found and found[1] == told for found, told in zip(beside, offsets, strict=True)):
+                return offset - (part.last - part.first)
+            if beside and all(found and found[0] == told for found, told in zip(beside, offsets, strict=True)):
+                return offset
+            return None
+
+    def _timed(self, source: Source, part: Part) -> int | None:
+        """An entry names the last offset of the batch with its timestamp; of some releases that of the record."""
+        batch = batch_of(source, part, self._scratch)
+        timestamp = batch.max_timestamp
+        with _opened(source.path, TIME_INDEX) as side:
+            if side is None or timestamp < 0:
+                return None
+            index = TimeIndex(side.buffer, leading_offset(os.path.basename(source.path)) or 0)
+            i = bisect_left(range(len(index)), timestamp, key=lambda k: index[k].timestamp)
+            if i >= len(index) or index[i].timestamp != timestamp:
+                return None
+            offset = index[i].offset
+            is_here = any(record.offset == offset and record.timestamp == timestamp for record in batch)
+            return part.first if is_here or offset == part.last else offset - (part.last - part.first)
+
+
+@contextmanager
+def _opened(path: str, suffix: str) -> Iterator[Source | None]:
+    """The file of another kind beside a .log; None where there is none that can be read."""
+    beside = path.removesuffix(LOG) + suffix
+    source = None
+    try:
+        if path.endswith(LOG) and os.path.getsize(beside) <= MAX_SIDE_FILE_BYTES:
+            source = open_source(beside)
+    except (OSError, PathError):
+        source = None
+    with source or nullcontext() as opened:
+        yield opened
+
+
+def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
+    """First and last offset that the bytes of a header claim; of v0 and v1 the last one for both."""
+    if not 0 <= position <= source.size - 27:
+        return None
+    return offsets_of(bytes(source.buffer[position : position + 27]))

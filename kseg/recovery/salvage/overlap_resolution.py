@@ -1,0 +1,135 @@
+"""Decides which of two batches with overlapping offsets is right, in a compacted segment.
+
+Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
+Without them, a batch is wrong if it alone is a single bit away from an offset that has room between its neighbours.
+Otherwise nothing can tell: the batch with more records stays at its offsets, and the other one is cut out.
+"""
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.recovery.salvage.header_repair import fingerprint, one_bit_away, only_one_bit_away
+from kseg.recovery.salvage.offset_evidence import OffsetEvidence
+from kseg.recovery.salvage.parts import Part, Parts, batch_of
+from kseg.segment.source import Source
+
+_TWO_BATCHES = 4
+
+
+@dataclass(slots=True)
+class Verdict:
+    """On a batch that yields to another one. ``expected``: its first offset where that is known, else -1; ``doubt``:
+    why nothing tells which of the two is right, else ""."""
+
+    expected: int = -1
+    doubt: str = ""
+
+
+@dataclass(slots=True)
+class _Side:
+    """One of the two batches, and the free range of offsets around it if the other one is right."""
+
+    number: int
+    part: Part
+    low: int
+    high: int
+
+    def has_room(self, first: int) -> bool:
+        return self.low < first and first + self.part.last - self.part.first < self.high
+
+
+class OverlapResolution:
+    """Of the ``parts`` of one segment, which may hold offsets ``base`` to ``limit``."""
+
+    def __init__(
+        self, source: Source, parts: Parts, base: int, limit: int, evidence: OffsetEvidence | None, scratch: Scratch
+    ) -> None:
+        self._source, self._parts, self._evidence, self._scratch = source, parts, evidence, scratch
+        self._base, self._limit = base, limit
+
+    def settle(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
+        """The verdicts, by number, on all parts that do not stay; given are the others than those that were chosen."""
+        taken, verdicts = list(chosen), dict(verdicts)
+        for number in sorted(verdicts):
+            place = bisect_left(taken, number)
+            rivals = self._rivals(taken, place, self._parts[number])
+            if len(rivals) != 1 or not all(is_one_batch(self._parts, one) for one in (number, taken[rivals[0]])):
+                continue
+            loser, verdict = self._judge(taken, rivals[0], number)
+            if loser != number:
+                del taken[rivals[0]], verdicts[number]
+                insort(taken, number)
+            verdicts[loser] = verdict
+        return verdicts
+
+    def _rivals(self, taken: list[int], place: int, part: Part) -> list[int]:
+        """Indexes into ``taken`` of those that keep a part from its place; two are enough."""
+        found = list[int]()
+        at = place - 1
+        while at >= 0 and len(found) < 2 and self._parts[taken[at]].last >= part.first:
+            found.append(at)
+            at -= 1
+        at = place
+        while at < len(taken) and len(found) < 2 and self._parts[taken[at]].first <= part.last:
+            found.append(at)
+            at += 1
+        return found
+
+    def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, Verdict]:
+        """Who yields. Two that do not overlap can both stay, if in another order than they lie in the file."""
+        one, two = self._parts[taken[at]], self._parts[number]
+        if one.first > two.last or two.first > one.last:
+            return number, Verdict()
+        if fingerprint(self._source, one) == fingerprint(self._source, two) and one.first == two.first:
+            return number, Verdict()
+        low = self._parts[taken[at - 1]].last if at else self._base - 1
+        high = self._parts[taken[at + 1]].first if at + 1 < len(taken) else self._limit + 1
+        is_before = taken[at] < number
+        stays = _Side(taken[at], one, low if is_before else two.last, two.first if is_before else high)
+        other = _Side(number, two, one.last if is_before else low, high if is_before else one.first)
+        return self._by_evidence(stays, other) or self._by_bits(stays, other)
+
+    def _by_evidence(self, one: _Side, two: _Side) -> tuple[int, Verdict] | None:
+        if self._evidence is None:
+            return None
+        told = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
+        is_right = [offset == side.part.first for offset, side in zip(told, (one, two), strict=True)]
+        is_wrong = [
+            offset is not None and not right and side.has_room(offset)
+            for offset, right, side in zip(told, is_right, (one, two), strict=True)
+        ]
+        for k, side in enumerate((one, two)):
+            if (is_right[1 - k] and not is_right[k]) or (is_wrong[k] and not is_wrong[1 - k]):
+                offset = told[k]
+                return side.number, Verdict(self._only(side) if offset is None or not is_wrong[k] else offset)
+        return None
+
+    def _by_bits(self, one: _Side, two: _Side) -> tuple[int, Verdict]:
+        readings = [len(one_bit_away(self._source, side.part, side.low, side.high)) for side in (one, two)]
+        for k, side in enumerate((one, two)):
+            if readings[k] and not readings[1 - k]:
+                return side.number, Verdict(self._only(side))
+        # More of them are more ways in which the batch may have been hit.
+        ranks = [(self._records(side.part), -count) for side, count in zip((one, two), readings, strict=True)]
+        winner, loser = (one, two) if ranks[0] >= ranks[1] else (two, one)
+        part = winner.part
+        doubt = (
+            f"or {part.first} to {part.last} of the batch at position {part.start} are wrong: which is ambiguous, and "
+            "that batch has no fewer records"
+        )
+        return loser.number, Verdict(doubt=doubt)
+
+    def _only(self, side: _Side) -> int:
+        return only_one_bit_away(self._source, side.part, side.low, side.high)
+
+    def _records(self, part: Part) -> int:
+        try:
+            return sum(rows.count for rows in batch_of(self._source, part, self._scratch).rows())
+        except UndecodableError:
+            return 0
+
+
+def is_one_batch(parts: Parts, number: int) -> bool:
+    """Whether a part is a single batch, as it lies in the file, by its weight."""
+    return parts.weights[number] < _TWO_BATCHES and not parts[number].head

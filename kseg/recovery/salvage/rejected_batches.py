@@ -1,0 +1,141 @@
+"""Intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user drops.
+
+Of a control batch with a producer id the loader decodes the first record (`broker.markers`): what is wrong there ends
+the start or cuts the log. One without a producer id hides its records from consumers. The loader refuses a
+producer that writes outside of its open transaction, too (`kseg.recovery.salvage.transaction_conflicts`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kseg.formats.control_types import ABORT, COMMIT, KRAFT_VOTERS, LEADER_CHANGE
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_POSITION,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.recovery.broker.markers import BadMarkerError, read_marker
+from kseg.segment.source import Source
+from kseg.segment.survey import BatchProblem, Headers
+
+UNDECODABLE = frozenset(
+    {
+        "undecodable-records",
+        "count-mismatch",
+        "offsets-not-rising",
+        "offset-out-of-range",
+        "inner-crc-mismatch",
+        "cut-message-set",
+    }
+)
+"""Problems of records under a right checksum for which a batch is dropped, where that is asked for."""
+
+_CONTROL = 32
+_CRC_RIGHT = 1
+_KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
+_KEY_SIZE, _VALUE_SIZE = 8, 12
+"""Of a marker, as varints: 4 and 6 bytes."""
+
+
+class Rejection(NamedTuple):
+    """Why a batch is not kept."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """Intact batches that are to go: ``undecodable``: those with problems of UNDECODABLE; ``offsets``: those that hold
+    one of these."""
+
+    undecodable: bool = False
+    offsets: frozenset[int] = frozenset()
+
+
+KEEP_ALL = Dropping()
+
+
+@dataclass(slots=True)
+class BatchFilter:
+    """Decides which intact batches of one partition are not kept.
+
+    ``dropped_offsets`` collects those of ``dropping`` that a batch was found for.
+    """
+
+    dropping: Dropping = KEEP_ALL
+    dropped_offsets: set[int] = field(default_factory=set)
+
+    def rejected(
+        self, source: Source, headers: Headers, problems: Iterable[BatchProblem], scratch: Scratch
+    ) -> dict[int, Rejection]:
+        """The batches among ``headers`` that are not kept, by row."""
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        by_position = dict[int, Rejection]()
+        if self.dropping.undecodable:
+            for problem in problems:
+                if problem.code in UNDECODABLE:
+                    by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
+        found = dict[int, Rejection]()
+        if by_position:
+            for row, position in enumerate(rows[BATCH_POSITION:end:BATCH_WIDTH].tolist()):
+                if position in by_position:
+                    found[row] = by_position[position]
+        for row, attributes in enumerate(rows[BATCH_ATTRIBUTES:end:BATCH_WIDTH].tolist()):
+            if attributes & _CONTROL and attributes > 0 and row not in found:
+                why = _bad_marker(source, rows, row * BATCH_WIDTH, scratch)
+                if why:
+                    found[row] = Rejection("bad-control-record", why)
+        if self.dropping.offsets:
+            self._add_named(rows, headers.count, found)
+        return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & _CRC_RIGHT}
+
+    def _add_named(self, rows: memoryview, count: int, found: dict[int, Rejection]) -> None:
+        firsts, lasts = (
+            rows[column : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            for column in (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
+        )
+        for offset in self.dropping.offsets:
+            for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+                if first <= offset <= last and rows[row * BATCH_WIDTH + BATCH_STATE] & _CRC_RIGHT:
+                    found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
+                    self.dropped_offsets.add(offset)
+
+
+def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> str:
+    """What is wrong with a control batch, "" for nothing."""
+    if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_COUNT] == 0:
+        return ""
+    if rows[at + BATCH_PRODUCER_ID] < 0:
+        is_of_kraft = LEADER_CHANGE <= rows[at + BATCH_MARKER] <= KRAFT_VOTERS
+        return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
+    position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+    is_read = rows[at + BATCH_MARKER] in (ABORT, COMMIT) and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    if is_read and _has_known_versions(bytes(source.buffer[position : position + _VALUE_VERSION_AT + 1])):
+        return ""
+    try:
+        read_marker(bytes(source.buffer[position : position + size]), scratch)
+    except BadMarkerError as error:
+        return f"a control batch that ends no transaction: {error}: a broker does not load it"
+    return ""
+
+
+def _has_known_versions(head: bytes) -> bool:
+    """Whether a marker is laid out as brokers write it, with versions that are not negative."""
+    return (
+        len(head) > _VALUE_VERSION_AT
+        and (head[_KEY_SIZE_AT], head[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
+        and max(head[_KEY_VERSION_AT], head[_VALUE_VERSION_AT]) < 1 << 7
+    )

@@ -1,0 +1,411 @@
+"""``recover --mode salvage``: cuts damaged ranges out and keeps every intact batch at its own offset.
+
+A partition is looked at as a whole: what is intact goes where its offsets belong, whatever segment it lies in. A
+segment in which something is wrong gets a new .log; then the broker's recovery runs on all of them, which finds nothing
+more to cut, and builds all side files.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from kseg.changes.plan import Plan, Range, Removed
+from kseg.changes.quarantine import changes
+from kseg.formats.rows import Scratch
+from kseg.recovery.broker.loading import PartitionLoad
+from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.remains import Remaining, remaining
+from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.broker.start import EPOCHS_MENDED, Start
+from kseg.recovery.names import leading_offset
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
+from kseg.recovery.salvage.epoch_mending import mend_epochs
+from kseg.recovery.salvage.layout import Layout
+from kseg.recovery.salvage.offset_evidence import OffsetEvidence
+from kseg.recovery.salvage.parts import Part, batch_of, batches_of
+from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
+from kseg.recovery.salvage.relocation import Relocation
+from kseg.recovery.salvage.segment_assembly import assemble
+from kseg.recovery.salvage.segment_contents import Kept
+from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.segment_scan import scan_segment
+from kseg.recovery.salvage.segment_sources import remove_leftovers, segment_sources
+from kseg.recovery.salvage.transaction_conflicts import transaction_conflicts
+from kseg.recovery.topic_ids import NAME as METADATA_FILE
+from kseg.recovery.topic_ids import TopicIds
+from kseg.recovery.workspace import Workspace
+from kseg.segment.batches import Batch
+from kseg.segment.cleaner_reach import cleaner_reach
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import open_source
+from kseg.segment.survey import Headers
+
+_MOST_LOADS = 3
+_MISNAMED = "a segment bears the offset at which it begins"
+
+
+@dataclass(slots=True)
+class Salvage:
+    """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
+
+    ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
+    batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there: what it took where
+    bytes are damaged is among the gaps of the plan, what it took elsewhere is not; ``remains``: what is wrong in
+    batches that are kept whole; ``complaint``: what else stays wrong; ``not_dropped``: offsets of batches to drop that
+    no intact batch holds.
+    """
+
+    directory: str
+    plan: Plan
+    next_offset: int
+    cuts: list[tuple[str, Damage]] = field(default_factory=list)
+    more_cuts: int = 0
+    mended: int = 0
+    moved: int = 0
+    ambiguous: int = 0
+    is_compacted: bool = False
+    remains: list[Remaining] = field(default_factory=list)
+    complaint: str = ""
+    not_dropped: list[int] = field(default_factory=list)
+
+
+def plan_salvage(
+    directory: str,
+    start: Start,
+    scratch: Scratch | None = None,
+    is_compacted: Callable[[], bool] = lambda: False,
+    dropping: Dropping = KEEP_ALL,
+) -> Salvage:
+    """``is_compacted``: whether gaps may be the work of a log cleaner, asked where the log does not show it;
+    ``dropping``: intact batches that are to go.
+
+    Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log.
+    """
+    return run_salvage(
+        lambda refused: SalvageLoad(
+            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused
+        )
+    )
+
+
+def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
+    """Runs loads until a broker's loader would take what they make: ``load_with`` makes one that leaves out batches."""
+    refused = Refused()
+    for _ in range(_MOST_LOADS):
+        load = load_with(refused)
+        try:
+            load.run()
+        except TransactionConflictError:
+            found = load.transaction_conflicts()
+            # Where no batch contradicts another one, a snapshot tells of a transaction that is open.
+            refused = Refused({**refused.batches, **found}, refused.snapshots or not found)
+        else:
+            return load.outcome()
+    load.run()
+    return load.outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a broker's loader refuses: ``batches`` by first offset; ``snapshots``: those that are there."""
+
+    batches: dict[int, Rejection] = field(default_factory=dict)
+    snapshots: bool = False
+
+
+class SalvagedSegment(BrokerSegment):
+    """A segment of which all is kept, however large a batch is; ``layout``: of parts of real files, None for whole."""
+
+    def __init__(self, workspace: Workspace, stem: str, base_offset: int, layout: Layout | None) -> None:
+        super().__init__(workspace, stem, base_offset)
+        self._layout = layout
+
+    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
+        if self._layout is None:
+            yield from super().headers(position)
+        else:
+            yield from self._layout.headers(position)
+
+    def read(self, position: int, length: int) -> bytes:
+        return super().read(position, length) if self._layout is None else self._layout.read(position, length)
+
+
+class SalvageLoad(PartitionLoad):
+    """A load that repairs the segments before it looks at them."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        start: Start,
+        scratch: Scratch,
+        is_compacted: Callable[[], bool],
+        dropping: Dropping,
+        refused: Refused,
+    ) -> None:
+        self._sources = segment_sources(workspace)
+        self._source_names = {source.name for source in self._sources}
+        if refused.snapshots:
+            for name in self._snapshots(workspace):
+                workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
+        # No producer expires: what snapshots know of them is worth more here than a clock.
+        epochs = max(start.epochs, EPOCHS_MENDED)
+        super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs))
+        self._filter = BatchFilter(dropping)
+        self._refused = refused.batches
+        self._drafted: list[SegmentDraft] = []
+        self._scratch = scratch
+        self._may_be_compacted = is_compacted
+        self._evidence = OffsetEvidence(workspace)
+        self._layouts: dict[int, Layout] = {}
+        self._others: list[SegmentDraft] = []
+        """Files that make no segment."""
+        self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
+        self._gaps: list[tuple[int, int]] = []
+        self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
+
+    def _snapshots(self, workspace: Workspace) -> list[str]:
+        """Producer snapshots by name, but for files of batches."""
+        return [name for name in workspace.names(SNAPSHOT) if name not in self._source_names]
+
+    def _refuse_07(self) -> None:
+        if not self._sources:
+            super()._refuse_07()
+
+    def _check_snapshot_names(self) -> None:
+        for name in self._snapshots(self.workspace):
+            if leading_offset(name) is None:
+                self.workspace.delete(name, "its name is no offset: a broker does not start with it")
+
+    def outcome(self) -> Salvage:
+        """What was found and is to be done, after `run`."""
+        found = self._result
+        found.plan, found.next_offset = self.workspace.plan(), self.next_offset
+        found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
+        kept = remaining(self.workspace.directory, self.segments, self.remains)
+        found.remains, found.complaint = [one for one in kept if not one.missing], self.complaint
+        found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
+        return found
+
+    def _is_known(self, first: int, last: int) -> bool:
+        """Whether an earlier salvage has told that these offsets are missing."""
+        return any(a <= first and last <= b for a, b in self._known_gaps)
+
+    def _settle_leftovers(self) -> list[str]:
+        """What a cleaning left is no more and no less than another file with batches."""
+        remove_leftovers(self.workspace, self._source_names)
+        return []
+
+    def _settle_topic_id(self, ids: TopicIds) -> str:
+        try:
+            return super()._settle_topic_id(ids)
+        except BrokerRefusesError as error:  # that the id is lost is no reason to lose the log as well
+            self.workspace.delete(METADATA_FILE, "cannot be read: a broker does not start with it")
+            return str(error).removeprefix(f"{self.workspace.directory}/")
+
+    def _load_segments(self) -> None:
+        drafts, self._others = assemble(self._sources, self._scan_file, self.epochs)
+        self._arrange(drafts)
+        self._leave_out(drafts, self._refused)
+        self._drafted = drafts
+        segments = self._without_stranded_end(drafts)
+        self._remove_others()
+        self._write_all(segments)
+        self.producers.load_names()
+        self._tell_gaps([draft for draft in drafts if draft in segments or draft.is_changed])
+        ends = [draft.next_offset for draft in segments if not draft.is_empty]
+        if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
+            self.epochs.truncate_from_end(ends[-1])
+        first = next((draft for draft in segments if not draft.is_empty), None)
+        if first is not None and first is not segments[0]:  # a broker takes its base for the log's start
+            log_start = max(first.kept.base, self.start.log_start_offset)
+            self.start = replace(self.start, log_start_offset=log_start)
+        super()._load_segments()
+
+    def _arrange(self, drafts: list[SegmentDraft]) -> None:
+        """Decides what each segment is made of."""
+        Relocation(drafts, self._others, self._load_parts, self._known_elsewhere, self._evidence).run()
+        for draft in drafts:
+            kept = draft.kept  # what hit a batch may have hit its epoch, too
+            if kept.epochs_fall or (draft.is_changed and (kept.has_epochs or draft.extra or not kept.path)):
+                self._load_parts(draft)
+                mend_epochs(draft)
+
+    def _without_stranded_end(self, drafts: list[SegmentDraft]) -> list[SegmentDraft]:
+        """The segments without empty ones behind the last batch: they would put the log's end where a consumer that
+        comes to the last batch waits for ever."""
+        ends = [draft.next_offset for draft in drafts if not draft.is_empty]
+        if not ends or ends[-1] < self.start.log_start_offset:
+            return drafts
+        kept = [draft for draft in drafts if not (draft.is_empty and draft.kept.base > ends[-1])]
+        for draft in drafts[len(kept) :]:
+            self._note(draft)
+            self._remove(draft, f"holds no batch, and the log ends at offset {ends[-1]}")
+        return kept
+
+    def _leave_out(self, drafts: list[SegmentDraft], refused: dict[int, Rejection]) -> None:
+        """Takes the batches at these first offsets out of their segments."""
+        owners = {draft.kept.path: draft for draft in (*drafts, *self._others)}
+        for draft in drafts:
+            mine = {first: why for first, why in refused.items() if draft.kept.base <= first <= draft.kept.limit}
+            if mine:
+                self._load_parts(draft)
+            for part in draft.leave_out(mine):
+                why = mine[part.first]
+                owners[part.path or draft.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
+
+    def transaction_conflicts(self) -> dict[int, Rejection]:
+        """After `run` has raised TransactionConflictError: the batches to leave out, by first offset."""
+
+        def headers() -> Iterator[Headers]:
+            for draft in self._drafted:
+                self._load_parts(draft)
+                yield from draft.layout().headers()
+
+        return transaction_conflicts(headers)
+
+    def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
+        """First offsets of batches that another replica has: there is none to ask."""
+        return {}
+
+    def _scan_file(self, name: str, base: int | None, behind: int | None) -> Kept:
+        with open_source(self.workspace.path(name)) as source:
+            kept = scan_segment(source, base, behind, self._scratch, self.start.jobs, self._evidence, self._filter)
+            if source.unreadable:
+                self.workspace.unreadable.add(os.path.basename(source.path))
+            return kept
+
+    def _load_parts(self, draft: SegmentDraft) -> None:
+        if draft.is_forgotten:
+            kept = draft.kept
+            draft.remember(self._scan_file(draft.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
+
+    def _remove_others(self) -> None:
+        """Removes the files that make no segment."""
+        for draft in self._others:
+            self._note(draft)
+            self._remove(draft, "its batches belong into other segments, or are there twice")
+
+    def _remove(self, draft: SegmentDraft, reason: str) -> None:
+        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.kept.cuts.listed]
+        self.workspace.delete(draft.file, reason, removed)
+        for suffix in SUFFIXES[1:] if draft.file.endswith(LOG) else ():
+            self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
+
+    def _write_all(self, drafts: list[SegmentDraft]) -> None:
+        """Puts the segments as they are to be into the workspace; a file that stays as it is may get another name."""
+        files, names = {draft.file for draft in drafts}, {draft.name for draft in drafts}
+        written = []
+        for draft in drafts:
+            if draft.file == draft.name or draft.is_changed or draft.name in files:
+                written.append(draft)
+            else:
+                self.workspace.rename(draft.file, draft.name, _MISNAMED)
+        for draft in written:
+            if draft.is_changed:
+                self._write(draft)
+            elif draft.file != draft.name:
+                origin = os.path.basename(draft.kept.path)
+                pieces = [Range(origin, 0, os.path.getsize(draft.kept.path))]
+                self.workspace.write(draft.name, pieces, _MISNAMED)
+        for draft in written:
+            if draft.file not in names:
+                self._remove(draft, _MISNAMED)
+
+    def _write(self, draft: SegmentDraft) -> None:
+        """Puts a segment that changes into the workspace."""
+        workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.kept
+        self._note(draft)
+        reason = self._reason(draft)
+        if kept.cuts.more:
+            reason += f" ({kept.cuts.more} more than are listed)"
+        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts.listed]
+        if not len(layout) and not kept.is_last:
+            for suffix in SUFFIXES:
+                workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
+            return
+        parts = list(layout) if len(layout) < 2 else []
+        is_prefix = not len(layout) or (parts and parts[0].start == 0 and not (parts[0].head or parts[0].path))
+        if is_prefix and draft.file == name:
+            workspace.truncate(name, parts[0].end if parts else 0, reason, removed)
+            return
+        workspace.write(name, layout.content(os.path.basename(kept.path) or name), reason, removed)
+        self._layouts[kept.base] = layout
+
+    def _reason(self, draft: SegmentDraft) -> str:
+        return "damaged ranges are cut out" if draft.kept.cuts else "batches are put in their places"
+
+    def _note(self, draft: SegmentDraft) -> None:
+        found, cuts = self._result, draft.kept.cuts
+        found.cuts += [(draft.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
+        found.more_cuts += cuts.more
+        found.ambiguous += draft.kept.ambiguous
+        found.moved += sum(self._is_moved(part) for part in draft.extra)
+        found.mended += sum(bool(part.head) for part in draft.layout()) if draft.name and draft.is_mended else 0
+
+    def _is_moved(self, part: Part) -> bool:
+        """Whether batches lay elsewhere in the partition."""
+        return not part.head
+
+    def _tell_gaps(self, drafts: list[SegmentDraft]) -> None:
+        """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were, up to
+        where keys show that it came."""
+        gaps = _gaps_of(drafts, False)
+        is_sparse = any(draft.kept.is_sparse for draft in drafts)
+        if gaps and (is_sparse or self._may_be_compacted()):
+            is_sparse, cleaned = True, set(_gaps_of(drafts, True))
+            before = max(first for first, _ in gaps)
+            reach = cleaner_reach(self._batches(drafts), before)
+            gaps = sorted(cleaned | {gap for gap in gaps if gap[0] > reach})
+        self._gaps, self._result.is_compacted = gaps, is_sparse
+
+    def _batches(self, drafts: list[SegmentDraft]) -> Iterator[Batch]:
+        """The batches of segments as they are to be."""
+        for draft in drafts:
+            if not draft.is_changed:  # its parts may be forgotten
+                with open_source(draft.kept.path) as source:
+                    reader = SegmentReader(source, False, draft.kept.base, scratch=self._scratch)
+                    yield from (item for item in reader if not isinstance(item, Damage))
+                continue
+            for part in draft.layout():
+                with open_source(part.path or draft.kept.path) as source:
+                    for batch in batches_of(source, part):
+                        yield batch_of(source, batch, self._scratch)
+
+    def _segment(self, stem: str, base: int) -> BrokerSegment:
+        return SalvagedSegment(self.workspace, stem, base, self._layouts.get(base))
+
+    def _load_segment(self, segment: BrokerSegment) -> None:
+        """Nothing: each is recovered later, whatever its indexes are like."""
+
+    def _check_indexes(self) -> None:
+        """Nothing: they are new."""
+
+    def _recover_unflushed(self) -> None:
+        """From the first segment on: transactions that began below the log start end in those that lie above it."""
+        start = self.start
+        lowest = min([start.log_start_offset, *self.segments])
+        self.start = replace(start, log_start_offset=lowest)
+        for segment in list(self.segments.values()):
+            self._recover(segment)
+        self.start = start
+
+
+def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, int]]:
+    """Ranges of offsets that are missing; ``is_cleaned``: as in `SegmentDraft.gaps`."""
+    found: list[tuple[int, int]] = []
+    reached, is_whole = drafts[0].kept.base if drafts else 0, False
+    for draft in drafts:
+        if draft.is_empty and draft.is_changed and not draft.kept.is_last:
+            is_whole = False  # its files go
+            continue
+        if reached < draft.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
+            found.append((reached, draft.kept.base - 1))
+        found += draft.gaps(is_cleaned and _may_be_cleaned(draft.kept))
+        reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
+    return found
+
+
+def _may_be_cleaned(kept: Kept) -> bool:
+    """Not the segment that a broker appends to, unless it shows it; what lies in the wrong place shows nothing."""
+    return not kept.is_last or (kept.is_sparse and not kept.strays)

@@ -1,0 +1,92 @@
+"""From the files of a partition to its segments: which batches stay, where segments begin, what each is made of.
+
+Each file is read once. Where names and contents agree that is all. Else the batches of all files are held against each
+other (`offset_claims`), segments begin where what stays tells (`segment_bounds`), and files whose segment has other
+bounds than their names told are read again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain
+from kseg.recovery.salvage.overflowing import overflow
+from kseg.recovery.salvage.parts import Parts
+from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
+from kseg.recovery.salvage.segment_contents import ROOM, Cuts, Kept, Stray
+from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
+
+_FEW_PARTS = 1000
+"""An intact segment of more parts is read again where strays belong into it: its parts are not kept."""
+
+_OUTWEIGHED = "are also those of batches in another file, which have more records"
+
+Scan = Callable[[str, int | None, int | None], Kept]
+"""Reads the file of a name as a segment with a base offset, None for no segment, and that of the segment behind it."""
+
+
+class Assembled(NamedTuple):
+    """``segments`` rise; ``others``: files that make no segment, though their batches may belong into one."""
+
+    segments: list[SegmentDraft]
+    others: list[SegmentDraft]
+
+
+def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs) -> Assembled:
+    """``sources`` as `segment_sources` orders them; ``epochs``: those that leader-epoch-checkpoint tells."""
+
+    def read(bounds: SegmentBounds) -> Kept:
+        if bounds.source is None:
+            return new_segment(bounds.base, bounds.behind)
+        return scan(sources[bounds.source].name, bounds.base, bounds.behind)
+
+    by_name = bounds_by_name(sources)
+    kept = [read(bounds) for bounds in by_name]
+    if len(by_name) == len(sources) and not any(is_plain(one, stray) for one in kept for stray in one.strays):
+        return Assembled(_drafts(by_name, kept, sources), [])
+    known = dict(zip(by_name, kept, strict=True))
+    kept += [scan(source.name, None, None) for source in sources[len(by_name) :]]
+    claims = OffsetClaims(kept, sources, epochs)
+    bounds = segment_bounds(claims.chosen, sources)
+    segments = [known[one] if one in known else read(one) for one in bounds]
+    _set_aside(claims, bounds, segments)
+    used = {one.source for one in bounds}
+    others = [
+        SegmentDraft(kept[number] if number >= len(by_name) else scan(source.name, None, None), "", source.name)
+        for number, source in enumerate(sources)
+        if number not in used and (is_of_broker(source) or kept[number].strays)
+    ]
+    return Assembled(_drafts(bounds, segments, sources), others)
+
+
+def new_segment(base: int, behind: int | None) -> Kept:
+    """A segment that no file is yet; ``behind``: the base offset of the one behind it, None for the last."""
+    limit = base + ROOM if behind is None else min(behind - 1, base + ROOM)
+    return Kept("", base, limit, behind is None, Parts(base), Cuts(), [], False)
+
+
+def _drafts(
+    bounds: Iterable[SegmentBounds], kept: Iterable[Kept], sources: Sequence[SegmentSource]
+) -> list[SegmentDraft]:
+    drafts: list[SegmentDraft] = []
+    for one, found in zip(bounds, kept, strict=True):
+        name = f"{one.base:020d}.log"
+        drafts.append(SegmentDraft(found, name, name if one.source is None else sources[one.source].name))
+        if found.is_intact and len(found.parts) > _FEW_PARTS:
+            drafts[-1].forget()
+        drafts += overflow(drafts[-1], one.behind)
+    return drafts
+
+
+def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[Kept]) -> None:
+    """Makes strays of the batches that yield to those of another file."""
+    by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
+    firsts: dict[int, set[int]] = {}
+    for piece in claims.outweighed():
+        if piece.source in by_source:
+            firsts.setdefault(piece.source, set()).update(claims.firsts(piece))
+    for source, found in firsts.items():
+        kept = by_source[source]
+        for part in kept.leave_out(found):
+            kept.strays.append(Stray(part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

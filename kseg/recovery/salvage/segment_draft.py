@@ -1,0 +1,197 @@
+"""A segment as salvage will write it: the batches of its own file, and batches of other files put between them."""
+
+import os
+from bisect import bisect_right, insort
+from collections.abc import Container, Iterable, Iterator
+from functools import cached_property
+
+from kseg.recovery.broker.segments import LOG, TIME_INDEX
+from kseg.recovery.salvage.layout import Layout
+from kseg.recovery.salvage.parts import Part, Parts, without_batches
+from kseg.recovery.salvage.segment_contents import Kept
+
+MOST_GAPS = 1000
+"""Gaps of a segment that are told one by one."""
+
+
+class SegmentDraft:
+    """The segment ``name``: its own ``parts``, and ``extra`` ones put between them.
+
+    ``file`` is the present name of the file with its own parts. A forgotten draft has no parts until its file is read
+    again.
+    """
+
+    def __init__(self, kept: Kept, name: str, file: str = "") -> None:
+        self.kept = kept
+        self.name = name
+        self.file = file or name
+        self.extra: list[Part] = []
+        self.is_forgotten = False
+        self._gaps: list[tuple[int, int]] = []
+        self._next_offset = 0
+        self._bytes = -1
+
+    @property
+    def parts(self) -> Parts:
+        return self.kept.parts
+
+    def forget(self) -> None:
+        """Lets the parts of an intact segment go."""
+        self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
+        self.kept.parts = Parts(self.kept.base)
+        self.is_forgotten = True
+
+    def remember(self, parts: Parts) -> None:
+        """Takes the parts in again."""
+        self.kept.parts = parts
+        self.is_forgotten = False
+
+    @cached_property
+    def was_empty(self) -> bool:
+        """Whether its file, which is closed, holds nothing, and its time index tells that it never did."""
+        path = self.kept.path
+        index = path.removesuffix(LOG) + TIME_INDEX
+        return not self.kept.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether headers were mended."""
+        return self.kept.has_mended or any(part.head for part in self.extra)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its file is to become another one."""
+        return not self.kept.is_intact or bool(self.extra)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (len(self.parts) or self.extra or self.is_forgotten)
+
+    def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
+        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many.
+
+        ``is_cleaned``: without those between batches that lie end to end as they were, which a log cleaner has left.
+        """
+        if self.is_forgotten:  # it is intact
+            return [] if is_cleaned else self._gaps
+        return self._gaps_inside(is_cleaned)
+
+    def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        reached, count, before = self.kept.base, 0, ("", 0)
+        for start, end, first, last, head, path in self.layout().rows():
+            if first > reached and not (is_cleaned and not head and before == (path, start)):
+                count += 1
+                if count <= MOST_GAPS:
+                    found.append((reached, first - 1))
+                else:
+                    found[-1] = (found[-1][0], first - 1)
+            reached = last + 1
+            if is_cleaned:  # what hit a header may have hit what lay beside it
+                before = ("", -1) if head else (path, end)
+        return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
+
+    @property
+    def ends_as_it_was(self) -> bool:
+        """Whether nothing is missing, moved or mended where its file ends."""
+        if self.is_forgotten or not self.is_changed:
+            return True
+        ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
+        last = max(ends, key=lambda part: part.last, default=None)
+        return last is not None and not (last.path or last.head) and last.end == os.path.getsize(self.kept.path)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch, its base without one."""
+        if self.is_forgotten:
+            return self._next_offset
+        last = self.layout().last_offset
+        return self.kept.base if last is None else last + 1
+
+    def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
+        """The last offset before a range that is free, and the first behind it; None instead where there is none.
+
+        None for the whole where the range is not free.
+        """
+        before, behind = None, None
+        i = self.parts.last_from(last)
+        if i >= 0:
+            before = self.parts[i].last
+        if i + 1 < len(self.parts):
+            behind = self.parts[i + 1].first
+        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
+        if k >= 0:
+            before = max(self.extra[k].last, -1 if before is None else before)
+        if k + 1 < len(self.extra):
+            found = self.extra[k + 1].first
+            behind = found if behind is None else min(behind, found)
+        return None if before is not None and before >= first else (before, behind)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether each offset of a range is taken."""
+        at = last
+        while at >= first:
+            i = self.parts.last_from(at)
+            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
+            found = [self.parts[i]] if i >= 0 else []
+            found += [self.extra[k]] if k >= 0 else []
+            taken = [part.first for part in found if part.last >= at]
+            if not taken:
+                return False
+            at = min(taken) - 1
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """Of its file as it will be."""
+        if self._bytes < 0:
+            self._bytes = self.layout().size
+        return self._bytes
+
+    def put(self, part: Part) -> None:
+        """Adds batches where nothing is."""
+        self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
+        insort(self.extra, part, key=lambda part: part.first)
+
+    def take(self, number: int) -> None:
+        """Takes one of its own parts away."""
+        self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
+
+    def take_back(self, parts: Parts, part: Part) -> None:
+        """Ends what `take` and `put` did: ``parts`` were its own before, ``part`` was put."""
+        self.extra.remove(part)
+        self.kept.parts, self._bytes = parts, -1
+
+    def leave_out(self, firsts: Container[int]) -> list[Part]:
+        """Takes the batches with these first offsets out; each with the path of its file, "" for this one's."""
+        if not firsts:
+            return []
+        taken, self._bytes = self.kept.leave_out(firsts), -1
+        self.extra[:] = without_batches(self.extra, firsts, self.kept.path, taken)
+        return taken
+
+    def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
+        """The parts that hold any of these offsets, each once."""
+        last = -1
+        for offset in sorted(offsets):
+            if offset <= last:
+                continue
+            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
+            i = self.parts.last_from(offset)
+            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
+            for part in found:
+                if part.last >= offset:
+                    last = part.last
+                    yield part
+
+    def layout(self) -> Layout:
+        """What the segment is made of."""
+        return Layout(self.kept.path, self.parts, self.extra)
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a file is there that has no bytes."""
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False

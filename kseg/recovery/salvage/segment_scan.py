@@ -1,0 +1,465 @@
+"""Scans one file for intact batches: parts that lie in their places, and strays that have to be placed."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel import chain
+from kseg.kernel.events import EVENT_WIDTH
+from kseg.kernel.native import (
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    be32,
+)
+from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.salvage.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragments, records_in
+from kseg.recovery.salvage.header_repair import offsets_of, with_first_offset, with_right_header, with_right_magic
+from kseg.recovery.salvage.longest_rising_run import longest_rising_run
+from kseg.recovery.salvage.offset_evidence import OffsetEvidence
+from kseg.recovery.salvage.old_sets import OldSets
+from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict, is_one_batch
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, Parts
+from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
+from kseg.recovery.salvage.segment_contents import NOWHERE, ROOM, WIDE, Cuts, Kept, Stray
+from kseg.segment.damage import crc_holds
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.source import Source
+from kseg.segment.survey import DEEP, FULL, BatchProblem, Headers, Item, SegmentSurvey
+from kseg.segment.windows import next_frame
+
+MOST_STRAYS = 250_000
+"""Strays of a segment that are looked at; some 300 bytes each."""
+
+_FEW_BATCHES = 3
+_OLD_BYTES, _V2_BYTES = 26, 61
+"""The smallest message of v0 and v1, the smallest batch of v2."""
+_MOST_SHARED_BYTES = 8
+"""Of two batches: those of an offset, whose first ones are zeros."""
+_EVENTS = 8192
+_PLAIN_GAPS = 8
+"""With more gaps that no damage explains, it is compaction that has left them."""
+
+_MENDED = 100
+_NO_EPOCH = -1
+_MENDED_WEIGHT = 1
+"""Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
+_UNBROKEN = (_MENDED, 0, 0)
+_REJECTED = 101
+_TO_REJECT = (_REJECTED, 0, 0)
+_OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
+_BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
+
+
+def scan_segment(
+    source: Source,
+    base: int | None,
+    next_base: int | None,
+    scratch: Scratch,
+    jobs: int = 1,
+    evidence: OffsetEvidence | None = None,
+    batch_filter: BatchFilter | None = None,
+) -> Kept:
+    """Reads a file. ``base``: base offset of the segment that it makes, None where it makes none: then all batches are
+    strays; ``next_base``: that of the segment behind it, None for the last."""
+    finder = _Finder(source, base, next_base, scratch, evidence)
+    level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
+    reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
+    for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
+        if isinstance(item, Damage):
+            finder.damage(item)
+        else:
+            finder.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
+    return finder.finish()
+
+
+def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, list[BatchProblem]]]:
+    """Damage and headers, each with the problems that follow it."""
+    held: Damage | Headers | None = None
+    problems: list[BatchProblem] = []
+    for item in items:
+        if isinstance(item, BatchProblem):
+            problems.append(item)
+            continue
+        if held is not None:
+            yield held, problems
+        held, problems = item, []
+    if held is not None:
+        yield held, problems
+
+
+def _ends_below(rows: memoryview, row: int) -> bool:
+    """Whether the next batch begins where the records of one end, though that claims more offsets."""
+    at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
+    end = rows[at + BATCH_FIRST_OFFSET] + rows[at + BATCH_COUNT]
+    is_v2 = rows[at + BATCH_MAGIC] >= 2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & 1
+    return bool(is_v2) and rows[behind + BATCH_FIRST_OFFSET] == end <= rows[at + BATCH_LAST_OFFSET]
+
+
+class _Finder:
+    """Cuts a segment into parts of rising offsets and takes out what is not intact."""
+
+    def __init__(
+        self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
+    ) -> None:
+        self._source, self._sets = source, OldSets(source, scratch)
+        self._scratch, self._evidence = scratch, evidence
+        self._remembered = evidence.remembered if evidence else frozenset()
+        self._known: list[int] = []
+        """Positions of batches that producer snapshots may know."""
+        room = NOWHERE if base is None else base + ROOM
+        limit = room if next_base is None else min(next_base - 1, room)
+        start = NOWHERE if base is None else base
+        is_last = base is not None and next_base is None
+        self.kept = Kept(os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False)
+        self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * EVENT_WIDTH))
+        self._is_joined = False
+        self._plain_gaps = 0
+        self._epoch: int | None = None
+        self._last_offset = -1
+        self._shift = 0
+        """By how much the last part would have to begin earlier to leave no gap before it."""
+        self._rejected: dict[int, Rejection] = {}
+        """Batches that are not kept, by position."""
+        self._heads: dict[int, tuple[bytes, str]] = {}
+        """New first bytes of batches by position, and why."""
+
+    def damage(self, damage: Damage) -> None:
+        self.kept.has_epochs = True  # what batches in it have is not among the rows
+        self._chain.is_after_damage = True
+        self._is_joined = False
+        head = with_right_header(self._source, damage)
+        if head is None:
+            self._take_sharing(damage)
+        else:
+            self._take_mended(damage.position, damage.length, head, f"{damage.code}: its header was mended")
+
+    def _take_sharing(self, damage: Damage) -> None:
+        """Cuts a range out, but for a batch that begins with the last bytes of the one before.
+
+        Where a batch has lost a few bytes, zeros as the next one begins with, that one's seem to be its own.
+        """
+        for position in range(damage.position - 1, max(damage.position - _MOST_SHARED_BYTES, 0) - 1, -1):
+            head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
+            if len(head) < _OLD_BYTES or head[16] > 2:
+                continue
+            end = position + be32(head, 8) + 12
+            least = position + (_V2_BYTES if head[16] == 2 else _OLD_BYTES)
+            if least <= end <= damage.end and crc_holds(self._source.buffer, position, end):
+                first, last = offsets_of(head)
+                if head[16] < 2 and head[17] & 7:
+                    first, last = self._sets.offsets(position, end - position, head[16])
+                part = Part(position, end, first, last)
+                if self._fits(part):
+                    self.kept.parts.append(part, BATCH_WEIGHT, last - first + 1)
+                else:
+                    self._stray(part, 1, last - first + 1)
+                damage = Damage(damage.code, end, damage.end - end, damage.message)
+                self.kept.has_shared = True
+                break
+        if damage.length:
+            self.kept.cuts.add(damage)
+
+    def _take_mended(self, position: int, size: int, head: bytes, why: str) -> None:
+        """A batch of which all that a checksum covers is intact."""
+        whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, 61)])
+        first, last = offsets_of(whole)
+        if whole[16] < 2 and whole[17] & 7:
+            first, last = self._sets.offsets(position, size, whole[16], head)
+            head = with_first_offset(whole, first, last) + head[8:]  # those inside are under the checksum
+        part = Part(position, position + size, first, last, head, why)
+        if self._fits(part):
+            self.kept.parts.append(part, _MENDED_WEIGHT, last - first + 1)
+            self._chain.last_offset = max(self._chain.last_offset, last)
+        else:
+            self._stray(part, 1, last - first + 1)
+        self._is_joined = False
+
+    def _fits(self, part: Part) -> bool:
+        return self.kept.base <= part.first <= part.last <= self.kept.limit
+
+    def _stray(self, part: Part, batches: int, records: int, expected: int = -1, doubt: str = "") -> None:
+        strays = self.kept.strays
+        before = strays[-1] if strays and not (doubt or strays[-1].doubt) else None
+        if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
+            if before.part.end == part.start and before.part.last + 1 == part.first:
+                before.part = before.part._replace(end=part.end, last=part.last)
+                before.batches += batches
+                before.records += records
+                return
+        if len(strays) < MOST_STRAYS:
+            strays.append(Stray(part._replace(path=self.kept.path), batches, expected, doubt, records))
+        else:
+            text = f"offsets {part.first} to {part.last} do not belong here"
+            self.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+
+    def headers(self, headers: Headers, rejected: dict[int, Rejection]) -> None:
+        """``rejected``: rows of batches that are not kept."""
+        rows, start = headers.rows, 0
+        self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
+        self._heads = self._sets.open(rows, headers.count, self._chain.last_offset)
+        while start < headers.count:
+            count = min(headers.count - start, _EVENTS // 4)  # a batch can be the cause of some events
+            part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
+            self._rows(part, count, self._breaks_of(part, count))
+            start += count
+
+    def _breaks_of(self, rows: memoryview, count: int) -> "dict[int, tuple[int, int, int]]":
+        """Rows that do not go on from the one before, or are to be mended: kind, and what the chain tells of it."""
+        breaks = {}
+        chain.follow(rows, count, self._chain)
+        for kind, row, a, _, c in self._chain.written():
+            if kind in _BREAKS:
+                breaks[row] = (kind, a, c)
+            self.kept.epochs_fall |= kind == chain.EPOCH_FALLS
+        epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        lowest, highest = min(epochs), max(epochs)
+        self.kept.epochs_fall |= lowest < _NO_EPOCH
+        self.kept.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
+        self._epoch = lowest
+        # The chain forgives a gap that another batch explains; a part has none.
+        firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
+        for row, first in enumerate(firsts):
+            last = lasts[row - 1] if row else self._last_offset
+            if first != last + 1 and row not in breaks and (row or self._is_joined):
+                breaks[row] = (chain.GAP if first > last else chain.NOT_RISING, last + 1, 1)
+        self._last_offset = lasts[-1]
+        if self._heads:
+            for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
+                if position in self._heads:
+                    breaks[row] = _UNBROKEN
+        if self._rejected:
+            for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
+                if position in self._rejected:
+                    breaks[row] = _TO_REJECT
+        return breaks
+
+    def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
+        first, is_clean, kept = 0, True, self.kept
+        fragments = Fragments(rows, count, breaks, kept.base, kept.limit) if len(breaks) >= MANY_BREAKS else None
+        for row in sorted(breaks):
+            if row < first:
+                continue
+            if fragments and len(run := fragments.run_from(row)) > 1:
+                self._stretch(rows, first, row, is_clean)
+                self._known += fragments.take(run, kept.parts, kept.cuts, self._remembered)
+                self._is_joined, first, is_clean = False, run[-1] + 1, True
+                continue
+            kind, a, c = breaks[row]
+            if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
+                self._stretch(rows, first, row - 1, is_clean)
+                self._doubt_end(rows, row - 1)
+                self._is_joined, first, is_clean, self._shift = False, row, True, 0
+                continue
+            self._stretch(rows, first, row, is_clean)
+            self._is_joined = False
+            if kind == chain.GAP:
+                first, is_clean = row, bool(c)  # whether damage lies before it
+                self._plain_gaps += not c
+                self._shift = 0 if is_clean else rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET] - a
+                continue
+            at = row * BATCH_WIDTH
+            if kind == chain.NOT_RISING or (kind == chain.WRONG_OFFSET and self._is_behind_damage):
+                is_explained = self._is_explained(rows[at + BATCH_FIRST_OFFSET])
+                if kind == chain.NOT_RISING or is_explained:
+                    first, is_clean, self._shift = row, is_explained, 0
+                    continue
+            if kind == chain.WRONG_OFFSET and self._is_disputed(rows, row, count):
+                self._stretch(rows, row, row + 1, False)
+                self._is_joined = False
+            else:
+                self._single(rows, row, kind, a)
+            first, is_clean = row + 1, True
+        self._stretch(rows, first, count, is_clean)
+
+    def _doubt_end(self, rows: memoryview, row: int) -> None:
+        """Takes a batch out whose last offset is not that of its last record."""
+        at = row * BATCH_WIDTH
+        start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
+        part = Part(start, start + rows[at + BATCH_SIZE], first, last)
+        self._stray(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
+
+    def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
+        """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
+        does not prove it wrong (`kseg.recovery.salvage.overlap_resolution`)."""
+        if not self._is_holed:
+            return False
+        at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
+        claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
+        if len(self.kept.parts):
+            claims.append(self.kept.parts[len(self.kept.parts) - 1][2:4])
+        return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
+
+    @property
+    def _is_behind_damage(self) -> bool:
+        """Whether something was cut out behind the last part."""
+        parts, cuts = self.kept.parts, self.kept.cuts.listed
+        return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[len(parts) - 1].end
+
+    def _is_explained(self, first: int) -> bool:
+        """Whether a batch overlaps the one before by as much as is missing before that one, by no more if there is
+        damage between the two.
+
+        Then the one before has the wrong offset, and is taken out.
+        """
+        parts = self.kept.parts
+        shift = self._shift
+        if self._is_holed:  # a cleaner has left gaps
+            return False
+        if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[len(parts) - 1].head:
+            return False
+        overlap = parts[len(parts) - 1].last - first + 1
+        if overlap > shift or (overlap < shift and not self._is_behind_damage):
+            return False
+        records = parts.records[-1]
+        part = parts.pop()
+        self._plain_gaps -= 1
+        self._stray(part, 1, records, part.first - shift)
+        return True
+
+    def _stretch(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
+        """Rows first to stop, whose offsets go on from one to the next. ``is_clean``: nothing speaks against them."""
+        if first >= stop:
+            return
+        at, end = first * BATCH_WIDTH, (stop - 1) * BATCH_WIDTH
+        part = Part(
+            rows[at + BATCH_POSITION], rows[end + BATCH_POSITION] + rows[end + BATCH_SIZE],
+            rows[at + BATCH_FIRST_OFFSET], rows[end + BATCH_LAST_OFFSET],
+        )  # fmt: skip
+        if not self._fits(part):
+            lasts = rows[at + BATCH_LAST_OFFSET : end + BATCH_WIDTH : BATCH_WIDTH].tolist()
+            fit = next((i for i, found in enumerate(lasts) if found > self.kept.limit), len(lasts))
+            if 0 < fit < len(lasts):  # the last ones belong behind this segment
+                self._stretch(rows, first, first + fit, is_clean)
+                self._stretch(rows, first + fit, stop, is_clean)
+            else:
+                self._stray(part, stop - first, records_in(rows, first, stop))
+            self._is_joined = False
+            return
+        parts, records = self.kept.parts, records_in(rows, first, stop)
+        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
+            parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
+        else:
+            is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
+            weight = _MENDED_WEIGHT if is_swallowed else BATCH_WEIGHT * (stop - first) + is_clean
+            parts.append(part, weight, records)
+            if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
+                self._known.append(part.start)
+        self._is_joined = True
+
+    def _may_be_swallowed(self, part: Part) -> bool:
+        """Whether the zeros of an offset may be those of nonsense before it: then it tells nothing."""
+        return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
+
+    def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
+        """A batch with something wrong about it."""
+        at = row * BATCH_WIDTH
+        position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+        if not rows[at + BATCH_STATE] & 1 or not 0 <= rows[at + BATCH_MAGIC] <= 2:
+            head = with_right_magic(self._source, position, size)
+            if head is None:
+                length = size if self._goes_on(rows, row, expected) else self._look_inside(position, size, expected)
+                self.kept.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
+            else:
+                self._take_mended(position, size, head, "bad-magic: its magic was mended")
+            return
+        if kind == _REJECTED:
+            why = self._rejected[position]
+            self.kept.cuts.add(Damage(why.code, position, size, why.message))
+            return
+        if kind == _MENDED:
+            self._take_mended(position, size, *self._heads[position])
+            return
+        part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
+        is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == 2 or part.first == part.last)
+        self._stray(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
+
+    def _goes_on(self, rows: memoryview, row: int, before: int) -> bool:
+        """Whether a broken batch leads from the offset before it to the batch behind it."""
+        at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
+        return (
+            behind < len(rows)
+            and rows[at + BATCH_FIRST_OFFSET] == before + 1
+            and rows[behind + BATCH_FIRST_OFFSET] == rows[at + BATCH_LAST_OFFSET] + 1
+        )
+
+    def _look_inside(self, position: int, size: int, before: int) -> int:
+        """Takes intact batches out of a broken one, whose length may be what is wrong; bytes of it before them.
+
+        They lead to its end, which batches in a record of it would not; or almost so where the file ends, and go on
+        from the offset before.
+        """
+        end = position + size
+        start = next_frame(self._source.descriptor, position + 1, end)
+        if start < 0:
+            return size
+        accepted = AcceptedBatches(self._source, end, start)
+        found = list(accepted)
+        if accepted.position != end:
+            is_cut = end == self._source.size and sum(headers.count for headers in found) >= _FEW_BATCHES
+            if not is_cut or found[0].rows[BATCH_LAST_OFFSET] <= before:
+                return size
+            tail = (accepted.position, end - accepted.position)
+            self.kept.cuts.add(Damage("truncated-batch", *tail, "what is left at the end"))
+        self.kept.has_epochs = True
+        for headers in found:
+            self._sets.open(headers.rows, headers.count, before)
+            for row in range(headers.count):
+                parts, first = self.kept.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+                self._is_joined = self._is_joined and len(parts) > 0 and parts[len(parts) - 1].last + 1 == first
+                self._stretch(headers.rows, row, row + 1, True)
+        return start - position
+
+    @property
+    def _is_holed(self) -> bool:
+        """Whether a batch has fewer records than offsets: only a cleaner leaves one so."""
+        return self._chain.holed > 0 or self._sets.has_holes
+
+    def finish(self) -> Kept:
+        """What is in its place, and what is not."""
+        kept = self.kept
+        kept.is_sparse = self._is_holed or self._plain_gaps > _PLAIN_GAPS
+        kept.has_mended = kept.parts.special > 0
+        if disproven := self._disproven():
+            self._take_out(disproven)
+        chosen = longest_rising_run(kept.parts)
+        if chosen is None:
+            return kept
+        verdicts = {number: Verdict() for number in set(range(len(kept.parts))).difference(chosen)}
+        if kept.is_sparse:
+            overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
+            verdicts = overlaps.settle(chosen, verdicts)
+        self._take_out(verdicts)
+        kept.has_mended = kept.parts.special > 0
+        return kept
+
+    def _disproven(self) -> dict[int, Verdict]:
+        """The single batches that producer snapshots know to have another offset; not where several may be meant."""
+        parts, found = self.kept.parts, dict[int, list[int]]()
+        if self._evidence is None:
+            return {}
+        for position in self._known:
+            number = parts.at_position(position)
+            if number >= 0 and parts[number].start == position and is_one_batch(parts, number):
+                first = self._evidence.proven_offset(self._source, parts[number])
+                if first is not None:
+                    found.setdefault(first, []).append(number)
+        alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]
+        return {number: Verdict(first) for first, number in alone if parts[number].first != first}
+
+    def _take_out(self, verdicts: dict[int, Verdict]) -> None:
+        """Makes parts strays, by number."""
+        parts = self.kept.parts
+        for number, verdict in sorted(verdicts.items()):
+            batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
+            self._stray(parts[number], batches, records, verdict.expected, verdict.doubt)
+        self.kept.parts = parts.without(verdicts)

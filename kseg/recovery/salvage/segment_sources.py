@@ -1,0 +1,82 @@
+"""The files of a partition out of which salvage takes batches.
+
+A `.log` under a name that no broker gives it, as `.log.bak`, and what a cleaning left (`.log.swap`, `.log.cleaned`),
+hold batches of the partition like any segment; so does a file of any other name that begins with batches. Files marked
+`.deleted` do not count: a broker removes them when it starts. Packed ones and KRaft snapshots stay as they are.
+"""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.segments import LOG, SUFFIXES, SWAP
+from kseg.recovery.names import leading_offset
+from kseg.recovery.workspace import Workspace
+from kseg.segment.file_types import first_base_offset, holds_batches
+from kseg.segment.files import OWN_PREFIX, PACKED_SUFFIXES, SIDE_NAMES
+from kseg.segment.source import open_source
+
+CLEANED, DELETED = ".cleaned", ".deleted"
+_CHECKPOINT = ".checkpoint"
+_CHECKPOINT_DELETED = _CHECKPOINT + DELETED
+_SIDE_SUFFIXES = (*SUFFIXES[1:], SNAPSHOT)
+
+
+class SegmentSource(NamedTuple):
+    """One file. ``base``: the offset in its name, None without one; ``is_named``: whether a broker gives such names."""
+
+    name: str
+    base: int | None
+    is_named: bool
+
+
+def segment_sources(workspace: Workspace) -> list[SegmentSource]:
+    """Segments by base offset, then all other files that hold batches, by name. Raises PathError where a file cannot be
+    opened."""
+    found = []
+    for name in workspace.names():
+        if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (_is_log(name) or _holds_batches(workspace, name)):
+            base = leading_offset(name)
+            base = base if base is not None and base >= 0 else None
+            found.append(SegmentSource(name, base, name == f"{base or 0:020d}{LOG}"))
+    return sorted(found, key=lambda source: (not source.is_named, source.base or 0, source.name))
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(LOG) or LOG + "." in name
+
+
+def _holds_batches(workspace: Workspace, name: str) -> bool:
+    """Whether a file of another name begins with batches, or is no side file and holds an intact one soon."""
+    if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or _CHECKPOINT in name:
+        return False
+    with open_source(workspace.path(name)) as source:
+        if name.endswith(_SIDE_SUFFIXES):
+            return first_base_offset(source) is not None
+        return holds_batches(source, "")
+
+
+def is_of_broker(source: SegmentSource) -> bool:
+    """Whether a broker reads or removes a file by such a name; others are none of its business if no batch lies in
+    them."""
+    return source.name.endswith((LOG, SWAP, CLEANED, *_SIDE_SUFFIXES))
+
+
+def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
+    """Removes what a broker removes when it starts, or does not start with, but for the files named in ``sources``."""
+    for name in workspace.names():
+        if name in sources:
+            continue
+        if name.endswith(DELETED) and not name.endswith(_CHECKPOINT_DELETED):
+            workspace.delete(name, "was to be deleted")
+        elif name.endswith((SWAP, CLEANED)):
+            workspace.delete(name, "was left by a cleaning that did not end; no batches lie in it")
+        elif name.endswith(SUFFIXES[1:]) and _stem_of(name) is None:
+            workspace.delete(name, "belongs to no segment")
+
+
+def _stem_of(name: str) -> str | None:
+    """The name of an index without its suffix, None where no broker names one so."""
+    stem = name.partition(".")[0]
+    is_named = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
+    return stem if is_named and name.count(".") == 1 else None

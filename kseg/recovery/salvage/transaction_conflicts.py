@@ -1,0 +1,85 @@
+"""Producers that write outside of their own open transaction: a broker's loader does not start on such a log.
+
+ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
+while its producer has a transaction open. A producer is either transactional or not: the kind of which it has fewer
+batches gives way (markers count as transactional), of as many that with fewer records.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kseg.kernel.native import (
+    BATCH_ATTRIBUTES,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_PRODUCER_ID,
+    BATCH_WIDTH,
+)
+from kseg.recovery.salvage.rejected_batches import Rejection
+from kseg.segment.survey import Headers
+
+_TRANSACTIONAL, _CONTROL = 16, 32
+_CODE = "transaction-state"
+
+
+@dataclass(slots=True)
+class _Written:
+    """Batches of one kind, and their records."""
+
+    batches: int = 0
+    records: int = 0
+
+    def add(self, records: int) -> None:
+        self.batches += 1
+        self.records += records
+
+
+@dataclass(slots=True)
+class _Producer:
+    """The batches of a producer by kind, and the first offsets of the data batches of its open transaction."""
+
+    transactional: _Written = field(default_factory=_Written)
+    other: _Written = field(default_factory=_Written)
+    open_firsts: list[int] = field(default_factory=list)
+
+    @property
+    def is_transactional(self) -> bool:
+        one, two = self.transactional, self.other
+        return (one.batches, one.records) >= (two.batches, two.records)
+
+
+def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int, Rejection]:
+    """The batches to leave out, by first offset. ``headers`` gives all batches of the log, rising, each time anew."""
+    producers: dict[int, _Producer] = {}
+    for producer_id, attributes, _, count in _produced(headers()):
+        producer = producers.setdefault(producer_id, _Producer())
+        kind = producer.transactional if attributes & (_TRANSACTIONAL | _CONTROL) else producer.other
+        kind.add(count)
+    found: dict[int, Rejection] = {}
+    for producer_id, attributes, first, _ in _produced(headers()):
+        producer = producers[producer_id]
+        if attributes & _CONTROL:
+            producer.open_firsts.clear()
+        elif attributes & _TRANSACTIONAL:
+            producer.open_firsts.append(first)
+        elif producer.open_firsts:
+            text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
+            if producer.is_transactional:
+                found[first] = Rejection(_CODE, text)
+            else:
+                found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})
+                producer.open_firsts.clear()
+    return found
+
+
+def _produced(found: Iterable[Headers]) -> Iterable[tuple[int, int, int, int]]:
+    """Producer id, attributes, first offset and record count of the batches that have a producer."""
+    columns = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
+    for headers in found:
+        end = headers.count * BATCH_WIDTH
+        for producer_id, attributes, first, count, magic in zip(
+            *(headers.rows[column:end:BATCH_WIDTH].tolist() for column in columns), strict=True
+        ):
+            if producer_id >= 0 and magic >= 2:
+                yield producer_id, attributes, first, max(count, 0)

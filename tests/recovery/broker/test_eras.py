@@ -1,0 +1,74 @@
+"""What real brokers of all eras left of a damaged partition is what kseg makes of it, and the table of releases."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kseg.recovery.broker.start import Start
+from kseg.recovery.eras import NEWEST, Era, era_of
+from recovery.partitions import TESTDATA, contents, copy_of, recover
+
+CASES = sorted(path.parent for path in (TESTDATA / "recovery").glob("*/case.json"))
+ENTRY_BYTES = {".index": 8, ".timeindex": 12}
+
+
+def without_room(name: str, data: bytes) -> bytes:
+    width = ENTRY_BYTES.get(Path(name).suffix, 1)
+    return data if width == 1 else data[: -(-len(data.rstrip(b"\0")) // width) * width]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_partition_becomes_what_its_broker_made_of_it(case: Path, tmp_path: Path) -> None:
+    told = json.loads((case / "case.json").read_text())
+    directory = copy_of(case / "before" / told["partition"], tmp_path)
+    before = contents(directory)
+    start = Start(told["wasClean"], told["recoveryPoint"], 0, 1_795_250_000_000, 1024, era=era_of(told["era"]))
+    recover(directory, start)
+    found = contents(directory)
+    expected = contents(case / "after" / told["partition"])
+    for name, size in told["logSizes"].items():
+        expected[name] = before[name][:size]
+    # A new leader's epoch is written by what follows a start, and empty transaction indexes tell nothing.
+    for files in (found, expected):
+        files.pop("leader-epoch-checkpoint", None)
+        files.pop("partition.metadata", None)
+        for name in [name for name, data in files.items() if name.endswith(".txnindex") and not data]:
+            del files[name]
+    assert sorted(found) == sorted(expected)
+    for name, data in expected.items():
+        if not name.endswith(".snapshot"):  # which producers have expired depends on the clock of that day
+            assert without_room(name, found[name]) == without_room(name, data), name
+
+
+def test_cases_cover_all_eras() -> None:
+    eras = {json.loads((case / "case.json").read_text())["era"] for case in CASES}
+    assert eras == {"0.7.2", "0.8.2.2", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2"}
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("0.7", (0, 7)), ("0.7.2", (0, 7)), ("0.8", (0, 8, 2)), ("0.8.0", (0, 8, 0)), ("0.8.2.2", (0, 8, 2)),
+        ("0.9.0.1", (0, 9, 0)), ("0.10", (0, 10, 2)), ("0.10.1.1", (0, 10, 1)), ("1.1.1", (1, 1)), ("2.8.2", (2, 8)),
+        ("3", (3, 9)), ("4.3", (4, 3)), ("4.3.1", (4, 3)),
+    ],
+)  # fmt: skip
+def test_releases_are_told_by_their_first_numbers(version: str, release: tuple[int, ...]) -> None:
+    assert era_of(version).release == release
+
+
+@pytest.mark.parametrize("version", ["", "0", "0.6", "0.12", "1.2", "2.9", "4.4", "5.0", "4.x", "-1", "4..3", "²"])
+def test_others_are_not_known(version: str) -> None:
+    if version == "0":  # begins every release from 0.7 to 0.11
+        assert era_of(version).release == (0, 11, 0)
+        return
+    with pytest.raises(ValueError, match="no release"):
+        era_of(version)
+
+
+def test_the_newest_is_the_default() -> None:
+    assert Era().release == NEWEST
+    assert Era().max_message_bytes is None
+    assert era_of("0.10.2").max_message_bytes == 1_000_012
+    assert era_of("0.8.0").max_message_bytes == (1 << 31) - 1

@@ -1,0 +1,289 @@
+"""The steps of a load, one by one, on small partitions."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kseg.recovery.broker.segments import BrokerSegment
+from kseg.recovery.eras import era_of
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.salvage.salvage import plan_salvage
+from kseg.recovery.workspace import Workspace
+from recovery.partitions import (
+    START,
+    TESTDATA,
+    TRANSACTIONS,
+    contents,
+    copy_of,
+    last_offset,
+    make,
+    real_batches,
+    recover,
+)
+
+BASE = 46
+FIRST, SECOND = real_batches(0), real_batches(BASE)
+BATCHES = [*FIRST, *SECOND]
+STEM, NEXT = f"{0:020d}", f"{BASE:020d}"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = make(tmp_path / "orders-0", {0: FIRST, BASE: SECOND})
+    recover(directory)
+    return directory
+
+
+def test_an_index_is_what_the_batches_say(partition: Path) -> None:
+    index = (partition / f"{STEM}.index").read_bytes()
+    expected, indexed, at = b"", 0, 0
+    for batch in FIRST:
+        if at - indexed > 1024:
+            expected += last_offset(batch).to_bytes(4, "big") + at.to_bytes(4, "big")
+            indexed = at
+        at += len(batch)
+    assert index == expected
+    assert expected
+
+
+def test_a_second_recovery_finds_nothing_to_do(partition: Path) -> None:
+    assert not recover(partition).plan
+
+
+@pytest.mark.parametrize("suffix", [".log.deleted", ".log.cleaned", ".index.cleaned"])
+def test_leftovers_go(partition: Path, suffix: str) -> None:
+    before = contents(partition)
+    (partition / (STEM + suffix)).write_bytes(b"left")
+    recover(partition)
+    assert contents(partition) == before
+
+
+def test_a_snapshot_of_metadata_is_not_touched(partition: Path) -> None:
+    name = "00000000000000000010-0000000001.checkpoint.deleted"
+    (partition / name).write_bytes(b"kept")
+    recover(partition)
+    assert (partition / name).read_bytes() == b"kept"
+
+
+def test_a_swap_takes_the_place_of_the_segments_in_its_range(partition: Path) -> None:
+    merged = b"".join([*FIRST[:3], *SECOND])
+    (partition / f"{STEM}.log.swap").write_bytes(merged)
+    recover(partition, was_clean=True)
+    assert (partition / f"{STEM}.log").read_bytes() == merged
+    assert not (partition / f"{NEXT}.log").exists()
+    assert len((partition / f"{STEM}.index").read_bytes()) > 0
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.11.0", "1.1", "2.0", "2.8"])
+def test_older_brokers_recover_a_swap(partition: Path, version: str) -> None:
+    merged = b"".join([*FIRST[:3], *SECOND]) if version >= "0.11" and version != "0.9.0" else b""
+    (partition / f"{STEM}.log.swap").write_bytes(merged)
+    recover(partition, era=era_of(version), was_clean=True)
+    assert (partition / f"{STEM}.log").read_bytes() == merged
+    assert not list(partition.glob("*.swap"))
+
+
+def test_a_swap_from_the_lowest_cleaned_on_goes(partition: Path) -> None:
+    before = contents(partition)
+    (partition / f"{NEXT}.log.swap").write_bytes(b"".join(SECOND[:2]))
+    (partition / f"{STEM}.log.cleaned").write_bytes(b"")
+    recover(partition)
+    assert contents(partition) == before
+
+
+def test_the_first_kafka_knows_no_leftovers(partition: Path) -> None:
+    (partition / f"{STEM}.log.deleted").write_bytes(b"left")
+    recover(partition, era=era_of("0.8.0"), was_clean=True)
+    assert (partition / f"{STEM}.log.deleted").exists()
+
+
+def test_an_orphaned_index_goes(partition: Path) -> None:
+    (partition / f"{7:020d}.index").write_bytes(b"")
+    recover(partition)
+    assert not (partition / f"{7:020d}.index").exists()
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+def test_a_lost_index_is_rebuilt_after_a_clean_stop(partition: Path, kind: str) -> None:
+    before = contents(partition)
+    (partition / (STEM + kind)).unlink()
+    recover(partition, was_clean=True)
+    assert contents(partition) == before
+
+
+def test_it_stopped_the_first_kafka(partition: Path) -> None:
+    (partition / f"{STEM}.index").unlink()
+    with pytest.raises(BrokerRefusesError, match="has no index"):
+        recover(partition, era=era_of("0.8.0"), was_clean=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_rebuilt"), [("0.9.0", True), ("0.10.2", True), ("1.1", True), ("2.2", False), ("2.3", False)]
+)
+def test_zeroed_indexes(tmp_path: Path, version: str, is_rebuilt: bool) -> None:
+    """Up to 1.1 a last entry at the base offset is wrong; 2.0 to 2.2 find nothing in it, later ones don't look."""
+    directory = make(tmp_path / "orders-0", {0: FIRST})
+    era = replace(era_of(version))
+    recover(directory, era=era)
+    size = (directory / f"{STEM}.index").stat().st_size
+    (directory / f"{STEM}.index").write_bytes(bytes(max(size, 8)))
+    recover(directory, era=era, was_clean=True)
+    zeros = bytes(max(size, 8))
+    assert ((directory / f"{STEM}.index").read_bytes() != zeros) is is_rebuilt
+
+
+def test_a_bad_index_stopped_0_8_2(partition: Path) -> None:
+    (partition / f"{STEM}.index").write_bytes(bytes(8))
+    with pytest.raises(BrokerRefusesError, match="the last entry is at offset 0"):
+        recover(partition, era=era_of("0.8.2"), was_clean=True)
+
+
+def test_the_log_is_cut_and_later_segments_go(partition: Path) -> None:
+    path = partition / f"{STEM}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data) - len(FIRST[-1]) + 70] ^= 1
+    path.write_bytes(data)
+    found = recover(partition)
+    assert path.read_bytes() == b"".join(FIRST[:-1])
+    assert not (partition / f"{NEXT}.log").exists()
+    assert found.next_offset == last_offset(FIRST[-2]) + 1
+    assert [(cut.file, cut.dropped) for cut in found.cuts] == [(f"{STEM}.log", [f"{NEXT}.log"])]
+
+
+def test_what_goes_is_dropped_before_anything_is_cut(partition: Path) -> None:
+    """Killed in between, the next run still finds the damage."""
+    path = partition / f"{STEM}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    steps = recover(partition).plan.steps
+    dropped = [k for k, step in enumerate(steps) if step.file == f"{NEXT}.log"]
+    cut = [k for k, step in enumerate(steps) if step.action == "truncate" and step.file == f"{STEM}.log"]
+    assert dropped < cut
+
+
+def test_segments_below_the_recovery_point_are_not_scanned(partition: Path) -> None:
+    path = partition / f"{STEM}.log"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    found = recover(partition, recovery_point=BASE + 1)
+    assert (found.cuts, found.scanned) == ([], [f"{NEXT}.log"])
+
+
+def test_the_first_kafka_scans_the_last_segment_only(partition: Path) -> None:
+    for path in partition.glob("*.*index"):
+        path.write_bytes(b"")
+    found = recover(partition, era=era_of("0.8.0"))
+    assert found.scanned == [f"{NEXT}.log"]
+
+
+def test_a_repeated_batch_empties_the_segment(tmp_path: Path) -> None:
+    """Where the index refuses an offset that does not rise; and stops a broker that has no index to begin with."""
+    directory = make(tmp_path / "orders-0", {0: [*FIRST, *FIRST], BASE: SECOND})
+    with pytest.raises(BrokerRefusesError, match="has lost an index"):
+        recover(directory, interval_bytes=100)
+    for stem in (STEM, NEXT):
+        for kind in (".index", ".timeindex"):
+            (directory / (stem + kind)).write_bytes(b"")
+    found = recover(directory, interval_bytes=100)
+    assert (directory / f"{STEM}.log").read_bytes() == b""
+    assert [(cut.position, cut.dropped) for cut in found.cuts] == [(0, [f"{NEXT}.log"])]
+    assert found.next_offset == 0
+
+
+def test_a_larger_message_is_damage_to_an_old_broker(tmp_path: Path) -> None:
+    directory = copy_of(TESTDATA / "recovery/0.10.2.2-len-negative/before/dz-0", tmp_path)
+    log = directory / f"{STEM}.log"
+    largest = int.from_bytes(log.read_bytes()[8:12], "big")
+    recover(directory, era=replace(era_of("0.10.2"), message_limit_bytes=largest - 1))
+    assert log.stat().st_size == 0
+
+
+def test_garbage_behind_a_clean_log_stops_a_broker(partition: Path) -> None:
+    path = partition / f"{NEXT}.log"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\xff" * 100)
+    with pytest.raises(BrokerRefusesError, match="--full"):
+        recover(partition, was_clean=True)
+    recover(partition)
+    assert path.read_bytes() == whole
+
+
+def test_a_wrong_checksum_does_not_hide_the_end_of_a_clean_log(partition: Path) -> None:
+    path = partition / f"{NEXT}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert recover(partition, was_clean=True).next_offset == last_offset(SECOND[-1]) + 1
+
+
+def test_a_log_below_its_start_offset_is_dropped(partition: Path) -> None:
+    found = recover(partition, log_start_offset=10_000)
+    assert found.next_offset == 10_000
+    assert [path.name for path in partition.glob("*.log")] == [f"{10_000:020d}.log"]
+
+
+def test_an_empty_directory_gets_a_segment(tmp_path: Path) -> None:
+    directory = make(tmp_path / "orders-0", {})
+    assert recover(directory).next_offset == 0
+    assert (directory / f"{STEM}.log").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["abc.log", "-+5.log", "99999999999999999999.log", "+.index", "abc.snapshot"])
+def test_a_name_that_is_no_offset_is_refused(partition: Path, name: str) -> None:
+    (partition / name).write_bytes(b"")
+    with pytest.raises(BrokerRefusesError):
+        recover(partition)
+
+
+@pytest.mark.parametrize("name, stem", [("1.log", f"{1:020d}"), ("-1.log", "-" + f"{1:020d}")])
+def test_a_name_of_fewer_digits_begins_an_empty_segment(partition: Path, name: str, stem: str) -> None:
+    shutil.copy(partition / f"{STEM}.log", partition / name)
+    before = contents(partition)
+    found = recover(partition)
+    assert name in found.complaint
+    assert (partition / f"{stem}.log").read_bytes() == b""
+    assert (partition / f"{stem}.index").exists()
+    assert all(contents(partition)[log] == data for log, data in before.items() if log.endswith(".log"))
+
+
+def test_salvage_keeps_a_snapshot_whose_name_is_no_offset_in_quarantine(partition: Path) -> None:
+    (partition / "abc.snapshot").write_bytes(b"x")
+    assert [step.file for step in plan_salvage(str(partition), START).plan.steps if step.action == "delete"] == [
+        "abc.snapshot"
+    ]
+
+
+def test_transactions_survive(tmp_path: Path) -> None:
+    """Transaction indexes and the snapshots at segments come back as the broker wrote them."""
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    before = contents(directory)
+    for path in directory.glob("*.txnindex"):
+        path.unlink()
+    recover(directory, now_ms=0)
+    after = contents(directory)
+    assert {name: data for name, data in after.items() if name.endswith(".txnindex") and data} == {
+        name: data for name, data in before.items() if name.endswith(".txnindex") and data
+    }
+
+
+def test_a_batch_larger_than_a_window_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.recovery.broker.accepted.LARGEST_WINDOW_BYTES", 64)
+    monkeypatch.setattr("kseg.segment.windows.LARGEST_WINDOW_BYTES", 64)
+    monkeypatch.setattr("kseg.segment.windows.WINDOW_BYTES", 64)
+    directory = make(tmp_path / "orders-0", {0: FIRST})
+    assert recover(directory).cuts == []
+
+
+def test_the_end_of_a_log_of_wrong_checksums_is_found(tmp_path: Path) -> None:
+    broken = [batch[:-1] + bytes([batch[-1] ^ 1]) for batch in FIRST]
+    directory = make(tmp_path / "orders-0", {0: broken})
+    segment = BrokerSegment(Workspace(str(directory)), STEM, 0)
+    assert segment.log_end().offset == last_offset(FIRST[-1]) + 1
+
+
+def test_v2_is_damage_to_a_broker_that_does_not_know_it(tmp_path: Path) -> None:
+    directory = make(tmp_path / "orders-0", {0: FIRST})
+    recover(directory, era=era_of("0.10.2"))
+    assert (directory / f"{STEM}.log").read_bytes() == b""

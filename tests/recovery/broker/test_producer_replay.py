@@ -1,0 +1,220 @@
+"""What a load knows of producers where bytes below the recovery point, offsets or markers are not as they should be.
+
+The expected results are those of Kafka's own loader (UnifiedLog.create of 4.3.1) on the same directories.
+"""
+
+import struct
+from pathlib import Path
+
+import pytest
+from verify.producer_cases import START_MS, batch, log_of, marker, record, sealed
+
+from kseg.kernel.checksum import crc32c
+from kseg.recovery.refusal import BrokerRefusesError
+from kseg.sidefiles.problems import entries_of
+from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
+from recovery.partitions import recover
+
+ABORT, COMMIT = 0, 1
+NOW_MS = START_MS + 1000
+
+
+def producers(partition: Path, offset: int) -> dict[int, ProducerStateEntry]:
+    data = (partition / f"{offset:020d}.snapshot").read_bytes()
+    return {entry.producer_id: entry for entry in entries_of(read_producer_snapshot(data))}
+
+
+def with_field(data: bytes, at: int, form: str, value: int) -> bytes:
+    """A batch with another field, and the checksum that it then has."""
+    data = data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
+    return data[:17] + struct.pack(">I", crc32c(data[21:], 0)) + data[21:]
+
+
+def test_a_segment_is_replayed_to_its_end_where_the_next_name_cuts_through_it(tmp_path: Path) -> None:
+    """The broker looks for the end of a replay in the segment of that name only."""
+    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6), batch(2, 7)], [batch(3, 8)])
+    (partition / f"{1:020d}.log").write_bytes(b"")
+    recover(partition, now_ms=NOW_MS)
+    assert set(producers(partition, 1)) == {5, 6, 7}
+    assert set(producers(partition, 4)) == {5, 6, 7, 8}
+
+
+def test_a_batch_that_ends_before_it_begins_counts_for_its_producer(tmp_path: Path) -> None:
+    odd = with_field(batch(4, 9, sequence=3), 23, ">i", -1)
+    partition = log_of(tmp_path, [batch(0, 5, count=4), odd])
+    recover(partition, now_ms=NOW_MS)
+    found = producers(partition, 4)[9]
+    assert (found.last_offset, found.offset_delta, found.last_sequence) == (3, -1, -2147483646)
+
+
+def test_an_empty_control_batch_makes_its_producer_known(tmp_path: Path) -> None:
+    """What is left of a marker whose transaction was cleaned away."""
+    partition = log_of(tmp_path, [batch(0, 5), sealed(1, 48, 0, START_MS, 6, 2, -1, b"", 0)])
+    recover(partition, now_ms=NOW_MS)
+    assert producers(partition, 2)[6] == ProducerStateEntry(6, -1, -1, -1, 0, -1, -1, -1)
+
+
+def test_the_timestamp_of_a_marker_is_that_of_its_record(tmp_path: Path) -> None:
+    odd = with_field(marker(1, COMMIT, 5), 35, ">q", -5)
+    partition = log_of(tmp_path, [batch(0, 5, transactional=True), odd])
+    recover(partition, now_ms=NOW_MS)
+    assert producers(partition, 2)[5].timestamp == START_MS
+
+
+def test_data_after_offsets_that_fall_is_still_seen_to_be_outside_of_its_transaction(tmp_path: Path) -> None:
+    falls = [batch(10, 5, transactional=True), batch(3, 7), batch(11, 5, sequence=1)]
+    partition = log_of(tmp_path, [batch(0, 8), *falls])
+    with pytest.raises(BrokerRefusesError, match="outside of its open transaction"):
+        recover(partition, now_ms=NOW_MS)
+
+
+def test_transactions_that_begin_at_one_offset_stop_a_broker(tmp_path: Path) -> None:
+    begun = [batch(4, 5, transactional=True), batch(4, 6, transactional=True)]
+    partition = log_of(tmp_path, [*begun, marker(5, COMMIT, 5), marker(6, COMMIT, 6)])
+    with pytest.raises(BrokerRefusesError, match="begins at offset 4, where another one does"):
+        recover(partition, now_ms=NOW_MS)
+
+
+BAD_MARKERS = {
+    "type": (marker(1, 5, 6), "its type is 5"),
+    "count": (with_field(marker(1, COMMIT, 6), 57, ">i", -1), "it counts -1 records"),
+    "key": (sealed(1, 48, 1, START_MS, 6, 0, -1, record(0, b"\0", b"x" * 6), 0), "a key of 1 bytes"),
+    "value": (sealed(1, 48, 1, START_MS, 6, 0, -1, record(0, b"\0\0\0\1", b"\0"), 0), "ends too early"),
+    "data under a control bit": (with_field(batch(1, 6), 21, ">h", 32), "a key of 3 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_MARKERS)
+def test_a_control_batch_that_is_no_marker_stops_a_broker(tmp_path: Path, name: str) -> None:
+    data, reason = BAD_MARKERS[name]
+    partition = log_of(tmp_path, [batch(0, 5), data, batch(2, 5, sequence=1)])
+    with pytest.raises(BrokerRefusesError, match=reason):
+        recover(partition, now_ms=NOW_MS)
+
+
+def test_a_segment_that_lost_its_index_is_cut_behind_a_marker_that_cannot_be_read(tmp_path: Path) -> None:
+    """After a clean stop only that segment is scanned, and no replay comes to the marker again."""
+    bad = BAD_MARKERS["count"][0]
+    partition = log_of(tmp_path, [batch(0, 5), bad, batch(2, 5, sequence=1)], [batch(3, 7)])
+    (partition / f"{0:020d}.index").unlink()
+    (partition / f"{4:020d}.snapshot").write_bytes(b"\0\1" + struct.pack(">I", crc32c(bytes(4), 0)) + bytes(4))
+    recover(partition, now_ms=NOW_MS, was_clean=True)
+    assert (partition / f"{0:020d}.log").read_bytes() == batch(0, 5) + bad
+    assert (partition / f"{3:020d}.log").read_bytes() == batch(3, 7)
+
+
+def damaged_below_the_recovery_point(tmp_path: Path) -> Path:
+    partition = log_of(tmp_path, [batch(at, 5, sequence=at) for at in range(8)], [batch(8, 6)])
+    recover(partition, now_ms=NOW_MS)
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    path = partition / f"{0:020d}.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:200] + bytes(61) + data[200:])
+    return partition
+
+
+def test_a_replay_that_comes_to_no_batch_stops_a_broker(tmp_path: Path) -> None:
+    partition = damaged_below_the_recovery_point(tmp_path)
+    with pytest.raises(BrokerRefusesError, match=r"no batch begins at position \d+.*--full"):
+        recover(partition, now_ms=NOW_MS, recovery_point=8)
+
+
+def test_a_scan_of_all_mends_it(tmp_path: Path) -> None:
+    partition = damaged_below_the_recovery_point(tmp_path)
+    assert recover(partition, now_ms=NOW_MS).next_offset == 2
+    assert set(producers(partition, 2)) == {5}
+
+
+def test_a_transaction_that_begins_in_damage_stops_a_broker(tmp_path: Path) -> None:
+    partition = log_of(
+        tmp_path, [batch(0, 5), batch(1, 6, transactional=True), batch(2, 5, sequence=1)], [batch(3, 5, sequence=2)]
+    )
+    recover(partition, now_ms=NOW_MS)
+    path = partition / f"{0:020d}.log"
+    path.write_bytes(bytes(100) + path.read_bytes())
+    with pytest.raises(BrokerRefusesError, match="a transaction is open since offset 1, and no batch begins"):
+        recover(partition, now_ms=NOW_MS, recovery_point=3)
+
+
+def test_an_index_of_negative_positions_leads_to_the_beginning(tmp_path: Path) -> None:
+    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6)])
+    recover(partition, now_ms=NOW_MS)
+    (partition / f"{0:020d}.index").write_bytes(struct.pack(">ii", 1, -587322267))
+    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 2
+
+
+def test_a_batch_cut_within_its_header_ends_a_log_that_was_stopped_cleanly(tmp_path: Path) -> None:
+    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6)])
+    recover(partition, now_ms=NOW_MS)
+    path = partition / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[: len(batch(0, 5)) + 58])
+    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 1
+
+
+def test_a_replay_looks_at_no_checksum(tmp_path: Path) -> None:
+    partition = log_of(tmp_path, [batch(0, 5), batch(1, 6), batch(2, 7)], [batch(3, 8)])
+    recover(partition, now_ms=NOW_MS)
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    path = partition / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    recover(partition, now_ms=NOW_MS, recovery_point=3)
+    assert set(producers(partition, 4)) == {5, 6, 7, 8}
+
+
+@pytest.mark.parametrize("codec", [0, 3, 6])
+def test_a_message_that_a_broker_opens_to_know_its_first_offset(tmp_path: Path, codec: int) -> None:
+    """After a clean stop the magic of a v2 batch says 1: its checksum stands for the attributes of a message."""
+    damaged = bytearray()
+    for timestamp in range(START_MS, START_MS + 999):
+        damaged = bytearray(batch(0, 5, timestamp=timestamp))
+        if damaged[17] & 7 == codec:
+            break
+    assert damaged[17] & 7 == codec
+    damaged[16] = 1
+    partition = log_of(tmp_path, [bytes(damaged), batch(1, 6)])
+    if codec:
+        with pytest.raises(BrokerRefusesError, match="message at position 0 cannot be opened"):
+            recover(partition, now_ms=NOW_MS, was_clean=True)
+    else:
+        assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 2
+    assert recover(partition, now_ms=NOW_MS).next_offset == 0
+
+
+NO_PRODUCERS = b"\0\1" + struct.pack(">I", crc32c(bytes(4), 0)) + bytes(4)
+BEGUN = batch(1, 5, transactional=True)
+ENDED_TWICE = {
+    "in one read": [[BEGUN, marker(2, COMMIT, 5), BEGUN, marker(2, ABORT, 5)]],
+    "of two producers": [[BEGUN, marker(2, COMMIT, 5), batch(1, 6, transactional=True), marker(3, COMMIT, 6)]],
+    "by a later read": [[BEGUN, marker(2, COMMIT, 5), BEGUN], [marker(3, COMMIT, 5)]],
+}
+
+
+def after_a_snapshot(place: Path, *segments: list[bytes]) -> Path:
+    """A partition that was stopped cleanly and has a snapshot at offset 1 alone."""
+    partition = log_of(place, [batch(0, 8)], *segments)
+    (partition / f"{1:020d}.snapshot").write_bytes(NO_PRODUCERS)
+    return partition
+
+
+@pytest.mark.parametrize("name", ENDED_TWICE)
+def test_transactions_that_begin_at_one_offset_and_end_stop_a_replay(tmp_path: Path, name: str) -> None:
+    """A read of a replay ends all transactions behind all of its updates."""
+    partition = after_a_snapshot(tmp_path, *ENDED_TWICE[name])
+    with pytest.raises(BrokerRefusesError, match="begins at offset 1, where another one does that has ended"):
+        recover(partition, now_ms=NOW_MS, was_clean=True)
+
+
+def test_a_transaction_that_begins_again_and_stays_open_is_taken(tmp_path: Path) -> None:
+    partition = after_a_snapshot(tmp_path, [BEGUN, marker(2, COMMIT, 5), BEGUN, batch(3, 7)])
+    assert recover(partition, now_ms=NOW_MS, was_clean=True).next_offset == 4
+
+
+def test_a_producer_keeps_its_last_batch_where_a_read_ends_with_its_epoch(tmp_path: Path) -> None:
+    ends = [marker(2, COMMIT, 5, epoch=2), marker(3, COMMIT, 5, epoch=1), batch(4, 7)]
+    partition = after_a_snapshot(tmp_path, [batch(1, 5, epoch=1)], ends)
+    recover(partition, now_ms=NOW_MS, was_clean=True)
+    assert producers(partition, 5)[5].last_offset == 1

@@ -1,0 +1,280 @@
+"""Holes of real partitions filled from copies of them, which stand for other replicas."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.plan import Taken
+from kseg.errors import KsegError, PathError
+from kseg.recovery.replica.agreement import ReplicasDivergeError
+from kseg.recovery.replica.replica import plan_from_replica, replica_of
+from kseg.recovery.salvage.salvage import Salvage
+from recovery.damages import KINDS, Damage, Segments, covered, read, write
+from recovery.partitions import (
+    START,
+    TESTDATA,
+    TRANSACTIONS,
+    at_offset,
+    contents,
+    copy_of,
+    last_offset,
+    make,
+    real_batches,
+)
+from recovery.salvage.test_salvage import copied, errors_of, salvage
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+COMPACTED = TESTDATA / "kafka-4.3.1/compacted/e-idem-0"
+PARTITIONS = {
+    "plain": PLAIN,
+    "transactions": TRANSACTIONS,
+    "formats mixed": TESTDATA / "kafka-1.1.1/format-switch/sw-lz4-0",
+    "v0 to v2": TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
+    "compacted": COMPACTED,
+}
+_NUMBERS = st.integers(0, 1 << 16)
+_LOSING = sorted(set(KINDS) - {"header"})  # a header that is mended wrongly is a difference
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return copy_of(PLAIN, tmp_path)
+
+
+def fill(directory: Path, replica: Path, is_compacted: bool = False) -> Salvage:
+    before = contents(replica)
+    found = plan_from_replica(str(directory), str(replica), START, is_compacted)
+    apply(found.plan, "recover --from-replica", Keeping())
+    assert contents(replica) == before
+    return found
+
+
+def offsets_taken(found: Salvage) -> list[tuple[int, int, str]]:
+    assert not any(taken.why for taken in found.plan.taken)
+    return [(taken.first_offset, taken.last_offset, Path(taken.file).name) for taken in found.plan.taken]
+
+
+def log(directory: Path, base: int) -> Path:
+    return directory / f"{base:020d}.log"
+
+
+def change(directory: Path, base: int, *chunks: bytes) -> Segments:
+    """Gives a segment other content; all that there was."""
+    before = read(directory)
+    write(directory, {base: list(chunks)})
+    return before
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@settings(max_examples=12)
+@example(damages=[Damage("empty", 0, 0, 0, 0, 0, 0)])
+@example(damages=[Damage("flip", 1, 0, 0, 0, 97, 0)])
+@example(damages=[Damage("flip", 1, 0, 0, 0, 6, 0)])  # beyond the end of the log
+@example(damages=[Damage("part", 0, 3, 0, 0, 8, 12)])  # zeros in a header, whose end reads as that of offset 0
+@example(damages=[Damage("zero", 1, 0, 0, 0, 0, 13)])
+@example(damages=[Damage("zero", 0, 1, 0, 0, 2, 511), Damage("cut", 0, 2, 0, 0, 0, 0)])
+@example(damages=[Damage("zero", 1, 0, 0, 0, 8, 7)])  # the length, the leader epoch
+@example(damages=[Damage("flip", 0, 0, 0, 0, 12, 7)])  # a leader epoch that is none
+@example(damages=[Damage("zero", 1, 0, 0, 0, 12, 3)])
+@example(damages=[Damage("flip", 1, 5, 0, 0, 12, 7), Damage("swap", 1, 5, 1, 2, 0, 0)])
+@example(damages=[Damage("double", 1, 0, 1, 0, 0, 0), Damage("part", 1, 0, 0, 0, 7, 1)])
+@example(damages=[Damage("swap", 0, 3, 0, 97, 0, 0), Damage("cut", 0, 8, 0, 0, 0, 0)])
+@given(damages=st.lists(st.builds(Damage, st.sampled_from(_LOSING), *[_NUMBERS] * 6), min_size=1, max_size=3))
+def test_all_that_was_lost_comes_back(name: str, damages: list[Damage]) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        before = read(directory)
+        damaged = {base: list(chunks) for base, chunks in before.items()}
+        for damage in damages:
+            damage.do(damaged)
+        write(directory, damaged)
+        known = {found.code for found in errors_of(PARTITIONS[name])}
+        try:
+            found = fill(directory, PARTITIONS[name])
+        except ReplicasDivergeError:
+            assert has_other_epoch(before, damaged)  # which no checksum covers
+            return
+        assert [error for error in errors_of(directory) if error.code not in known] == []
+        assert not plan_from_replica(str(directory), str(PARTITIONS[name]), START).plan
+        if not any(taken.why for taken in found.plan.taken):
+            whole = [batch for chunks in before.values() for batch in chunks]
+            found_now = [batch for chunks in read(directory).values() for batch in chunks]
+            assert found_now == whole
+
+
+def has_other_epoch(before: Segments, damaged: Segments) -> bool:
+    """Whether a batch of v2 is the same but for its leader epoch."""
+    epochs = {covered(batch): batch[12:16] for chunks in before.values() for batch in chunks if batch[16] == 2}
+    found = [chunk for chunks in damaged.values() for chunk in chunks if len(chunk) > 61]
+    return any(chunk[12:16] != epochs.get(chunk[17:], chunk[12:16]) for chunk in found)
+
+
+def test_a_damaged_batch_is_replaced(partition: Path) -> None:
+    good = read(partition)
+    bad = bytearray(good[46][2])
+    bad[80] ^= 1
+    change(partition, 46, *good[46][:2], bytes(bad), *good[46][3:])
+    found = fill(partition, PLAIN)
+    first = int.from_bytes(good[46][2][:8], "big")
+    last = first + int.from_bytes(good[46][2][23:27], "big")
+    assert offsets_taken(found) == [(first, last, log(partition, 46).name)]
+    now, then = contents(partition), contents(PLAIN)
+    assert {name for name in then if now.get(name) != then[name]} == {"leader-epoch-checkpoint"}  # is cut to the log
+    assert not found.plan.gaps
+
+
+def test_a_lost_tail_is_appended(partition: Path) -> None:
+    good = read(partition)
+    change(partition, 116, *good[116][:1])
+    assert len(offsets_taken(fill(partition, PLAIN))) == 1
+    assert read(partition) == good
+
+
+def test_a_tail_and_later_segments_come_back_in_their_segments(partition: Path) -> None:
+    for path in [*partition.glob("*00116.*"), *partition.glob("*00150.*")]:
+        path.unlink()
+    fill(partition, PLAIN)
+    assert read(partition) == read(PLAIN)
+    assert {name for name in contents(PLAIN) if "snapshot" not in name} <= contents(partition).keys()
+
+
+@pytest.mark.parametrize("base", [0, 46, 76])
+def test_a_missing_segment_comes_back(partition: Path, base: int) -> None:
+    for path in partition.glob(f"{base:020d}.*"):
+        path.unlink()
+    found = fill(partition, PLAIN)
+    assert read(partition) == read(PLAIN)
+    assert [file for *_, file in offsets_taken(found)] == [log(partition, base).name]
+
+
+def test_what_an_earlier_salvage_could_not_keep(partition: Path) -> None:
+    path = log(partition, 76)
+    path.write_bytes(bytes(path.stat().st_size))
+    salvage(partition)
+    assert 76 not in read(partition)
+    fill(partition, PLAIN)
+    assert read(partition) == read(PLAIN)
+
+
+def test_producers_are_learned_again(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    base = sorted(read(partition))[1]
+    path = log(partition, base)
+    path.write_bytes(bytes(path.stat().st_size))
+    salvage(partition)
+    fill(partition, TRANSACTIONS)
+    now, then = contents(partition), contents(TRANSACTIONS)
+    assert {name for name in now if name.endswith("index")} >= {name for name in then if name.endswith("index")}
+    assert all(now[name] == then[name] for name in then if name.endswith(".txnindex"))
+
+
+def test_a_cleaned_log_is_not_filled_where_no_bytes_are_missing(tmp_path: Path) -> None:
+    """The replica has a record that the cleaner has taken here: it may be of a key that was deleted since."""
+    partition, replica = copy_of(COMPACTED, tmp_path / "a"), copy_of(COMPACTED, tmp_path / "b")
+    good = read(partition)
+    change(partition, 0, *good[0][:2], *good[0][3:])
+    found = fill(partition, replica)
+    assert [taken.why for taken in found.plan.taken] == ["the log is compacted, and no bytes are missing there"]
+    assert read(partition)[0] == [*good[0][:2], *good[0][3:]]
+
+
+def test_a_hole_in_a_cleaned_log_is_filled(tmp_path: Path) -> None:
+    partition, replica = copy_of(COMPACTED, tmp_path / "a"), copy_of(COMPACTED, tmp_path / "b")
+    good = read(partition)
+    change(partition, 0, *good[0][:2], bytes(len(good[0][2])), *good[0][3:])
+    assert len(offsets_taken(fill(partition, replica))) == 1
+    assert read(partition) == good
+
+
+def test_other_records_at_an_offset_are_refused(partition: Path, tmp_path: Path) -> None:
+    replica = copy_of(PLAIN, tmp_path / "other")
+    good = read(replica)
+    epoch = b"\0\0\0\x07"
+    change(replica, 116, *[batch[:12] + epoch + batch[16:] for batch in good[116]])
+    log(partition, 76).write_bytes(b"")
+    before = contents(partition)
+    with pytest.raises(ReplicasDivergeError, match="diverge at offset 116: leader epochs 0 and 7"):
+        plan_from_replica(str(partition), str(replica), START)
+    assert contents(partition) == before
+
+
+def test_an_epoch_that_began_elsewhere_is_not_appended(partition: Path, tmp_path: Path) -> None:
+    """What a replica had written before it was told of a new leader was never committed."""
+    good = read(partition)
+    change(partition, 116, *good[116][:1])
+    first = int.from_bytes(good[116][1][:8], "big")
+    (partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n3 {first}\n")
+    found = plan_from_replica(str(partition), str(PLAIN), START)
+    assert [taken.why for taken in found.plan.taken] == [
+        f"leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at {first}"
+    ]
+
+
+def test_what_no_replica_is(partition: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty" / partition.name
+    empty.mkdir(parents=True)
+    other = Path(shutil.copytree(PLAIN, tmp_path / "other-0"))
+    same_name = Path(shutil.copytree(PLAIN, tmp_path / "b" / partition.name))
+    (same_name / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    for place, error in [(partition, KsegError), (empty, PathError), (other, KsegError), (same_name, KsegError)]:
+        with pytest.raises(error):
+            plan_from_replica(str(partition), str(place), START)
+
+
+def test_a_batch_at_a_wrong_offset_in_the_replica_is_not_taken(partition: Path, tmp_path: Path) -> None:
+    replica = copy_of(PLAIN, tmp_path / "other")
+    good = read(replica)
+    last = max(good)
+    change(replica, last, *good[last][:-1], at_offset(good[last][-1], 1 << 20))
+    found = plan_from_replica(str(partition), str(replica), START)
+    first = int.from_bytes(good[last][-1][:8], "big")
+    why = f"the same batch is here at offset {first}, where offsets go on"
+    assert [(taken.first_offset, taken.why) for taken in found.plan.taken] == [(1 << 20, why)]
+    assert read(partition) == good
+
+
+def test_the_same_batch_twice_is_not_taken_for_one_at_a_wrong_offset(tmp_path: Path) -> None:
+    """What a producer without idempotence sends again: each replica has lost another one of the two."""
+    batches = real_batches(0)
+    first, behind = last_offset(batches[3]) + 1, 2 * last_offset(batches[3]) - last_offset(batches[2]) + 1
+    again = [*batches[:4], at_offset(batches[3], first), at_offset(batches[5], behind)]
+    here = make(tmp_path / "a-0", {0: [*again[:4], bytes(len(again[4])), again[5]]})
+    there = make(tmp_path / "b" / "a-0", {0: [*again[:3], bytes(len(again[3])), *again[4:]]})
+    fill(here, there)
+    assert read(here) == {0: again}
+
+
+def test_a_damaged_replica_gives_what_is_intact(partition: Path, tmp_path: Path) -> None:
+    replica = copy_of(PLAIN, tmp_path / "other")
+    good = read(replica)
+    change(replica, 46, bytes(len(good[46][0])), *good[46][1:])
+    log(partition, 46).write_bytes(b"")
+    found = fill(partition, replica)
+    assert read(partition)[46] == good[46][1:]
+    assert found.plan.taken == [Taken(*found.plan.taken[0][:2], str(log(replica, 46)))]
+    assert found.plan.gaps == [(46, found.plan.taken[0].first_offset - 1)]
+
+
+def test_where_a_replica_is(partition: Path, tmp_path: Path) -> None:
+    assert replica_of(str(partition), str(PLAIN)) == str(PLAIN)
+    assert replica_of(str(partition), str(PLAIN.parent)) == str(PLAIN)
+    assert replica_of("other-0", str(PLAIN.parent)) is None
+    with pytest.raises(PathError):
+        replica_of(str(partition), str(tmp_path / "none"))
+
+
+def test_replicas_that_were_cleaned_apart(tmp_path: Path) -> None:
+    """Real ones: segments, batches and records are not the same, but what both have is."""
+    here, there = (TESTDATA / f"kafka-1.1.1/replicas/broker{i}/ep-compact-0" for i in range(2))
+    partition = copy_of(here, tmp_path)
+    assert all(taken.why for taken in fill(partition, there).plan.taken)
+    good = read(partition)
+    whole = log(partition, 2230).read_bytes()
+    log(partition, 2230).write_bytes(b"")
+    found = fill(partition, there)
+    assert [taken for taken in found.plan.taken if taken.first_offset >= 2230 and not taken.why]
+    assert log(partition, 2230).read_bytes() == whole
+    assert read(partition)[2011] == good[2011]

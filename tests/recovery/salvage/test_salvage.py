@@ -1,0 +1,446 @@
+"""Salvage keeps every batch whose bytes are intact, whatever was done to the files around it: real partitions of all
+formats, damaged at random."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.segment.survey import DEEP
+from kseg.verify.report import ERROR, Finding, Report
+from kseg.verify.settings import Settings
+from kseg.verify.verification import judge_path
+from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
+from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
+from recovery.partitions import (
+    NOW_MS,
+    START,
+    TESTDATA,
+    TRANSACTIONS,
+    at_offset,
+    copy_of,
+    keyed_batch,
+    make,
+    real_batches,
+)
+
+PARTITIONS = {
+    "v2 of 4.3": TESTDATA / "log-directories/4.3.1/logs/dplain-0",
+    "transactions": TRANSACTIONS,
+    "compacted": TESTDATA / "kafka-4.3.1/compacted/e-idem-0",
+    "another client": TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0",
+    "formats mixed": TESTDATA / "kafka-1.1.1/format-switch/sw-lz4-0",
+    "v0 to v2, codecs mixed": TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0",
+    "v1 compressed and compacted": TESTDATA / "kafka-0.10.2.2/codecs/compact-lz4-0",
+    "v0 compressed": TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0",
+}
+
+
+def _damage(kind: str, chunk: int = 0, place: int = 0, amount: int = 0) -> Damage:
+    return Damage(kind, 0, chunk, 0, 0, place, amount)
+
+
+_NUMBERS = st.integers(0, 1 << 16)
+DAMAGES = st.lists(
+    st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), min_size=1, max_size=4
+)  # fmt: skip
+
+
+@contextmanager
+def copied(partition: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield copy_of(partition, Path(folder))
+
+
+def salvage(directory: Path) -> Salvage:
+    found = plan_salvage(str(directory), START)
+    apply(found.plan, "recover --mode salvage", Keeping())
+    return found
+
+
+def errors_of(directory: Path) -> list[Finding]:
+    findings: list[Finding] = []
+    judge_path(str(directory), Settings(DEEP, NOW_MS), Report(findings.append), lambda _: None)
+    return [found for found in findings if found.severity == ERROR]
+
+
+def home_of(batch: bytes, segments: Segments) -> int:
+    return max(base for base in segments if base <= first_offset(batch))
+
+
+def may_have_a_wrong_offset(batch: bytes, whole: list[bytes], kept: list[bytes]) -> bool:
+    """Whether nothing tells a moved message from one whose offset was damaged: in v0 only the offset, which no checksum
+    covers, says where it was, and it would not fill a gap exactly."""
+    i = whole.index(batch)
+    is_beside_a_gap = not all(neighbour in kept for neighbour in [*whole[:i][-1:], *whole[i + 1 : i + 2]])
+    return batch[16] == 0 and not batch[17] & 7 and is_beside_a_gap
+
+
+def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, found: Salvage, told: set[int]) -> None:
+    """Each batch whose bytes are somewhere in the damaged files is there once, in its segment; ``told``: the offsets in
+    side files."""
+    files = [b"".join(chunks) for chunks in damaged.values()]
+    whole, kept = ([batch for base in sorted(files) for batch in files[base]] for files in (before, after))
+    places = [(base, covered(batch), first_offset(batch)) for base, chunks in after.items() for batch in chunks]
+    for chunks in before.values():
+        for batch in chunks:
+            if any(batch in file for file in files) and not may_have_a_wrong_offset(batch, whole, kept):
+                want = (home_of(batch, after), covered(batch), first_offset(batch))
+                assert places.count(want) == 1 or is_ambiguous(batch, whole, damaged, after, found, told)
+    known = {covered(batch) for chunks in before.values() for batch in chunks}
+    assert {content for _, content, _ in places} <= known
+    assert all(last_offset(a) < last_offset(b) for a, b in pairwise(kept))
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
+@example(damages=[_damage("zero", 196, 0, 15)])  # the leader epoch, too
+@example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])
+@example(damages=[_damage("double", 37), Damage("swap", 0, 4, 0, 26, 0, 0), _damage("cut", 11)])  # a lost end
+@example(damages=[Damage("double", 0, 37, 0, 9, 0, 0), _damage("remove", 8), _damage("cut", 24)])
+@example(
+    damages=[_damage("zero", 3, 2, 9), Damage("copies in nonsense", 0, 2, 0, 0, 2, 9), _damage("cut", 3, 1649)]
+)  # a header that tells a wrong offset
+@example(
+    damages=[
+        Damage("cut", 243, 246, 11, 63, 5, 10522),
+        Damage("copies in nonsense", 11, 32739, 99, 52655, 50, 30928),
+        Damage("header", 27286, 66, 1, 16, 142, 13),
+        Damage("swap", 20092, 12, 46703, 20476, 10, 6),
+    ]
+)  # a set of v0 behind one of larger offsets
+@example(damages=[_damage("flip", 38, 15, 1), Damage("swap", 0, 27, 0, 38, 0, 0)])
+@example(damages=[_damage("header", 2, 7, 10), _damage("remove", 0)])
+@example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])
+@example(damages=[_damage("header", 9, 41, 18)])  # a producer snapshot tells the offset
+@example(damages=[_damage("flip", 5, 7, 2)])
+@example(damages=[Damage("flip", 10, 42, 59, 13244, 5, 33), Damage("double", 38642, 26, 1, 1, 8, 20)])
+@example(
+    damages=[
+        Damage("cut", 44144, 45681, 5, 14, 57, 8),
+        Damage("flip", 33691, 13, 24642, 3117, 15, 1),
+        Damage("header", 27031, 26, 9, 44579, 15, 29732),
+        Damage("swap", 14, 44, 54, 11, 12, 22),
+    ]
+)  # the last bytes of a batch are the first of the next one
+@example(
+    damages=[
+        Damage("double", 63972, 34, 47829, 42, 11, 11996),
+        Damage("cut", 4, 10321, 13990, 13838, 57, 13),
+        Damage("header", 12, 7673, 1, 7, 63, 16),
+        Damage("copies in nonsense", 8, 43, 47, 39517, 12, 0),
+    ]
+)
+@example(
+    damages=[Damage("swap", 24590, 3, 2, 22627, 8, 42481), Damage("header", 54189, 5982, 10, 27831, 58, 9)]
+)  # a wrong offset where one belongs that lies elsewhere
+@example(damages=[Damage("flip", 59, 10, 2, 48, 6, 16819)])  # an offset in a segment that never held a batch
+@example(
+    damages=[
+        Damage("move", 24791, 15, 56, 33132, 44, 5),
+        Damage("flip", 45235, 46238, 282, 23, 128, 31),
+        Damage("zero", 59, 35, 29, 67, 40, 21727),
+        Damage("part", 111, 141, 21, 53, 8, 36),
+    ]
+)  # zeros before a batch may be those of its offset
+@example(
+    damages=[
+        Damage("copies in nonsense", 42, 4, 53954, 13, 15802, 57526),
+        Damage("cut", 196, 48, 29558, 1, 26623, 48),
+        Damage("header", 208, 230, 9, 42950, 6198, 56),
+        Damage("insert", 5125, 30, 6, 156, 118, 43),
+    ]
+)  # messages inside a set whose length is wrong
+@example(
+    damages=[
+        Damage("header", 48, 69, 40, 24, 69, 63),
+        Damage("header", 9523, 208, 62, 28449, 51, 17),
+        Damage("remove", 68, 16271, 55, 28, 65, 37),
+    ]
+)  # two offsets that are far too high
+@example(
+    damages=[
+        Damage("swap", 24, 39, 62, 60880, 45, 38992),
+        Damage("copies in nonsense", 64, 161, 64552, 38, 21, 41657),
+        Damage("empty", 24, 22275, 291, 21247, 37710, 812),
+        Damage("empty", 273, 57, 265, 26, 3, 29250),
+    ]
+)  # all that is left lies in another segment
+@example(
+    damages=[
+        Damage("header", 12386, 267, 38, 54, 5141, 48),
+        Damage("swap", 32, 19, 5531, 69, 55596, 8640),
+        Damage("move", 180, 54, 290, 39557, 9, 250),
+        Damage("part", 33, 142, 178, 80, 57997, 63),
+    ]
+)  # the smaller of two batches fills another gap
+@example(
+    damages=[
+        Damage("part", 1544, 26, 37, 5125, 166, 65),
+        Damage("zero", 26, 26522, 35112, 53410, 286, 53),
+        Damage("zero", 5416, 31, 133, 63, 32628, 43520),
+        Damage("header", 22984, 36, 33700, 44080, 211, 30),
+    ]
+)  # a wrong offset before bytes that are cut out
+@example(
+    damages=[
+        Damage("flip", 63, 57996, 39, 61044, 190, 49123),
+        Damage("flip", 246, 3, 185, 246, 161, 50120),
+        Damage("double", 15028, 64348, 119, 73, 18, 37),
+        Damage("swap", 18, 9, 124, 17318, 21, 44),
+    ]
+)  # what shows a cleaner lies in the wrong segment
+@example(
+    damages=[Damage("zero", 147, 21824, 19, 27, 43, 9693), Damage("copies in nonsense", 97, 4935, 58, 64, 60859, 85)]
+)  # a message inside a broken set leads to its end
+@example(
+    damages=[
+        Damage("zero", 0, 52993, 10974, 13, 55, 13543),
+        Damage("remove", 17, 114, 22, 27, 172, 227),
+        Damage("header", 3064, 2708, 42, 20, 23280, 18),
+        Damage("part", 227, 23299, 206, 52295, 277, 84),
+    ]
+)  # a place between neighbours, and room in another segment
+@example(
+    damages=[
+        Damage("move", 259, 158, 65, 20059, 58074, 56789),
+        Damage("zero", 59, 48, 269, 20, 4266, 197),
+        Damage("header", 145, 5990, 53, 290, 160, 286),
+    ]
+)  # offsets that overlap a gap of just that size
+@example(
+    damages=[
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("move", 13, 0, 0, 0, 0, 0),
+        Damage("flip", 0, 0, 0, 0, 0, 0),
+    ]
+)  # a single offset that is far too high, in a file of its own
+@example(
+    damages=[
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
+        Damage("cut", 0, 0, 0, 0, 1, 0),
+    ]
+)  # nothing is left of the first segment, nor of its producers
+@example(
+    damages=[
+        Damage("move", 13, 0, 0, 0, 0, 0),
+        Damage("copies in nonsense", 0, 0, 0, 1, 0, 0),
+        Damage("flip", 0, 0, 0, 0, 0, 0),
+    ]
+)  # one of two copies has a wrong offset
+@given(damages=DAMAGES)
+def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        before, known = read(directory), {found.code for found in errors_of(PARTITIONS[name])}
+        damaged = {base: list(chunks) for base, chunks in before.items()}
+        for damage in damages:
+            damage.do(damaged)
+        write(directory, damaged)
+        told = told_offsets(directory)
+        found = salvage(directory)
+        assert_all_is_kept(before, damaged, read(directory), found, told)
+        assert [error for error in errors_of(directory) if error.code not in known] == []
+        again = plan_salvage(str(directory), START)
+        assert again.cuts == []
+        assert not again.plan
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_an_intact_partition_keeps_its_logs(name: str) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        before = read(directory)
+        found = salvage(directory)
+        assert read(directory) == before
+        assert (found.cuts, found.mended, found.moved) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("name", ["compacted", "v1 compressed and compacted"])
+def test_what_a_cleaner_took_elsewhere_is_not_told_as_missing(name: str) -> None:
+    """Between two batches that lie end to end as they were a gap is the cleaner's, whatever is wrong elsewhere."""
+    before = read(PARTITIONS[name])
+    bases = sorted(before)
+    for base, behind in pairwise([*bases, None]):
+        assert base is not None
+        for i, batch in enumerate(before[base][:40]):
+            with copied(PARTITIONS[name]) as directory:
+                broken = batch[:-1] + bytes([batch[-1] ^ 1])
+                write(directory, {base: [*before[base][:i], broken, *before[base][i + 1 :]]})
+                found = plan_salvage(str(directory), START)
+            first = offsets_in(before[base][i - 1])[-1] + 1 if i else base
+            after = before[base][i + 1 :]
+            last = offsets_in(after[0]).start if after else behind
+            told = [offset for gap in found.plan.gaps for offset in range(gap[0], gap[1] + 1)]
+            assert told == list(range(first, first if last is None else last))
+
+
+def test_what_is_missing_beside_what_was_moved_or_cut_is_told(tmp_path: Path) -> None:
+    """A log that is known to be compacted: its first gap is a cleaner's, the second one lies where bytes were cut."""
+    batches = [keyed_batch(first, bytes(range(first, first + 3))) for first in range(0, 33, 3)]
+    broken = batches[6][:-1] + bytes([batches[6][-1] ^ 1])
+    first = [*batches[:2], *batches[4:6], broken, *batches[8:10]]
+    partition = make(tmp_path / "a-0", {0: first, 30: batches[10:]})
+    compacted = plan_salvage(str(partition), START, is_compacted=lambda: True)
+    assert (compacted.plan.gaps, compacted.is_compacted) == ([(18, 23)], True)
+    other = plan_salvage(str(partition), START)
+    assert other.plan.gaps == [(6, 11), (18, 23)]
+
+
+def test_what_is_missing_behind_all_that_a_cleaner_took_is_told(tmp_path: Path) -> None:
+    """In a compacted log, where no bytes tell of damage: keys that came before show that no cleaner was there."""
+    cleaned = [keyed_batch(0, b"abc"), keyed_batch(6, b"def")]
+    dirty = [keyed_batch(offset, b"e") for offset in range(9, 16)]
+    segments = {0: cleaned, 9: dirty[:3], 13: [*dirty[4:5], *dirty[6:]], 16: [keyed_batch(16, b"e")]}
+    partition = make(tmp_path / "a-0", segments)
+    assert plan_salvage(str(partition), START, is_compacted=lambda: True).plan.gaps == [(12, 12), (14, 14)]
+
+
+def test_what_is_missing_in_the_last_segment_is_told(tmp_path: Path) -> None:
+    """No cleaner touches the segment that a broker appends to, also in a compacted log."""
+    partition = copy_of(PARTITIONS["v1 compressed and compacted"], tmp_path)
+    segments = read(partition)
+    del segments[2259][7]
+    write(partition, segments)
+    assert salvage(partition).plan.gaps == [(2365, 2381)]
+    assert errors_of(partition) == []
+
+
+def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:
+    batches = real_batches(0) + real_batches(46)
+    size = len(real_batches(0))
+    partition = make(tmp_path / "a-0", {0: batches[:size], 46: batches[size:]})
+    stray = batches[size + 2]
+    write(
+        partition, {0: [*batches[:3], stray, *batches[3:size]], 46: [*batches[size : size + 2], *batches[size + 3 :]]}
+    )
+    found = salvage(partition)
+    assert read(partition) == {0: batches[:size], 46: batches[size:]}
+    assert found.moved == 1
+    assert not found.plan.gaps
+
+
+def test_whole_segments_in_each_others_files(tmp_path: Path) -> None:
+    first, second = real_batches(0), real_batches(46)
+    partition = make(tmp_path / "a-0", {0: second, 46: first})
+    salvage(partition)
+    assert read(partition) == {0: first, 46: second}
+
+
+def test_a_wrong_base_offset_is_mended(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], at_offset(batches[4], 7_000_000), *batches[5:]]})
+    found = salvage(partition)
+    assert read(partition) == {0: batches}
+    assert found.mended == 1
+
+
+def test_a_set_of_v0_whose_offset_and_length_are_wrong(tmp_path: Path) -> None:
+    """The offsets inside are under its checksum."""
+    batches = read(PARTITIONS["v0 compressed"])[0]
+    wrong = b"\1\1" + batches[1][2:9] + b"\x85" + batches[1][10:]
+    partition = make(tmp_path / "a-0", {0: [batches[0], wrong, *batches[2:]]})
+    assert salvage(partition).mended == 1
+    assert read(partition) == {0: batches}
+
+
+def test_a_wrong_leader_epoch_is_mended(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    wrong = batches[4][:12] + b"\0\0\x09\x09" + batches[4][16:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], wrong, *batches[5:]]})
+    assert salvage(partition).mended == 1
+    assert read(partition) == {0: batches}
+
+
+def test_a_batch_moved_between_others_keeps_its_own_epoch(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    late = batches[-1][:12] + b"\0\0\0\x05" + batches[-1][16:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:4], late, *batches[4:-1]]})
+    salvage(partition)
+    assert read(partition) == {0: [*batches[:-1], late]}
+
+
+def test_all_that_is_left_of_a_segment_lies_alone_in_another(tmp_path: Path) -> None:
+    """Nothing beside it tells where it belongs, but it does; its place is behind all that is left."""
+    source = PARTITIONS["v1 compressed and compacted"]
+    partition = copy_of(source, tmp_path)
+    batches = read(partition)[2259]
+    write(partition, {0: [batches[1]], 2259: []})
+    salvage(partition)
+    after = read(partition)
+    assert (after.get(0, []), after[2259]) == ([], [batches[1]])
+
+
+def test_a_length_that_swallows_the_batches_behind(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    behind = sum(map(len, batches[4:7]))
+    long = batches[3][:8] + (len(batches[3]) + behind - 12).to_bytes(4, "big") + batches[3][12:]
+    partition = make(tmp_path / "a-0", {0: [*batches[:3], long, *batches[4:]]})
+    salvage(partition)
+    kept = read(partition)[0]
+    assert kept[:3] == batches[:3]
+    assert kept[-len(batches[4:]) :] == batches[4:]
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_batch_that_lost_a_zero_at_its_end_and_has_one_of_the_next(tmp_path: Path, number: int) -> None:
+    batches = [keyed_batch(first, b"abc") for first in range(0, 15, 3)]
+    assert batches[number][-1] == batches[number + 1][0] == 0
+    damaged = [batch[:-1] if i == number else batch for i, batch in enumerate(batches)]
+    partition = make(tmp_path / "a-0", {0: damaged, 15: [keyed_batch(15, b"abc")]})
+    assert salvage(partition).plan.gaps == []
+    assert read(partition) == {0: batches, 15: [keyed_batch(15, b"abc")]}
+    assert errors_of(partition) == []
+
+
+def test_a_first_segment_of_which_nothing_is_left(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    base = min(read(partition))
+    path = partition / f"{base:020d}.log"
+    path.write_bytes(bytes(path.stat().st_size))
+    salvage(partition)
+    assert base not in read(partition)
+    assert not plan_salvage(str(partition), START).plan
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_offsets_that_run_over_what_an_index_can_hold(tmp_path: Path, is_followed: bool) -> None:
+    far = 1 << 32
+    batches = real_batches(0)
+    near, broken = batches[:3], batches[5][:-1] + bytes([batches[5][-1] ^ 1])
+    behind = [at_offset(batch, far + 100 * k) for k, batch in enumerate(batches[3:6])]
+    farther = [at_offset(batch, 3 * far + 100 * k) for k, batch in enumerate(batches[6:8])]
+    last = {9 * far: [at_offset(batches[0], 9 * far)]} if is_followed else {}
+    partition = make(tmp_path / "a-0", {0: [*near, *behind[:2], broken, *farther], **last})
+    salvage(partition)
+    assert read(partition) == {0: near, far: behind[:2], 3 * far: farther, **last}
+    assert errors_of(partition) == []
+    assert not plan_salvage(str(partition), START).plan
+
+
+def test_a_single_offset_that_is_too_high_is_a_wrong_one(tmp_path: Path) -> None:
+    batches = real_batches(0)
+    partition = make(tmp_path / "a-0", {0: [*batches[:-1], at_offset(batches[-1], 1 << 40)]})
+    salvage(partition)
+    assert read(partition) == {0: batches}
+
+
+def test_more_gaps_than_are_told_one_by_one(tmp_path: Path) -> None:
+    batch = min(real_batches(0), key=len)
+    broken = batch[:70] + bytes([batch[70] ^ 1]) + batch[71:]
+    step = last_offset(batch) - first_offset(batch) + 1
+    chunks = [at_offset(broken if i % 2 else batch, i * step) for i in range(5000)]
+    partition = make(tmp_path / "a-0", {0: chunks})
+    found = salvage(partition)
+    assert read(partition) == {0: chunks[::2]}
+    assert found.plan.gaps == [(step, 4998 * step - 1)]
+    assert not plan_salvage(str(partition), START).plan
+    shutil.rmtree(partition)

@@ -1,0 +1,381 @@
+"""No batch is lost for the name of its file: real partitions whose files are renamed, copied, cut or removed."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kseg.changes.apply import Keeping, apply
+from kseg.kernel.checksum import crc32c
+from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, last_offset, make, real_batches
+
+from .test_salvage import errors_of
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+_OLD = ("*.log", "*.log.swap", "*.log.cleaned")
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return copy_of(PLAIN, tmp_path)
+
+
+def salvage(partition: Path) -> Salvage:
+    found = plan_salvage(str(partition), START)
+    apply(found.plan, "recover --mode salvage", Keeping())
+    return found
+
+
+def batches_in(data: bytes) -> Iterator[bytes]:
+    """Whole v2 batches from the start on, up to what is none."""
+    at = 0
+    while at + 61 <= len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        if size < 61 or at + size > len(data):
+            return
+        batch = data[at : at + size]
+        if crc32c(batch[21:]) != int.from_bytes(batch[17:21], "big"):
+            return
+        yield batch
+        at += size
+
+
+def first_offset(batch: bytes) -> int:
+    return int.from_bytes(batch[:8], "big", signed=True)
+
+
+def log_of(partition: Path) -> list[bytes]:
+    """All batches, segment by segment; each lies in the bounds of its segment, and no file holds anything else."""
+    found: list[bytes] = []
+    paths = sorted(partition.glob("*.log"))
+    for path, behind in pairwise([*paths, None]):
+        assert path is not None
+        data = path.read_bytes()
+        batches = list(batches_in(data))
+        assert sum(map(len, batches)) == len(data)
+        assert all(int(path.stem) <= first_offset(batch) for batch in batches)
+        assert behind is None or all(last_offset(batch) < int(behind.stem) for batch in batches)
+        found += batches
+    assert all(last_offset(one) < first_offset(two) for one, two in pairwise(found))
+    return found
+
+
+def assert_ends_with_a_batch(partition: Path) -> None:
+    """A consumer that has read the last batch is at the log's end."""
+    batches, last = log_of(partition), max(partition.glob("*.log"))
+    assert last.stat().st_size or not batches or int(last.stem) == last_offset(batches[-1]) + 1
+
+
+def assert_salvaged(partition: Path, batches: list[bytes]) -> None:
+    """All these batches are there, once, in a log that nothing is wrong with and that a second salvage leaves alone."""
+    assert log_of(partition) == batches
+    assert_ends_with_a_batch(partition)
+    assert errors_of(partition) == []
+    assert not plan_salvage(str(partition), START).plan
+
+
+def segment(partition: Path, number: int) -> Path:
+    return sorted(partition.glob("*.log"))[number]
+
+
+def named(partition: Path, offset: int, suffix: str = ".log") -> Path:
+    return partition / f"{offset:020d}{suffix}"
+
+
+@pytest.mark.parametrize("offset", [1, 5, 47, 60])
+def test_an_empty_segment_inside_a_batch(partition: Path, offset: int) -> None:
+    whole = log_of(partition)
+    named(partition, offset).write_bytes(b"")
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+@pytest.mark.parametrize("distance", [1, 5000])
+def test_an_empty_segment_behind_the_end(partition: Path, distance: int) -> None:
+    whole = log_of(partition)
+    named(partition, last_offset(whole[-1]) + 1 + distance).write_bytes(b"")
+    found = salvage(partition)
+    assert_salvaged(partition, whole)
+    assert found.plan.gaps == []
+
+
+def test_an_empty_segment_at_the_end_stays(partition: Path) -> None:
+    whole = log_of(partition)
+    path = named(partition, last_offset(whole[-1]) + 1)
+    path.write_bytes(b"")
+    salvage(partition)
+    assert_salvaged(partition, whole)
+    assert path.exists()
+
+
+def test_a_last_segment_of_which_nothing_is_left(partition: Path) -> None:
+    """Where the segment before it does not lead up to it either."""
+    segment(partition, -1).write_bytes(bytes(5000))
+    before = segment(partition, -2)
+    before.write_bytes(before.read_bytes()[:-1])
+    found = salvage(partition)
+    assert_ends_with_a_batch(partition)
+    assert errors_of(partition) == []
+    assert found.plan.gaps != []
+
+
+@pytest.mark.parametrize("distance", [1, -1, 3, 5000])
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_copy_under_another_name(partition: Path, number: int, distance: int) -> None:
+    whole, path = log_of(partition), segment(partition, number)
+    named(partition, max(int(path.stem) + distance, 2)).write_bytes(path.read_bytes())
+    salvage(partition)
+    assert_salvaged(partition, whole)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("distance", [1, 3, -1, -3])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_segment_under_a_wrong_name(partition: Path, number: int, distance: int) -> None:
+    whole, path = log_of(partition), segment(partition, number)
+    if int(path.stem) + distance < 0:
+        return
+    path.rename(named(partition, int(path.stem) + distance))
+    salvage(partition)
+    assert_salvaged(partition, whole)
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x.log", "1.log", ".log", "-1.log", "9" * 20 + ".log", "5.log.1", "foo.swap", "x.index", "tmp",
+        f"{0:020d}.kafka", f"{3:020d}.index", "abc.snapshot", f"{12:020d}.snapshot", "evidence.bin",
+    ],
+)  # fmt: skip
+def test_a_name_that_no_broker_gives(partition: Path, name: str) -> None:
+    whole = log_of(partition)
+    (partition / name).write_bytes(segment(partition, 0).read_bytes())
+    salvage(partition)
+    assert not (partition / name).exists()
+    assert_salvaged(partition, whole)
+
+
+@pytest.mark.parametrize("name", ["tmp", f"{0:020d}.kafka", f"{0:020d}.index", f"{0:020d}.snapshot", "x.swap"])
+def test_a_segment_under_a_name_that_tells_of_none(partition: Path, name: str) -> None:
+    whole = log_of(partition)
+    segment(partition, 0).rename(partition / name)
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_segments_of_0_7_are_none_to_take_batches_from(partition: Path) -> None:
+    path = partition / f"{0:020d}.kafka"
+    salvage(partition)
+    path.write_bytes((TESTDATA / "damaged/0.7.2-09-attr-codec-3/rec-0/00000000000000000950.kafka").read_bytes())
+    assert not plan_salvage(str(partition), START).plan
+
+
+@pytest.mark.parametrize("name", ["0.log.gz", "0.log.md5", "notes.txt"])
+def test_a_file_that_is_none_of_a_brokers_stays(partition: Path, name: str) -> None:
+    salvage(partition)
+    (partition / name).write_bytes(b"d41d8cd98f00b204e9800998ecf8427e" * 9)
+    assert not plan_salvage(str(partition), START).plan
+
+
+def test_the_only_copy_of_a_segment_bears_another_name(partition: Path) -> None:
+    whole = log_of(partition)
+    segment(partition, 1).rename(partition / "saved by hand.log")
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_a_swap_that_is_cut_beside_its_originals(partition: Path) -> None:
+    whole, first, second = log_of(partition), segment(partition, 0), segment(partition, 1)
+    data = first.read_bytes() + second.read_bytes()
+    (partition / f"{first.name}.swap").write_bytes(data[: len(data) - 700])
+    (partition / f"{first.name}.cleaned").write_bytes(data[:900])
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_a_swap_whose_originals_are_gone(partition: Path) -> None:
+    whole, first, second = log_of(partition), segment(partition, 0), segment(partition, 1)
+    (partition / f"{first.name}.swap").write_bytes(first.read_bytes() + second.read_bytes())
+    for path in (first, second):
+        path.rename(f"{path}.deleted")
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_a_copy_fills_what_is_damaged(partition: Path) -> None:
+    whole, path = log_of(partition), segment(partition, 0)
+    data = path.read_bytes()
+    (partition / "copy.log").write_bytes(data)
+    path.write_bytes(data[:500] + bytes(300) + data[800:])
+    salvage(partition)
+    assert_salvaged(partition, whole)
+
+
+def test_the_choice_that_keeps_most_records(tmp_path: Path) -> None:
+    """A batch of 1010 offsets and few records lies over many batches of another file."""
+    one, two = real_batches(0), real_batches(46)
+    liar = one[-1][:23] + (1010).to_bytes(4, "big") + one[-1][27:]
+    liar = liar[:17] + crc32c(liar[21:]).to_bytes(4, "big") + liar[21:]
+    partition = make(tmp_path / "a-0", {0: [*one[:-1], liar], 46: two})
+    found = salvage(partition)
+    assert log_of(partition) == [*one[:-1], *two]
+    assert len(found.cuts) == 1
+    kept = b"".join(path.read_bytes() for path in (partition / ".kseg-quarantine").rglob("*") if path.is_file())
+    assert liar in kept
+
+
+def test_a_batch_that_claims_one_offset_of_the_next(partition: Path) -> None:
+    """Whichever has more records."""
+    whole, path = log_of(partition), segment(partition, 0)
+    batches = list(batches_in(path.read_bytes()))
+    for i, batch in enumerate(batches[:-1]):
+        wide = batch[:23] + (last_offset(batch) + 1 - first_offset(batch)).to_bytes(4, "big") + batch[27:]
+        wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
+        path.write_bytes(b"".join([*batches[:i], wide, *batches[i + 1 :]]))
+        found = salvage(partition)
+        assert log_of(partition) == [*whole[:i], *whole[i + 1 :]]
+        assert len(found.cuts) == 1
+
+
+def test_the_last_batch_of_a_segment_claims_an_offset_of_the_next(partition: Path) -> None:
+    """Whichever has more records: the name of the next segment is the offset of its first batch."""
+    whole, paths = log_of(partition), sorted(partition.glob("*.log"))
+    for path, behind in pairwise(paths):
+        data, batches = path.read_bytes(), list(batches_in(path.read_bytes()))
+        batch = batches[-1]
+        wide = batch[:23] + (int(behind.stem) - first_offset(batch)).to_bytes(4, "big") + batch[27:]
+        wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
+        path.write_bytes(b"".join([*batches[:-1], wide]))
+        found = salvage(partition)
+        assert log_of(partition) == [one for one in whole if one != batch]
+        assert len(found.cuts) == 1
+        path.write_bytes(data)
+        salvage(partition)
+        assert log_of(partition) == whole
+
+
+@pytest.mark.parametrize("keeps_side_files", [True, False])
+def test_no_log_at_all(partition: Path, keeps_side_files: bool) -> None:
+    for path in partition.glob("*.log" if keeps_side_files else "0*"):
+        path.unlink()
+    salvage(partition)
+    assert [path.stat().st_size for path in partition.glob("*.log")] == [0]
+    assert errors_of(partition) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"0\n2\n0 0\n"])
+def test_leader_epochs_that_cannot_be_read_are_made_anew(partition: Path, content: bytes) -> None:
+    path = partition / "leader-epoch-checkpoint"
+    whole = log_of(partition)
+    path.write_bytes(content)
+    salvage(partition)
+    assert path.read_text() == "0\n1\n0 0\n"  # an epoch in which nothing was written is not known any more
+    assert_salvaged(partition, whole)
+
+
+_PLACES = st.integers(0, 1 << 16)
+
+
+def _renamed(partition: Path, a: int, b: int) -> None:
+    path = _file(partition, a)
+    target = named(partition, max(int(path.stem) + b % 9 - 4, 0))
+    if path.stem.isdigit() and not target.exists():
+        path.rename(target)
+
+
+def _copied(partition: Path, a: int, b: int) -> None:
+    path = _file(partition, a)
+    names = [*(f"{offset:020d}.log" for offset in (1, 45, 47, 9999)), "x.log", f"{path.name}.swap", "7.log"]
+    if not (partition / names[b % len(names)]).exists():
+        (partition / names[b % len(names)]).write_bytes(path.read_bytes())
+
+
+def _cut(partition: Path, a: int, b: int) -> None:
+    path = _file(partition, a)
+    path.write_bytes(path.read_bytes()[: b % (path.stat().st_size + 1)])
+
+
+def _overlapped(partition: Path, a: int, b: int) -> None:
+    """The first batches of one file stand behind those of another one, too."""
+    path, other = _file(partition, a), _file(partition, b)
+    batches = list(batches_in(other.read_bytes()))
+    path.write_bytes(path.read_bytes() + b"".join(batches[: b % 7]))
+
+
+def _emptied(partition: Path, a: int, b: int) -> None:
+    named(partition, b % 200).touch()
+
+
+def _file(partition: Path, number: int) -> Path:
+    paths = sorted(path for path in partition.glob("*.log") if path.stem.isdigit())
+    return paths[number % len(paths)]
+
+
+_CHANGES = {change.__name__: change for change in (_renamed, _copied, _cut, _overlapped, _emptied)}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.sampled_from(sorted(_CHANGES)), _PLACES, _PLACES), min_size=1, max_size=5))
+def test_every_intact_batch_is_in_the_log_or_in_quarantine(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        partition = copy_of(PLAIN, Path(folder))
+        for kind, a, b in steps:
+            _CHANGES[kind](partition, a, b)
+        files = [path.read_bytes() for pattern in _OLD for path in partition.glob(pattern)]
+        there = {batch for data in files for batch in batches_in(data)}
+        salvage(partition)
+        kept = set(log_of(partition))
+        assert kept == there  # no two of them claim the same offsets
+        assert_ends_with_a_batch(partition)
+        assert errors_of(partition) == []
+        assert not plan_salvage(str(partition), START).plan
+
+
+def test_an_intact_partition_is_not_touched(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    before = {path.name: path.stat().st_ino for path in partition.glob("*.log")}
+    salvage(partition)
+    assert {path.name: path.stat().st_ino for path in partition.glob("*.log")} == before
+
+
+def test_a_batch_yields_to_more_records_in_another_file(partition: Path) -> None:
+    """It has one record, and the offsets of three batches."""
+    whole, path = log_of(partition), segment(partition, 0)
+    batches = list(batches_in(path.read_bytes()))
+    wide = batches[2][:23] + (last_offset(batches[4]) - first_offset(batches[2])).to_bytes(4, "big") + batches[2][27:]
+    wide = wide[:57] + b"\0\0\0\1" + wide[61:]
+    wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
+    (partition / "copy.log").write_bytes(path.read_bytes())
+    path.write_bytes(b"".join([*batches[:2], wide, *batches[5:]]))
+    salvage(partition)
+    assert_salvaged(partition, whole)
+    kept = b"".join(path.read_bytes() for path in (partition / ".kseg-quarantine").rglob("*") if path.is_file())
+    assert wide in kept
+
+
+@pytest.mark.parametrize("offset", [-(1 << 63), -1, (1 << 63) - 1])
+@pytest.mark.parametrize("name", ["kafka-0.10.2.2/codecs/compact-lz4-0", "kafka-0.8.2.2/codecs/one-gzip-0"])
+def test_offsets_at_the_bounds_of_what_there_is(tmp_path: Path, name: str, offset: int) -> None:
+    """Of sets of v0 and v1, whose first offsets are told by what is inside."""
+    partition = copy_of(TESTDATA / name, tmp_path)
+    path = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
+    data = path.read_bytes()
+    path.write_bytes(offset.to_bytes(8, "big", signed=True) + data[8:])
+    salvage(partition)
+    assert not plan_salvage(str(partition), START).plan
+
+
+def test_aborted_transactions_below_a_raised_log_start(tmp_path: Path) -> None:
+    """One began in the first segment and ended in the second."""
+    partition = copy_of(TESTDATA / "log-directories/4.3.1-rounds/kill/txn-0", tmp_path)
+    indexes = {path.name: path.read_bytes() for path in partition.glob("*.txnindex")}
+    start = replace(START, log_start_offset=int(max(partition.glob("*.log")).stem))
+    apply(plan_salvage(str(partition), start).plan, "recover", Keeping())
+    assert {path.name: path.read_bytes() for path in partition.glob("*.txnindex")} == indexes

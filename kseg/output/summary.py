@@ -8,19 +8,16 @@ from typing import Any
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.jsonl import encode, name_value
-from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, shown_bytes, shown_time
+from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
+from kseg.output.summary_text import summary_lines
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import Cardinality, Distribution, Form, Summary
-from kseg.segment.times import show_span
-
-_LABEL_WIDTH = 20
 
 
 class SummaryPrinter(Printer):
@@ -107,6 +104,11 @@ class SummaryPrinter(Printer):
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         if self._as_json:
             self.sink.write(encode(summary_object(self._summary, path, saving)) + b"\n")
+        elif self.sink.is_terminal:
+            from kseg.output.summary_panel import summary_panel
+
+            text = summary_panel(self._summary, path, saving, self._paint)
+            self.sink.write(text.encode("utf-8", "surrogateescape"))
         else:
             lines = summary_lines(self._summary, path, saving, self._paint)
             between = "" if self._is_first else "\n"
@@ -194,125 +196,3 @@ def _saving_object(saving: Saving) -> dict[str, Any]:
         "bytesSaved": saving.before - saving.after, "isExact": saving.is_exact, "error": saving.error,
         "bytesUntouched": saving.untouched,
     }  # fmt: skip
-
-
-def summary_lines(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> list[str]:
-    """Returns the summary as text, at most 80 columns wide except for the path."""
-    count = summary.counters()
-    files = "" if summary.files == 1 else f"{summary.files} files, "
-    lines = [f"{paint(on_one_line(path), bold=True)}: {files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"]
-    lines.append(_line("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes)))
-    per_batch = _sizes(summary.distribution("record_counts"), "{:,}".format, " a batch")
-    lines.append(_line("records", f"{count['records']:,}", per_batch))
-    if count["control_records"]:
-        lines.append(_line("control records", f"{count['control_records']:,}"))
-    lines += _form_lines(summary.forms())
-    lines += _content_lines(summary, count)
-    lines += _offset_lines(count)
-    lines += _producer_lines(summary, count)
-    for name, label in (
-        ("control", "control batches"), ("header_only", "header-only batches"),
-        ("with_delete_horizon", "with delete horizon"),
-    ):  # fmt: skip
-        if count[name]:
-            lines.append(_line(label, f"{count[name]:,}"))
-    for code, times in sorted(summary.problems.items()):
-        lines.append(paint(_line(code, f"{times:,}", "batches; not counted above but as batches"), "red"))
-    if summary.damaged_ranges:
-        shown = f"{summary.damaged_ranges:,} ranges, {shown_bytes(summary.damaged_bytes)}"
-        kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
-        lines += [paint(_line("damage", shown), "red"), paint(_line("", kinds), "red")]
-    else:
-        lines.append(_line("damage", "none"))
-    return lines + (_saving_lines(saving, paint) if saving is not None else [])
-
-
-def _line(label: str, number: str, more: str = "") -> str:
-    return f"  {label:<{_LABEL_WIDTH}}{number:<11} {more}".rstrip()
-
-
-def _sizes(sizes: Distribution | None, shown: Callable[[int], str], unit: str = "") -> str:
-    if sizes is None:
-        return ""
-    if sizes.least == sizes.largest:
-        return f"{shown(sizes.least)}{unit or ' each'}"
-    return f"{shown(sizes.least)} to {shown(sizes.largest)}, median {shown(sizes.median)}{unit}"
-
-
-def _form_lines(forms: list[Form]) -> list[str]:
-    if not forms:
-        return []
-    lines = ["", f"  {'format':<7}{'codec':<9}{'batches':>12}{'records':>14}{'bytes':>12}{'ratio':>8}"]
-    for form in forms:
-        ratio = "-" if form.ratio is None else f"{form.ratio:.2f}"
-        size = shown_bytes(form.bytes)
-        codec = form.compression
-        lines.append(f"  {form.format:<7}{codec:<9}{form.batches:>12,}{form.records:>14,}{size:>12}{ratio:>8}")
-    return [*lines, ""]
-
-
-def _content_lines(summary: Summary, count: dict[str, int]) -> list[str]:
-    if not count["records"]:
-        return []
-    keys = summary.distinct_keys()
-    lines = []
-    if keys.count:
-        number = f"{keys.count:,}" if keys.is_exact else f"~{keys.count:,}"
-        how = "" if keys.is_exact else " (an estimate, 1 % off or so)"
-        lines.append(_line("different keys", number, _sizes(summary.distribution("key_sizes"), shown_bytes) + how))
-    values = summary.distribution("value_sizes")
-    if values is not None:
-        lines.append(_line("values", f"{values.count:,}", _sizes(values, shown_bytes)))
-    for name, label in (("null_keys", "null keys"), ("tombstones", "tombstones"), ("headers", "headers")):
-        if count[name]:
-            lines.append(_line(label, f"{count[name]:,}"))
-    return lines
-
-
-def _offset_lines(count: dict[str, int]) -> list[str]:
-    lines = []
-    if count["has_offset"]:
-        lines.append(_line("offsets", f"{count['first_offset']} to {count['last_offset']}"))
-        gaps = f"in {count['gaps']:,} gaps" if count["gaps"] else ""
-        lines.append(_line("missing offsets", f"{count['missing_offsets']:,}", gaps))
-    if count["steps_back"]:
-        lines.append(_line("offsets not rising", f"{count['steps_back']:,}"))
-    if count["with_timestamp"]:
-        first, last = count["least_timestamp"], count["largest_timestamp"]
-        lines.append(_line("times", f"{shown_time(first)} to {shown_time(last)}"))
-        lines.append(_line("", show_span(last - first)))
-    return lines
-
-
-def _producer_lines(summary: Summary, count: dict[str, int]) -> list[str]:
-    if not count["with_producer"]:
-        return []
-    producers = summary.distinct_producers()
-    number = f"{producers.count:,}" if producers.is_exact else f"~{producers.count:,}"
-    lines = [_line("producers", number, f"with ids, in {count['with_producer']:,} batches")]
-    if count["transactional"]:
-        ends = f"{count['commits']:,} commits, {count['aborts']:,} aborts"
-        lines.append(_line("transactional", f"{count['transactional']:,}", f"batches; {ends}"))
-    return lines
-
-
-def _saving_lines(saving: Saving, paint: Paint) -> list[str]:
-    lines = ["", f"  {paint(f'what if {saving.target}', bold=True)}"]
-    if not saving.batches:
-        return [*lines, "    no batch here can be compressed again"]
-    if not saving.sampled:
-        return [*lines, "    the sample holds no batch: take a larger one"]
-    saved = saving.before - saving.after
-    share = f"{abs(saved) / saving.before:.1%}" if saving.before else "0.0%"
-    after = ("" if saving.is_exact else "about ") + shown_bytes(saving.after)
-    verdict = f"{shown_bytes(abs(saved))} ({share}) {'saved' if saved >= 0 else 'more'}"
-    verdict = paint(verdict, "green" if saved > 0 else "yellow")
-    lines.append(f"    {shown_bytes(saving.before)} would become {after}: {verdict}")
-    if saving.is_exact:
-        lines.append(f"    all {saving.batches:,} batches were compressed; a broker's libraries differ a little")
-    else:
-        error = "" if saving.error is None else f", off by {shown_bytes(saving.error)} at most in 19 cases of 20"
-        lines.append(f"    from {saving.sampled:,} of {saving.batches:,} batches{error}")
-    if saving.untouched:
-        lines.append(f"    {shown_bytes(saving.untouched)} would stay as they are")
-    return lines

@@ -1,0 +1,153 @@
+"""The text form of a summary, and the facts that both it and the panel of a terminal show."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kseg.output.notices import on_one_line
+from kseg.output.paint import Paint, shown_bytes, shown_time
+from kseg.segment.recompression import Saving
+from kseg.segment.summary import Distribution, Form, Summary
+from kseg.segment.times import show_span
+
+_LABEL_WIDTH = 20
+
+
+class Fact(NamedTuple):
+    """One line of a summary: a label, a number and a remark."""
+
+    label: str
+    number: str
+    more: str = ""
+    color: str | None = None
+
+
+def summary_lines(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> list[str]:
+    """Returns the summary as text, at most 80 columns wide except for the path."""
+    counted, contained = summary_facts(summary)
+    lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(summary)}", *map(_line, counted)]
+    lines += _form_lines(summary.forms())
+    lines += [paint(_line(fact), fact.color) if fact.color else _line(fact) for fact in contained]
+    return lines + (saving_lines(saving, paint) if saving is not None else [])
+
+
+def summary_size(summary: Summary) -> str:
+    """Returns the number of files, if there are several, and their size."""
+    files = "" if summary.files == 1 else f"{summary.files} files, "
+    return f"{files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"
+
+
+def summary_facts(summary: Summary) -> tuple[list[Fact], list[Fact]]:
+    """Returns what was counted: batches and records, and everything that follows the table of formats."""
+    count = summary.counters()
+    counted = [Fact("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes))]
+    per_batch = _sizes(summary.distribution("record_counts"), "{:,}".format, " a batch")
+    counted.append(Fact("records", f"{count['records']:,}", per_batch))
+    if count["control_records"]:
+        counted.append(Fact("control records", f"{count['control_records']:,}"))
+    facts = _content_facts(summary, count) + _offset_facts(count) + _producer_facts(summary, count)
+    for name, label in (
+        ("control", "control batches"), ("header_only", "header-only batches"),
+        ("with_delete_horizon", "with delete horizon"),
+    ):  # fmt: skip
+        if count[name]:
+            facts.append(Fact(label, f"{count[name]:,}"))
+    for code, times in sorted(summary.problems.items()):
+        facts.append(Fact(code, f"{times:,}", "batches; not counted above but as batches", "red"))
+    if summary.damaged_ranges:
+        shown = f"{summary.damaged_ranges:,} ranges, {shown_bytes(summary.damaged_bytes)}"
+        kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
+        facts += [Fact("damage", shown, color="red"), Fact("", kinds, color="red")]
+    else:
+        facts.append(Fact("damage", "none"))
+    return counted, facts
+
+
+def _line(fact: Fact) -> str:
+    return f"  {fact.label:<{_LABEL_WIDTH}}{fact.number:<11} {fact.more}".rstrip()
+
+
+def _sizes(sizes: Distribution | None, shown: Callable[[int], str], unit: str = "") -> str:
+    if sizes is None:
+        return ""
+    if sizes.least == sizes.largest:
+        return f"{shown(sizes.least)}{unit or ' each'}"
+    return f"{shown(sizes.least)} to {shown(sizes.largest)}, median {shown(sizes.median)}{unit}"
+
+
+def _form_lines(forms: list[Form]) -> list[str]:
+    if not forms:
+        return []
+    lines = ["", f"  {'format':<7}{'codec':<9}{'batches':>12}{'records':>14}{'bytes':>12}{'ratio':>8}"]
+    for form in forms:
+        ratio = "-" if form.ratio is None else f"{form.ratio:.2f}"
+        size = shown_bytes(form.bytes)
+        codec = form.compression
+        lines.append(f"  {form.format:<7}{codec:<9}{form.batches:>12,}{form.records:>14,}{size:>12}{ratio:>8}")
+    return [*lines, ""]
+
+
+def _content_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
+    if not count["records"]:
+        return []
+    keys = summary.distinct_keys()
+    facts = []
+    if keys.count:
+        number = f"{keys.count:,}" if keys.is_exact else f"~{keys.count:,}"
+        how = "" if keys.is_exact else " (an estimate, 1 % off or so)"
+        facts.append(Fact("different keys", number, _sizes(summary.distribution("key_sizes"), shown_bytes) + how))
+    values = summary.distribution("value_sizes")
+    if values is not None:
+        facts.append(Fact("values", f"{values.count:,}", _sizes(values, shown_bytes)))
+    for name, label in (("null_keys", "null keys"), ("tombstones", "tombstones"), ("headers", "headers")):
+        if count[name]:
+            facts.append(Fact(label, f"{count[name]:,}"))
+    return facts
+
+
+def _offset_facts(count: dict[str, int]) -> list[Fact]:
+    facts = []
+    if count["has_offset"]:
+        facts.append(Fact("offsets", f"{count['first_offset']} to {count['last_offset']}"))
+        gaps = f"in {count['gaps']:,} gaps" if count["gaps"] else ""
+        facts.append(Fact("missing offsets", f"{count['missing_offsets']:,}", gaps))
+    if count["steps_back"]:
+        facts.append(Fact("offsets not rising", f"{count['steps_back']:,}"))
+    if count["with_timestamp"]:
+        first, last = count["least_timestamp"], count["largest_timestamp"]
+        facts.append(Fact("times", f"{shown_time(first)} to {shown_time(last)}"))
+        facts.append(Fact("", show_span(last - first)))
+    return facts
+
+
+def _producer_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
+    if not count["with_producer"]:
+        return []
+    producers = summary.distinct_producers()
+    number = f"{producers.count:,}" if producers.is_exact else f"~{producers.count:,}"
+    facts = [Fact("producers", number, f"with ids, in {count['with_producer']:,} batches")]
+    if count["transactional"]:
+        ends = f"{count['commits']:,} commits, {count['aborts']:,} aborts"
+        facts.append(Fact("transactional", f"{count['transactional']:,}", f"batches; {ends}"))
+    return facts
+
+
+def saving_lines(saving: Saving, paint: Paint) -> list[str]:
+    lines = ["", f"  {paint(f'what if {saving.target}', bold=True)}"]
+    if not saving.batches:
+        return [*lines, "    no batch here can be compressed again"]
+    if not saving.sampled:
+        return [*lines, "    the sample holds no batch: take a larger one"]
+    saved = saving.before - saving.after
+    share = f"{abs(saved) / saving.before:.1%}" if saving.before else "0.0%"
+    after = ("" if saving.is_exact else "about ") + shown_bytes(saving.after)
+    verdict = f"{shown_bytes(abs(saved))} ({share}) {'saved' if saved >= 0 else 'more'}"
+    verdict = paint(verdict, "green" if saved > 0 else "yellow")
+    lines.append(f"    {shown_bytes(saving.before)} would become {after}: {verdict}")
+    if saving.is_exact:
+        lines.append(f"    all {saving.batches:,} batches were compressed; a broker's libraries differ a little")
+    else:
+        error = "" if saving.error is None else f", off by {shown_bytes(saving.error)} at most in 19 cases of 20"
+        lines.append(f"    from {saving.sampled:,} of {saving.batches:,} batches{error}")
+    if saving.untouched:
+        lines.append(f"    {shown_bytes(saving.untouched)} would stay as they are")
+    return lines

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from kseg.cli.changing_options import common_options, keeping_options
-from kseg.cli.convert_options import EXPORTS, check_usage, convert_options, isolation_option
+from kseg.cli.convert_options import EXPORTS, check_output, check_usage, convert_options, isolation_option
 from kseg.cli.engine import engine_options
 from kseg.kernel.guard import keep_freed_memory
 from kseg.output.notices import Notices
@@ -26,6 +26,7 @@ def command(**options: Any) -> int:
     """
     keep_freed_memory()
     check_usage(options)
+    check_output(options["output"])
     notices = Notices(options["color"], options["quiet"], options["verbose"])
     if options["from_"]:
         from kseg.cli.imports import import_lines

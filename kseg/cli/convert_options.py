@@ -1,5 +1,6 @@
 """The options of ``kseg convert``, and what they ask for."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +9,12 @@ import click
 from kseg.cli.engine import check_master
 from kseg.cli.options import ByteCount, interval_option
 from kseg.convert.request import Request
+from kseg.errors import PathError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.runtime.cores import usable_cores
+from kseg.segment.files import LOG_DIRECTORY_FILES, file_names, holds_segments
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
 FORMATS = {"v0": 0, "v1": 1, "v2": 2}
@@ -130,3 +133,14 @@ def asked(options: dict[str, Any]) -> Request:
         max_batch_bytes=options["max_batch_bytes"],
         jobs=options["jobs"] or usable_cores(),
     )
+
+
+def check_output(output: str | None) -> None:
+    """Raises PathError where the output would lie in a partition, among the files that a broker reads there."""
+    if output is None or output == "-":
+        return
+    place = os.path.realpath(output)
+    folder = place if os.path.isdir(place) else os.path.dirname(place)
+    if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
+        kind = "partition" if holds_segments(folder) else "log directory"
+        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: name a place outside of it")

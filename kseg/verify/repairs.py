@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kseg.verify.findings import DECISION, INFO, KINDS, SALVAGE, TOPIC_ID, Kind
+from kseg.verify.findings import DECISION, INFO, KINDS, REINDEX, SALVAGE, TOPIC_ID, Kind
 from kseg.verify.report import Finding, Need, Step
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ class Repairs:
         if not kind.repair or place is None:
             needs = kind.needs or (DECISION if kind.repair else None)
             return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
-        verb, options = _parsed(kind.repair)
+        # A start puts a .swap in place as it is; only salvage leaves a bad one out.
+        is_swap = kind.repair == REINDEX and finding.file.endswith(".swap")
+        verb, options = _parsed(SALVAGE if is_swap else kind.repair)
         needs = kind.needs
         if needs == TOPIC_ID and (topic_id := place.topic_id) is not None:
             options, needs = options | {"--topic-id": topic_id}, None

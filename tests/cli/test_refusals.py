@@ -140,3 +140,14 @@ def test_what_brokers_have_moved_or_forgotten_is_counted(kseg: Kseg, logs: Path,
     done = kseg(command, "-n", logs)
     assert "1 partition left alone: moved or deleted by a broker" in done.err
     assert "1 partition left alone: topic unknown to __cluster_metadata-0" in done.err
+
+
+@pytest.mark.parametrize("options", [("--to", "jsonl", "-o"), ("--to", "v2", "--output")])
+def test_no_output_goes_into_a_partition(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+    partition = tmp_path / "dplain-0"
+    shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", partition)
+    before = sorted(partition.iterdir())
+    for place in (partition / "out", partition):
+        done = kseg("convert", *options, place, partition)
+        assert (done.status, "nothing was written" in done.err) == (3, True)
+    assert sorted(partition.iterdir()) == before

@@ -171,3 +171,14 @@ def test_a_partition_by_itself_takes_its_checkpoints_along(kseg: Kseg, tmp_path:
     assert points.read_text().splitlines()[2:] == ["dplain 0 116"]
     assert kseg("undo", logs / "dplain-0").status == 0
     assert points.read_bytes() == before
+
+
+def test_a_bad_transaction_index_that_waits_to_be_put_in_place(kseg: Kseg, tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "logs"))
+    (logs / ".kafka_cleanshutdown").touch()
+    (logs / "dplain-0" / f"{46:020}.txnindex.swap").write_bytes(bytes([1]) + bytes(33))
+    first, summary = verified(kseg, logs, {}, tmp_path)
+    assert "transaction-index-damaged" in {row["code"] for row in first}
+    refused = kseg("recover", logs)
+    assert (refused.status, "kseg recover --mode salvage" in refused.err) == (3, True)
+    assert_repaired(kseg, logs, {}, tmp_path, first, summary)

@@ -52,7 +52,8 @@ def _transaction_index_complaint(segment: BrokerSegment) -> str | None:
     for entry in TransactionIndex(workspace.read(name), segment.base_offset):
         if entry.version_as_kafka_reads_it > 0:
             raise BrokerRefusesError(
-                f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it"
+                f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "
+                "kseg recover --mode salvage leaves one out that is still a .swap"
             )
         if entry.last_offset < segment.base_offset:
             return f"{name}: an entry ends at offset {entry.last_offset}"

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from kseg.cli.convert_options import target_of
-from kseg.columns.ahead import RUN_BYTES as RUN_BYTES_AHEAD
 from kseg.columns.chunk import NAMES, Chunk, Chunks
 from kseg.columns.decoding import LeftOut
+from kseg.columns.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.columns.records import RecordColumns, Wanted
 from kseg.convert.request import DamagedError
 from kseg.errors import PathError
@@ -115,7 +115,7 @@ class _Reading:
         self._path = file.path
         with open_source(file.path) as source:
             jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
-            run_bytes = LONG_RUN_BYTES if jobs == 1 else RUN_BYTES_AHEAD
+            run_bytes = LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES
             reader = SegmentReader(
                 source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes
             )

@@ -7,9 +7,9 @@ skipped because of damage is reported.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.columns.ahead import ChunkPrefetcher
 from kseg.columns.chunk import Chunk, Chunks
 from kseg.columns.decoding import Decoder, LeftOut, Tell
+from kseg.columns.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel import columns as kernel
 from kseg.kernel.native import FRAME_MAGIC
@@ -72,7 +72,7 @@ class RecordColumns:
 
     def __iter__(self) -> Iterator[Chunk]:
         if self._jobs > 1:
-            yield from self._ahead()
+            yield from self._prefetched()
             return
         decoder = self._decoder(self._reader.scratch, self._chunks, self._tell)
         for item in self._items():
@@ -82,20 +82,20 @@ class RecordColumns:
                 yield from decoder.take(item)
         yield from decoder.rest()
 
-    def _ahead(self) -> Iterator[Chunk]:
+    def _prefetched(self) -> Iterator[Chunk]:
         plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
-        with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as ahead:
+        with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):
-                    ahead.leave_out(item)
+                    prefetcher.leave_out(item)
                 elif self._is_compressed(item):
                     yield from plain.rest()
-                    yield from ahead.take(item)
+                    yield from prefetcher.take(item)
                 else:
-                    yield from ahead.rest()
+                    yield from prefetcher.rest()
                     yield from plain.take(item)
             yield from plain.rest()
-            yield from ahead.rest()
+            yield from prefetcher.rest()
 
     def _another_decoder(self, tell: Tell) -> Decoder:
         return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)

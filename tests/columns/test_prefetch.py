@@ -9,7 +9,7 @@ import pytest
 from chunk_rows import read_chunks, read_rows, rows_of
 from rendering import batch, record
 
-from kseg.columns import ahead
+from kseg.columns import prefetch
 from kseg.columns.chunk import NAMES, Chunks
 from kseg.columns.decoding import LeftOut
 from kseg.columns.records import RecordColumns, Wanted
@@ -47,20 +47,20 @@ def test_no_aborted_records() -> None:
 
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 20_000)
+    monkeypatch.setattr(prefetch, "AHEAD_BYTES", 20_000)
     pack = compressor(target_of(4))
     areas = [pack(b"".join(record(k, value=b"\0" * 1000) for k in range(500))) for _ in range(12)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
     held: list[int] = []
-    some = ahead._some
+    some = prefetch._some
 
     def counted(items: Any) -> list[Any]:
         found = some(items)
         held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
         return found
 
-    monkeypatch.setattr(ahead, "_some", counted)
+    monkeypatch.setattr(prefetch, "_some", counted)
     chunks = read_chunks(path, room=10_000, jobs=2)
     assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
     assert held

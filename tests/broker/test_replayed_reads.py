@@ -51,6 +51,16 @@ def loader(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         yield loader
 
 
+def test_aborts_that_do_not_rise(loader: Loader, release: str, tmp_path: Path) -> None:
+    """After an unclean stop the segment is scanned, and its transaction index made anew."""
+    begun = [batch(0, 5, transactional=True), batch(1, 6, transactional=True)]
+    partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(2, ABORT, 6)])
+    (partition / "partition.metadata").write_text("version: 0\ntopic_id: IkYnvhBNSWeHGzcaFR3aYg")
+    with pytest.raises(KsegError, match="no transaction index takes that"):
+        plan_partition(str(partition), Start(now_ms=NOW_MS, interval_bytes=4096, era=era_of(release)))
+    assert "must increase sequentially" in loader.load(partition, NOW_MS, 4096)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_kseg_leaves_what_the_loader_leaves(loader: Loader, release: str, name: str, tmp_path: Path) -> None:
     """After a clean stop, from the snapshot at offset 1 on."""

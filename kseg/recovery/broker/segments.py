@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from kseg.errors import PathError
@@ -314,6 +315,7 @@ class BrokerSegment:
                 if era.has_epochs:
                     changes.add(part)
                 aborted += replayed.aborted
+                self._check_aborted(aborted, len(replayed.aborted))
                 self._count(found, part)
             if status != indexing.DONE or replayed.is_cut:
                 break
@@ -323,6 +325,17 @@ class BrokerSegment:
         found.refused = not builder.finish() or found.refused
         self._write_indexes(builder, aborted, era)
         return found
+
+    def _check_aborted(self, aborted: list[AbortedTxn], new: int) -> None:
+        """Raises BrokerRefusesError where one of the last ``new`` transactions ends no later than the one before: the
+        transaction index of a broker takes rising offsets alone (TransactionIndex.append)."""
+        for one, two in pairwise(aborted[max(len(aborted) - new - 1, 0) :]):
+            if two.last_offset <= one.last_offset:
+                raise BrokerRefusesError(
+                    f"{self.workspace.directory}/{self.log}: the marker at offset {two.last_offset} aborts a "
+                    f"transaction behind that at offset {one.last_offset}: no transaction index takes that, and a "
+                    "broker does not start on it; kseg recover --mode salvage"
+                )
 
     def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"

@@ -2,7 +2,8 @@
 
 ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
 while its producer has a transaction open. A producer is either transactional or not: the kind of which it has fewer
-batches gives way (markers count as transactional), of as many that with fewer records.
+batches gives way (markers count as transactional), of as many the kind that is rarer in the log, then that with fewer
+records.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,19 +44,15 @@ class _Producer:
     other: _Written = field(default_factory=_Written)
     open_firsts: list[int] = field(default_factory=list)
 
-    @property
-    def is_transactional(self) -> bool:
-        one, two = self.transactional, self.other
-        return (one.batches, one.records) >= (two.batches, two.records)
-
 
 def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int, Rejection]:
     """The batches to leave out, by first offset. ``headers`` gives all batches of the log, rising, each time anew."""
-    producers: dict[int, _Producer] = {}
+    producers, log = dict[int, _Producer](), _Producer()
     for producer_id, attributes, _, count in _produced(headers()):
         producer = producers.setdefault(producer_id, _Producer())
-        kind = producer.transactional if attributes & (_TRANSACTIONAL | _CONTROL) else producer.other
-        kind.add(count)
+        for one in (producer, log):
+            kind = one.transactional if attributes & (_TRANSACTIONAL | _CONTROL) else one.other
+            kind.add(count)
     found: dict[int, Rejection] = {}
     for producer_id, attributes, first, _ in _produced(headers()):
         producer = producers[producer_id]
@@ -65,12 +62,22 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
             producer.open_firsts.append(first)
         elif producer.open_firsts:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if producer.is_transactional:
+            if _is_transactional(producer, log):
                 found[first] = Rejection(_CODE, text)
             else:
                 found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})
                 producer.open_firsts.clear()
     return found
+
+
+def _is_transactional(producer: _Producer, log: _Producer) -> bool:
+    """``log``: the batches of all producers."""
+    one, two = producer.transactional, producer.other
+    if one.batches != two.batches:
+        return one.batches > two.batches
+    if log.transactional.batches != log.other.batches:
+        return log.transactional.batches > log.other.batches
+    return one.records >= two.records
 
 
 def _produced(found: Iterable[Headers]) -> Iterable[tuple[int, int, int, int]]:

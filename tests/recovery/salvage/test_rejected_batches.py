@@ -141,6 +141,15 @@ def test_of_a_producers_batches_the_one_of_another_kind_is_left_out(tmp_path: Pa
     assert kept(partition) == [want]  # the last one contradicts nothing that follows
 
 
+def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tmp_path: Path) -> None:
+    batch = real_batches(0)[0]
+    wrong, other = of_producer(batch, 40, 0, 0, is_transactional=True), of_producer(batch, 2, 0, 40)
+    more = [sealed(of_producer(batch, 2, 0, first), 43, (8).to_bytes(8, "big")) for first in (42, 44)]
+    partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
+    salvage(partition)
+    assert kept(partition) == [[other, *more]]
+
+
 def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:
     partition = copy_of(PLAIN, tmp_path)
     base, number, batch = the_batch(partition, lambda batch: True)

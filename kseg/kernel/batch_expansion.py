@@ -12,7 +12,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.columns import is_outside
-    from cython.cimports.kseg.kernel.expand import Room, expand_area
+    from cython.cimports.kseg.kernel.expand import NO_ROOM, Room, expand_batch
     from cython.cimports.kseg.kernel.frame_scan import CRC_RIGHT
     from cython.cimports.kseg.kernel.layout import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
     from cython.cimports.kseg.kernel.native import (
@@ -30,7 +30,6 @@ else:
 
 COMPILED = cython.compiled
 
-NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
@@ -54,7 +53,6 @@ def lay_frames(
     largest: cython.Py_ssize_t = 0
     filled: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t = 0
-    codec: cython.int
     while i < count:
         at = frames[i * FRAME_WIDTH + FRAME_POSITION]
         size = frames[i * FRAME_WIDTH + FRAME_SIZE]
@@ -69,12 +67,10 @@ def lay_frames(
             return i if i else NO_ROOM
         if cython.compiled:
             held = 0
-            codec = p[at + V2_FLAGS] & CODEC
             if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
-                held = expand_area(
-                    codec, 2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out + filled + V2_HEADER_BYTES,
-                    capacity - filled - V2_HEADER_BYTES, zstd,
-                )  # fmt: skip
+                held = expand_batch(
+                    p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd
+                )
             if held < 0:
                 return i if i or held != NO_ROOM else NO_ROOM
             memcpy(out + filled, p + at, V2_HEADER_BYTES)

@@ -1,6 +1,11 @@
-# What the walk over frames takes from it.
-cdef Py_ssize_t expand_area(
-    int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
+cpdef enum:
+    # What expanding answers instead of a number of bytes. NO_ROOM: more room, the codec's library, or a context for
+    # zstd, may help.
+    REFUSED = -1
+    NO_ROOM = -2
+
+cdef Py_ssize_t expand_batch(
+    const unsigned char* p, Py_ssize_t at, long long size, unsigned char* out, Py_ssize_t capacity, void* zstd
 ) noexcept nogil
 
 cdef class Room:

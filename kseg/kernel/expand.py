@@ -12,13 +12,15 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel import codecs
+    from cython.cimports.kseg.kernel.layout import CODEC, LZ4, V2_FLAGS, V2_HEADER_BYTES, ZSTD
+else:
+    from kseg.kernel.layout import LZ4, ZSTD
+
+    globals().update(cython.constants("expand"))
 
 COMPILED = cython.compiled
 
-LZ4, ZSTD = 3, 4
 FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
-REFUSED = cython.declare(cython.Py_ssize_t, -1)
-NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 _asked = set()
 """Codecs whose functions were asked for in this process."""
@@ -36,12 +38,31 @@ def expand_area(
     capacity: cython.Py_ssize_t,
     zstd: cython.p_void,
 ) -> cython.Py_ssize_t:
-    """Bytes written to out, REFUSED, or NO_ROOM: more room, the codec's library, or a context for zstd, may help."""
+    """Bytes written to out, REFUSED or NO_ROOM."""
     if cython.compiled:
-        if codec == 3:
+        if codec == LZ4:
             return codecs.lz4(p, n, magic != 0, out, capacity)
-        if codec == 4 and magic == 2:
+        if codec == ZSTD and magic == 2:
             return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else NO_ROOM
+    return REFUSED
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def expand_batch(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    zstd: cython.p_void,
+) -> cython.Py_ssize_t:
+    """The same of the records of the v2 batch at p[at], which is ``size`` bytes with its header."""
+    if cython.compiled:
+        return expand_area(
+            p[at + V2_FLAGS] & CODEC, 2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out, capacity, zstd
+        )
     return REFUSED
 
 

@@ -10,7 +10,8 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.expand import Room, expand_area
+    from cython.cimports.kseg.kernel.expand import NO_ROOM as EXPAND_NO_ROOM
+    from cython.cimports.kseg.kernel.expand import Room, expand_batch
     from cython.cimports.kseg.kernel.layout import CODEC, V2_FLAGS, V2_HEADER_BYTES
     from cython.cimports.kseg.kernel.native import (
         BATCH_COUNT,
@@ -74,8 +75,6 @@ REASONS = {
     TOO_MANY: "it counts more records than it has offsets or bytes",
 }
 LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
-# What `expand_area` answers where more room may help.
-_EXPAND_NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 
 @cython.cfunc
@@ -121,14 +120,11 @@ def open_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cy
         window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
         return OPENED
     if cython.compiled:
-        held = expand_area(
-            codec, 2, window.p + position + V2_HEADER_BYTES, size - V2_HEADER_BYTES, window.room, window.room_bytes,
-            window.zstd,
-        )  # fmt: skip
+        held = expand_batch(window.p, position, size, window.room, window.room_bytes, window.zstd)
         if held >= 0:
             window.payload, window.first, window.end = window.room, 0, held
             return OPENED
-        if held == _EXPAND_NO_ROOM:
+        if held == EXPAND_NO_ROOM:
             return NO_ROOM
     return CLOSED
 

@@ -8,7 +8,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.expand import expand_area
+    from cython.cimports.kseg.kernel.expand import NO_ROOM, expand_batch
     from cython.cimports.kseg.kernel.layout import (
         CODEC,
         CONTROL,
@@ -95,8 +95,6 @@ if not cython.compiled:
 # Below this size a call ends sooner than Python's lock is released and taken again.
 SHORT = cython.declare(cython.Py_ssize_t, 16384)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-# What `expand_area` answers where more room may help.
-_EXPAND_NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 native_setup()
 
@@ -349,12 +347,12 @@ def pack_frames(
             records = p + at + V2_HEADER_BYTES
             codec = p[at + V2_FLAGS] & CODEC
             if codec:
-                held = expand_area(
-                    codec, 2, records, held, cython.address(repacking.room.out[0]), repacking.room.capacity,
+                held = expand_batch(
+                    p, at, V2_HEADER_BYTES + held, cython.address(repacking.room.out[0]), repacking.room.capacity,
                     repacking.room.zstd,
                 )  # fmt: skip
                 if held < 0:
-                    return MORE_ROOM if held == _EXPAND_NO_ROOM else LEFT
+                    return MORE_ROOM if held == NO_ROOM else LEFT
                 records = cython.address(repacking.room.out[0])
             if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
                 return LEFT

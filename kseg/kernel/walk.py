@@ -11,7 +11,7 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.expand import expand_area
+    from cython.cimports.kseg.kernel.expand import NO_ROOM, expand_batch
     from cython.cimports.kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
     from cython.cimports.kseg.kernel.layout import (
         CODEC,
@@ -36,7 +36,7 @@ if cython.compiled:
         walk_records,
     )
 else:
-    from kseg.kernel.expand import expand_area
+    from kseg.kernel.expand import NO_ROOM, expand_batch
     from kseg.kernel.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
     from kseg.kernel.layout import CODEC, ENTRY_MAGIC, V0_HEADER_BYTES, V1_HEADER_BYTES, V2_FLAGS, V2_HEADER_BYTES
     from kseg.kernel.native import be32
@@ -55,8 +55,6 @@ else:
     )
 
 COMPILED = cython.compiled
-
-NO_ROOM = cython.declare(cython.Py_ssize_t, -2)
 
 
 @cython.cfunc
@@ -106,9 +104,7 @@ def walk_frame(
         begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
         status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
     elif cython.compiled and scan.out != cython.NULL:
-        held = expand_area(
-            codec, 2, p + i + V2_HEADER_BYTES, size - V2_HEADER_BYTES, scan.out, scan.room_bytes, scan.zstd
-        )
+        held = expand_batch(p, i, size, scan.out, scan.room_bytes, scan.zstd)
         if held < 0:
             return TOO_SMALL if held == NO_ROOM else 0
         begin_records(cython.address(cursor), 0, -1)

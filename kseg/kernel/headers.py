@@ -11,6 +11,26 @@ except ImportError:
     import cython
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.layout import (
+        CODEC,
+        CONTROL,
+        LEGACY_FLAGS,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+    )
     from cython.cimports.kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_SEQUENCE,
@@ -34,13 +54,46 @@ if cython.compiled:
         FRAME_SIZE,
         FRAME_STATE,
         FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
         be16,
         be32,
         be64,
         sum_of,
     )
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 else:
+    from kseg.kernel.layout import (
+        CODEC,
+        CONTROL,
+        LEGACY_FLAGS,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+    )
     from kseg.kernel.native import (
         BATCH_ATTRIBUTES,
         BATCH_BASE_SEQUENCE,
@@ -64,14 +117,31 @@ else:
         FRAME_SIZE,
         FRAME_STATE,
         FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
         be16,
         be32,
         be64,
         sum_of,
     )
-    from kseg.kernel.records import read_records
+    from kseg.kernel.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 
 COMPILED = cython.compiled
+
+VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
+MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)
+MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)
 
 
 @cython.cfunc
@@ -85,27 +155,28 @@ def read_marker(
     row: cython.Py_ssize_t,
 ) -> cython.void:
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
-    record: cython.longlong[10]
-    headers: cython.longlong[4]
-    count: cython.longlong = be32(p, at + 57)
-    if (p[at + 22] & 7) or count < 1:
+    header: RecordsHeader
+    cursor: RecordCursor
+    table: RecordTable
+    record: cython.longlong[ROW_WIDTH]
+    headers: cython.longlong[HEADER_WIDTH]
+    if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
         return
     if not cython.compiled:
-        batch, cursor, record, headers = [0] * 8, [0] * 8, [0] * 10, [0] * 4
-    batch[0] = count
-    batch[1] = batch[2] = batch[3] = batch[4] = batch[5] = 0
-    batch[6] = 0x7FFFFFFF
-    cursor[0] = cursor[2] = cursor[3] = cursor[4] = cursor[6] = 0
-    cursor[1] = at + 61
-    cursor[5] = -1
-    read_records(p, at + size, cursor, batch, record, 1, headers, 1)
-    if cursor[2] != 1 or record[4] < 4:
+        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
+        record, headers = [0] * ROW_WIDTH, [0] * HEADER_WIDTH
+    read_records_header(p, at, cython.address(header))
+    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
+    table.rows = record
+    table.row_capacity = table.header_capacity = 1
+    table.headers = headers
+    table.row_count = table.header_count = 0
+    append_records(p, at + size, cython.address(cursor), cython.address(header), cython.address(table))
+    if table.row_count != 1 or record[ROW_KEY_SIZE] < MARKER_KEY_BYTES:
         return
-    out[row + BATCH_MARKER] = be16(p, record[3] + 2)
-    if record[6] >= 6:
-        out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[5] + 2)
+    out[row + BATCH_MARKER] = be16(p, record[ROW_KEY] + VERSION_BYTES)
+    if record[ROW_VALUE_SIZE] >= MARKER_VALUE_BYTES:
+        out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
 
 
 @cython.cfunc
@@ -118,19 +189,19 @@ def read_v2(
     out: cython.pointer[cython.longlong],
     row: cython.Py_ssize_t,
 ) -> cython.void:
-    out[row + BATCH_FIRST_OFFSET] = be64(p, at)
-    out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at), be32(p, at + 23))
-    out[row + BATCH_ATTRIBUTES] = be16(p, at + 21) & 0xFFFF
-    out[row + BATCH_LEADER_EPOCH] = be32(p, at + 12)
-    out[row + BATCH_BASE_TIMESTAMP] = be64(p, at + 27)
-    out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + 35)
-    out[row + BATCH_PRODUCER_ID] = be64(p, at + 43)
-    out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + 51)
-    out[row + BATCH_BASE_SEQUENCE] = be32(p, at + 53)
-    out[row + BATCH_COUNT] = be32(p, at + 57)
+    out[row + BATCH_FIRST_OFFSET] = be64(p, at + V2_BASE_OFFSET)
+    out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA))
+    out[row + BATCH_ATTRIBUTES] = be16(p, at + V2_ATTRIBUTES) & 0xFFFF
+    out[row + BATCH_LEADER_EPOCH] = be32(p, at + V2_LEADER_EPOCH)
+    out[row + BATCH_BASE_TIMESTAMP] = be64(p, at + V2_BASE_TIMESTAMP)
+    out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V2_MAX_TIMESTAMP)
+    out[row + BATCH_PRODUCER_ID] = be64(p, at + V2_PRODUCER_ID)
+    out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + V2_PRODUCER_EPOCH)
+    out[row + BATCH_BASE_SEQUENCE] = be32(p, at + V2_BASE_SEQUENCE)
+    out[row + BATCH_COUNT] = be32(p, at + V2_COUNT)
     out[row + BATCH_MARKER] = -1
     out[row + BATCH_COORDINATOR_EPOCH] = -1
-    if p[at + 22] & 32:
+    if p[at + V2_FLAGS] & CONTROL:
         read_marker(p, at, size, out, row)
 
 
@@ -166,15 +237,15 @@ def read_frames(
         for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):
             out[row + k] = -1
         if v07:
-            out[row + BATCH_ATTRIBUTES] = p[at + 5] if magic == 1 else 0
-            if not out[row + BATCH_ATTRIBUTES] & 3:
+            out[row + BATCH_ATTRIBUTES] = p[at + V07_ATTRIBUTES] if magic == 1 else 0
+            if not out[row + BATCH_ATTRIBUTES] & V07_CODEC:
                 out[row + BATCH_COUNT] = 1
         else:
-            out[row + BATCH_ATTRIBUTES] = p[at + 17]
+            out[row + BATCH_ATTRIBUTES] = p[at + LEGACY_FLAGS]
             out[row + BATCH_LAST_OFFSET] = be64(p, at)
             if magic != 0:
-                out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + 18)
-            if not p[at + 17] & 7:
+                out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V1_TIMESTAMP)
+            if not p[at + LEGACY_FLAGS] & CODEC:
                 out[row + BATCH_FIRST_OFFSET] = be64(p, at)
                 out[row + BATCH_COUNT] = 1
 

@@ -53,6 +53,7 @@ cdef enum:
     V07_MAGIC = 4
     V07_ATTRIBUTES = 5
     V07_LEAST_BYTES = 9
+    V07_CODEC = 3
     CRC_BYTES = 4
 
     # Of an entry of an offset index: a relative offset and a position; of a time index: a timestamp and that offset.

@@ -1,5 +1,7 @@
 # The columns of a tally (see tally.py).
 cdef enum:
+    DONE = 0
+    NOT_PLAIN = 1
     BATCHES = 0
     RECORDS = 1
     CONTROL_RECORDS = 2

@@ -5,9 +5,8 @@ Everything lies in int64 buffers that the caller holds. A ``tally``: TALLY_WIDTH
     0.. COUNTERS, one each    FORMS, a few columns for each format and codec    SIZES, a distribution for each quantity
 
 A distribution: COUNT, SUM, LEAST, LARGEST, then buckets. Below 64 each size has its own; above, a bucket is 1/32 of the
-power of two that its sizes lie in, so that a quantile read from it is at most 1/64 off.
-
-Different keys and producer ids are counted by `kseg.kernel.distinct`.
+power of two that its sizes lie in, so that a quantile read from it is at most 1/64 off. `kseg.kernel.distinct` counts
+different keys and producer ids.
 """
 
 try:
@@ -17,6 +16,26 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.distinct import check_distinct, hash_of, mixed, note_hash
+    from cython.cimports.kseg.kernel.frame_scan import CRC_RIGHT
+    from cython.cimports.kseg.kernel.layout import (
+        CODEC,
+        DELETE_HORIZON,
+        LEGACY_FLAGS,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_PRODUCER_ID,
+    )
+    from cython.cimports.kseg.kernel.layout import CONTROL as CONTROL_BIT
+    from cython.cimports.kseg.kernel.layout import LOG_APPEND_TIME as LOG_APPEND_BIT
+    from cython.cimports.kseg.kernel.layout import TRANSACTIONAL as TRANSACTIONAL_BIT
     from cython.cimports.kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -35,9 +54,38 @@ if cython.compiled:
         be32,
         be64,
     )
-    from cython.cimports.kseg.kernel.records import read_records
+    from cython.cimports.kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.recoding import check_frames
+    from cython.cimports.kseg.kernel.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 else:
     from kseg.kernel.distinct import check_distinct, hash_of, mixed, note_hash
+    from kseg.kernel.frame_scan import CRC_RIGHT
+    from kseg.kernel.layout import (
+        CODEC,
+        DELETE_HORIZON,
+        LEGACY_FLAGS,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_PRODUCER_ID,
+    )
+    from kseg.kernel.layout import CONTROL as CONTROL_BIT
+    from kseg.kernel.layout import LOG_APPEND_TIME as LOG_APPEND_BIT
+    from kseg.kernel.layout import TRANSACTIONAL as TRANSACTIONAL_BIT
     from kseg.kernel.native import (
         FRAME_MAGIC,
         FRAME_POSITION,
@@ -56,11 +104,18 @@ else:
         be32,
         be64,
     )
-    from kseg.kernel.records import read_records
+    from kseg.kernel.pointers import bytes_in, int64s_in, int64s_out
+    from kseg.kernel.recoding import check_frames
+    from kseg.kernel.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
 
 COMPILED = cython.compiled
-
-DONE, NOT_PLAIN = 0, 1
 
 COUNTERS = (
     "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
@@ -78,18 +133,12 @@ DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 
 FORMATS, CODECS = 4, 8
 
-# Compiled, these are an enum of tally.pxd.
 if not cython.compiled:
-    BATCHES, RECORDS, CONTROL_RECORDS, NULL_KEYS, NULL_VALUES, TOMBSTONES = 0, 1, 2, 3, 4, 5
-    WITH_HEADERS, HEADERS, WITH_TIMESTAMP, LEAST_TIMESTAMP, LARGEST_TIMESTAMP = 6, 7, 8, 9, 10
-    HAS_OFFSET, FIRST_OFFSET, LAST_OFFSET, GAPS, MISSING_OFFSETS, STEPS_BACK = 11, 12, 13, 14, 15, 16
-    TRANSACTIONAL, CONTROL, HEADER_ONLY, WITH_PRODUCER, LOG_APPEND_TIME, WITH_DELETE_HORIZON = 17, 18, 19, 20, 21, 22
-    ABORTS, COMMITS, OTHER_CONTROL = 23, 24, 25
-    FORM_ROW, FORM_WIDTH, FORM_BATCHES, FORM_RECORDS, FORM_BYTES, FORM_PACKED, FORM_UNPACKED = 40, 5, 0, 1, 2, 3, 4
-    BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES = 0, 1, 2, 3
-    SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST, SIZE_BUCKETS, SIZE_WIDTH = 0, 1, 2, 3, 4, 2048
-    FORMS, SIZES, TALLY_WIDTH = 32, 192, 8384
+    globals().update(cython.constants("tally"))
 
+# Stands for 0.7 where a magic is asked for, and its form.
+MAGIC_07 = cython.declare(cython.int, -7)
+FORM_07 = cython.declare(cython.Py_ssize_t, 3)
 LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
@@ -203,14 +252,9 @@ def note_rows(
         note_timestamp(tally, rows[row + ROW_TIMESTAMP])
         if not is_control:
             note_record(
-                p,
-                tally,
-                keys,
-                rows[row + ROW_KEY],
-                rows[row + ROW_KEY_SIZE],
-                rows[row + ROW_VALUE_SIZE],
+                p, tally, keys, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], rows[row + ROW_VALUE_SIZE],
                 rows[row + ROW_HEADER_COUNT],
-            )
+            )  # fmt: skip
             continue
         tally[CONTROL_RECORDS] += 1
         kind = be16(p, rows[row + ROW_KEY] + 2) if rows[row + ROW_KEY_SIZE] >= 4 else -1
@@ -228,35 +272,35 @@ def note_batch(
     tally: cython.pointer[cython.longlong],
     producers: cython.pointer[cython.longlong],
 ) -> cython.void:
-    """What the frame at p[at] tells without its records; ``magic`` -7 stands for 0.7."""
+    """What the frame at p[at] tells without its records; ``magic`` MAGIC_07 stands for 0.7."""
     attributes: cython.int
     producer: cython.longlong
-    form: cython.Py_ssize_t = 3
+    form: cython.Py_ssize_t = FORM_07
     codec: cython.int
     tally[BATCHES] += 1
     note_size(tally, BATCH_SIZES, size)
-    if magic == -7:
-        codec = p[at + 5] & 3 if p[at + 4] else 0
+    if magic == MAGIC_07:
+        codec = p[at + V07_ATTRIBUTES] & V07_CODEC if p[at + V07_MAGIC] else 0
     elif magic < 2:
-        codec = p[at + 17] & 7
+        codec = p[at + LEGACY_FLAGS] & CODEC
         form = magic
-        if magic == 1 and p[at + 17] & 8:
+        if magic == 1 and p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
             tally[LOG_APPEND_TIME] += 1
     else:
         form = 2
-        attributes = p[at + 22]
-        codec = attributes & 7
-        if attributes & 8:
+        attributes = p[at + V2_FLAGS]
+        codec = attributes & CODEC
+        if attributes & LOG_APPEND_BIT:
             tally[LOG_APPEND_TIME] += 1
-        if attributes & 16:
+        if attributes & TRANSACTIONAL_BIT:
             tally[TRANSACTIONAL] += 1
-        if attributes & 32:
+        if attributes & CONTROL_BIT:
             tally[CONTROL] += 1
-        if attributes & 64:
+        if attributes & DELETE_HORIZON:
             tally[WITH_DELETE_HORIZON] += 1
-        if be32(p, at + 57) == 0:
+        if be32(p, at + V2_COUNT) == 0:
             tally[HEADER_ONLY] += 1
-        producer = be64(p, at + 43)
+        producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:
             tally[WITH_PRODUCER] += 1
             note_hash(producers, mixed(cython.cast(cython.ulonglong, producer)))
@@ -292,28 +336,28 @@ def note_message(
     keys: cython.pointer[cython.longlong],
 ) -> cython.int:
     """A v0 or v1 message that is not compressed."""
-    key: cython.Py_ssize_t = 18 + 8 * magic
+    key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
     key_size: cython.longlong
     value: cython.Py_ssize_t
     value_size: cython.longlong
-    if p[at + 17] & 7 or size < key + 8:
-        return 1
+    if p[at + LEGACY_FLAGS] & CODEC or size < key + 8:
+        return NOT_PLAIN
     key_size = be32(p, at + key)
     key += 4
     if key_size > size - key - 4:
-        return 1
+        return NOT_PLAIN
     value = key + (key_size if key_size > 0 else 0)
     value_size = be32(p, at + value)
     value += 4
     if value_size > size - value:
-        return 1
+        return NOT_PLAIN
     note_batch(p, at, size, magic, tally, producers)
     note_offset(tally, be64(p, at))
     if magic == 1:
-        note_timestamp(tally, be64(p, at + 18))
+        note_timestamp(tally, be64(p, at + V1_TIMESTAMP))
     note_record(p, tally, keys, at + key, key_size, value_size, 0)
     note_plain(tally, magic, 1, size)
-    return 0
+    return DONE
 
 
 @cython.cfunc
@@ -321,57 +365,47 @@ def note_message(
 @cython.exceptval(check=False)
 def note_frame(
     p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    row: cython.Py_ssize_t,
     v07: cython.bint,
     tally: cython.pointer[cython.longlong],
     producers: cython.pointer[cython.longlong],
     keys: cython.pointer[cython.longlong],
-    rows: cython.pointer[cython.longlong],
-    row_capacity: cython.Py_ssize_t,
-    headers: cython.pointer[cython.longlong],
-    header_capacity: cython.Py_ssize_t,
+    table: cython.pointer[RecordTable],
 ) -> cython.int:
-    batch: cython.longlong[8]
-    cursor: cython.longlong[8]
-    at: cython.Py_ssize_t = frame[FRAME_POSITION]
-    size: cython.longlong = frame[FRAME_SIZE]
-    magic: cython.int = frame[FRAME_MAGIC]
-    if not frame[FRAME_STATE] & 1:
-        return 1
+    """DONE or NOT_PLAIN. ``table`` has room for the records of one batch."""
+    header: RecordsHeader
+    cursor: RecordCursor
+    at: cython.Py_ssize_t = frames[row + FRAME_POSITION]
+    size: cython.longlong = frames[row + FRAME_SIZE]
+    magic: cython.int = frames[row + FRAME_MAGIC]
+    if not frames[row + FRAME_STATE] & CRC_RIGHT:
+        return NOT_PLAIN
     if v07:
-        if magic and p[at + 5] & 3:
-            return 1
-        note_batch(p, at, size, -7, tally, producers)
-        note_record(p, tally, keys, 0, -1, size - 9 - magic, 0)
-        note_plain(tally, 3, 1, size)
-        return 0
+        if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
+            return NOT_PLAIN
+        note_batch(p, at, size, MAGIC_07, tally, producers)
+        note_record(p, tally, keys, 0, -1, size - V07_LEAST_BYTES - magic, 0)
+        note_plain(tally, FORM_07, 1, size)
+        return DONE
     if magic < 2:
         return note_message(p, at, size, magic, tally, producers, keys)
-    if magic > 2 or p[at + 22] & 7 or be32(p, at + 57) > row_capacity or (size != 61 and be32(p, at + 57) == 0):
-        return 1
+    if magic > 2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
+        return NOT_PLAIN
+    if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
+        return NOT_PLAIN
     if not cython.compiled:
-        batch, cursor = [0] * 8, [0] * 8
-    batch[0] = be32(p, at + 57)
-    batch[1] = be64(p, at)
-    batch[2] = be64(p, at + 27)
-    batch[3] = be64(p, at + 35)
-    batch[4] = (p[at + 22] >> 3) & 1
-    batch[5] = be32(p, at + 53)
-    batch[6] = be32(p, at + 23)
-    cursor[0] = 0
-    cursor[1] = at + 61
-    cursor[2] = 0
-    cursor[3] = 0
-    cursor[4] = 0
-    cursor[5] = -1
-    cursor[6] = 0
-    if read_records(p, at + size, cursor, batch, rows, row_capacity, headers, header_capacity):
-        return 1
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, at, cython.address(header))
+    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
+    table.row_count = table.header_count = 0
+    if append_records(p, at + size, cython.address(cursor), cython.address(header), table):
+        return NOT_PLAIN
     note_batch(p, at, size, magic, tally, producers)
-    if batch[0] > 0:
-        note_rows(p, rows, cursor[2], tally, keys, p[at + 22] & 32, True)
-    note_plain(tally, 2, cursor[2], size - 61)
-    return 0
+    if header.count > 0:
+        note_rows(p, table.rows, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True)
+    note_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
+    return DONE
 
 
 def add_frames(
@@ -392,37 +426,26 @@ def add_frames(
     for, bytes behind a header that counts no records.
     """
     i: cython.Py_ssize_t = first
-    if cython.compiled:
-        check_buffers(tally, producers)
-        check_buffers(tally, keys)
-        if len(rows) < ROW_WIDTH or len(headers) < HEADER_WIDTH or stop * FRAME_WIDTH > len(frames):
-            raise ValueError("a buffer is too short")
-        if first < 0 or first >= stop:
-            return stop
-        if not frames_fit(len(buffer), frames, first, stop):
-            raise ValueError("a frame is not in the buffer")
-        with cython.nogil:
-            while i < stop and not note_frame(
-                cython.address(buffer[0]),
-                cython.address(frames[i * FRAME_WIDTH]),
-                v07,
-                cython.address(tally[0]),
-                cython.address(producers[0]),
-                cython.address(keys[0]),
-                cython.address(rows[0]),
-                rows.shape[0] // ROW_WIDTH,
-                cython.address(headers[0]),
-                headers.shape[0] // HEADER_WIDTH,
-            ):
-                i += 1
-        return i
-    else:
-        while i < stop and not note_frame(
-            buffer, frames[i * FRAME_WIDTH : (i + 1) * FRAME_WIDTH], v07, tally, producers, keys,
-            rows, len(rows) // ROW_WIDTH, headers, len(headers) // HEADER_WIDTH,
-        ):  # fmt: skip
+    table: RecordTable
+    check_buffers(tally, producers)
+    check_buffers(tally, keys)
+    check_frames(len(buffer), frames, first, stop)
+    if len(rows) < ROW_WIDTH or len(headers) < HEADER_WIDTH:
+        raise ValueError("a buffer is too short")
+    if first >= stop:
+        return stop
+    if not cython.compiled:
+        table = RecordTable()
+    table.rows, table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+    table.headers, table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
+    p = bytes_in(buffer)
+    frame, counted, seen, known = int64s_in(frames), int64s_out(tally), int64s_out(producers), int64s_out(keys)
+    with cython.nogil:
+        while i < stop:
+            if note_frame(p, frame, i * FRAME_WIDTH, v07, counted, seen, known, cython.address(table)) != DONE:
+                break
             i += 1
-        return i
+    return i
 
 
 def add_batch(
@@ -432,13 +455,13 @@ def add_batch(
     producers: cython.longlong[::1],
 ) -> None:
     """Counts one batch without its records; ``data`` begins with its header, ``magic`` is 0, 1, 2 or -7 for 0.7."""
-    if len(data) < (61 if magic == 2 else 9 if magic == -7 else 26) or magic > 2 or (magic < 0 and magic != -7):
+    least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
+    if magic == 2 or magic == MAGIC_07:
+        least = V2_HEADER_BYTES if magic == 2 else V07_LEAST_BYTES
+    if len(data) < least or magic > 2 or (magic < 0 and magic != MAGIC_07):
         raise ValueError("no batch of this magic")
-    if cython.compiled:
-        check_buffers(tally, producers)
-        note_batch(cython.address(data[0]), 0, len(data), magic, cython.address(tally[0]), cython.address(producers[0]))
-    else:
-        note_batch(data, 0, len(data), magic, tally, producers)
+    check_buffers(tally, producers)
+    note_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))
 
 
 def add_rows(
@@ -453,29 +476,21 @@ def add_rows(
     """Counts records by their rows over ``payload``; without ``has_offsets`` (0.7) their offsets are left out."""
     if count <= 0 or len(payload) == 0:
         return
-    if cython.compiled:
-        check_buffers(tally, keys)
-        if count * ROW_WIDTH > len(rows):
-            raise ValueError("a buffer is too short")
-        with cython.nogil:
-            note_rows(
-                cython.address(payload[0]),
-                cython.address(rows[0]),
-                count,
-                cython.address(tally[0]),
-                cython.address(keys[0]),
-                is_control,
-                has_offsets,
-            )
-    else:
-        note_rows(payload, rows, count, tally, keys, is_control, has_offsets)
+    check_buffers(tally, keys)
+    if count * ROW_WIDTH > len(rows):
+        raise ValueError("a buffer is too short")
+    p = bytes_in(payload)
+    row = int64s_in(rows)
+    counted, known = int64s_out(tally), int64s_out(keys)
+    with cython.nogil:
+        note_rows(p, row, count, counted, known, is_control, has_offsets)
 
 
 def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython.longlong) -> None:
     """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
     if len(tally) < TALLY_WIDTH or which < 0 or which > 3:
         raise ValueError("no such distribution")
-    note_size(cython.address(tally[0]) if cython.compiled else tally, which, size)
+    note_size(int64s_out(tally), which, size)
 
 
 @cython.cfunc
@@ -483,16 +498,3 @@ def check_buffers(tally: cython.longlong[::1], distinct: cython.longlong[::1]) -
     if len(tally) < TALLY_WIDTH:
         raise ValueError("a buffer is too short")
     check_distinct(distinct)
-
-
-@cython.cfunc
-def frames_fit(
-    length: cython.Py_ssize_t,
-    frames: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> cython.bint:
-    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
-    return frames[first * FRAME_WIDTH + FRAME_POSITION] >= 0 and (
-        frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] <= length
-    )

@@ -114,14 +114,13 @@ def test_different_values_are_counted_exactly_up_to_the_cap():
     assert (found[0], found[2]) == (128, 1)
 
 
-@pytest.mark.skipif(not tally.COMPILED, reason="the interpreted kernel cannot write outside a buffer")
 def test_buffers_that_are_too_short_are_refused():
     data = batch([record(0)])
     with pytest.raises(ValueError, match="too short"):
         tally.add_frames(
             data, frames(data), 0, 1, False, int64s(8), fresh_distinct(), fresh_distinct(), int64s(10), int64s(4)
         )
-    with pytest.raises(ValueError, match="not in the buffer"):
+    with pytest.raises(ValueError, match="outside the buffer"):
         tally.add_frames(
             data[:-1], frames(data), 0, 1, False, int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct(),
             int64s(10), int64s(4),

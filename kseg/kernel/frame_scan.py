@@ -5,7 +5,7 @@ try:
 except ImportError:
     import cython
 
-from kseg.kernel.fresh import fresh
+from kseg.kernel.uninitialized import allocate
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.expand import Room
@@ -55,7 +55,7 @@ class FrameScan:
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
         """From now on CRCs of long frames in the ``size`` bytes from ``anchor`` on come from prefix CRCs."""
         self.prefix_entries = size // BLOCK_BYTES + 2
-        self._tables = [fresh(4 * self.prefix_entries).cast("I") for _ in range(2)]
+        self._tables = [allocate(4 * self.prefix_entries).cast("I") for _ in range(2)]
         self.prefixes.castagnoli.crcs, self.prefixes.ieee.crcs = (
             uint32s_out(self._tables[0]),
             uint32s_out(self._tables[1]),

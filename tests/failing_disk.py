@@ -23,10 +23,10 @@ class FailingDisk:
         self._times: int | None = None
         self._zeroed: list[mmap.mmap] = []
         self._pread, self._preadv = os.pread, os.preadv
-        self._follow, self._map, self._was_cut = windows.kernel.follow, source._map, source.guard.was_cut
+        self._scan, self._map, self._was_cut = windows.WindowedScan, source._map, source.guard.was_cut
         monkeypatch.setattr(os, "pread", self._failing_pread)
         monkeypatch.setattr(os, "preadv", self._failing_preadv)
-        monkeypatch.setattr(windows.kernel, "follow", self._failing_follow)
+        monkeypatch.setattr(windows, "WindowedScan", self._failing_scan)
         monkeypatch.setattr(source, "_map", self._failing_map)
         monkeypatch.setattr(source.guard, "was_cut", self._failing_was_cut)
 
@@ -59,14 +59,16 @@ class FailingDisk:
         size = self._readable(descriptor, len(buffers[0]), position)
         return self._preadv(descriptor, [memoryview(buffers[0])[:size]], position)
 
-    def _failing_follow(self, descriptor: int, end: int, *rest: Any) -> int:
+    def _failing_scan(self, descriptor: int, position: int, end: int, *rest: Any) -> Any:
         first = min((start for start, _ in self._of(descriptor)), default=end)
-        status = self._follow(descriptor, min(first, end), *rest)
-        if status == windows.kernel.ENDED and first < end:
-            if self._times is not None:
-                self._times -= 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return int(status)
+        scan = self._scan(descriptor, position, min(first, end), *rest)
+        return _FailingScan(scan, self._fail_once) if first < end else scan
+
+    def _fail_once(self) -> None:
+        """Raises the OSError of a disk that cannot give bytes."""
+        if self._times is not None:
+            self._times -= 1
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _failing_map(self, descriptor: int, size: int) -> mmap.mmap | None:
         ranges = self._of(descriptor)
@@ -84,6 +86,25 @@ class FailingDisk:
 
     def _failing_was_cut(self, buffer: Any) -> bool:
         return any(buffer is mapping for mapping in self._zeroed) or self._was_cut(buffer)
+
+
+class _FailingScan:
+    """A scan of a file that ends where its disk fails, and fails there."""
+
+    def __init__(self, scan: Any, fail: Callable[[], None]) -> None:
+        self.__dict__["_scan"], self.__dict__["_fail"] = scan, fail
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scan, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._scan, name, value)
+
+    def follow(self, *arguments: Any) -> int:
+        status = int(self._scan.follow(*arguments))
+        if status == windows.ENDED:
+            self._fail()
+        return status
 
 
 FailDisk = Callable[..., None]

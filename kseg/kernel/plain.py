@@ -180,22 +180,6 @@ def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.long
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_header(
-    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, batch: cython.pointer[cython.longlong]
-) -> cython.void:
-    """`read_records_header` for callers of `kseg.kernel.records.read_records`."""
-    header: RecordsHeader
-    if not cython.compiled:
-        header = RecordsHeader()
-    read_records_header(p, at, cython.address(header))
-    batch[0], batch[1], batch[2] = header.count, header.base_offset, header.base_timestamp
-    batch[3], batch[4], batch[5] = header.max_timestamp, header.is_append_time, header.base_sequence
-    batch[6] = header.last_offset_delta
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def is_legacy_plain(
     p: cython.pointer[cython.const[cython.uchar]],
     position: cython.Py_ssize_t,

@@ -43,12 +43,3 @@ cdef int append_records(
 cdef int walk_records(
     const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
 ) noexcept nogil
-
-# For callers that keep a batch and a cursor as int64 columns.
-cdef int read_records(
-    const unsigned char* p, Py_ssize_t end, long long* cursor, const long long* batch,
-    long long* rows, Py_ssize_t row_capacity, long long* headers, Py_ssize_t header_capacity,
-) noexcept nogil
-cdef int pass_records(
-    const unsigned char* p, Py_ssize_t end, long long* cursor, const long long* batch
-) noexcept nogil

@@ -1,5 +1,6 @@
 """Intact batches that salvage leaves out: those that a broker's loader fails at, and those that the user drops."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -148,6 +149,17 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
     partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
     salvage(partition)
     assert kept(partition) == [[other, *more]]
+
+
+def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
+    """Where an index takes its offset, a broker's recovery empties the segment."""
+    batches = real_batches(0)
+    odd = sealed(batches[-1], 23, b"\xff\xff\xff\xff")
+    partition = make(tmp_path / "a-0", {0: [*batches[:-1], odd], 46: real_batches(46)})
+    found = plan_salvage(str(partition), replace(START, interval_bytes=1))
+    apply(found.plan, "recover --mode salvage", Keeping())
+    assert kept(partition) == [batches[:-1], real_batches(46)]
+    assert [cut.code for _, cut in found.cuts] == ["batch-out-of-order"]
 
 
 def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def run_work(
         except KeyboardInterrupt:
             printer.finish(notices, ENDED_BY_SIGNAL)
             raise
-        printer.totals.damage_remains = work.damage_remains
+        printer.totals.damage_remains, printer.totals.failed = work.damage_remains, sorted(failures.places)
         printer.totals.has_changed |= failures.status == StoppedHalfwayError.exit_status
         printer.finish(notices, failures.status)
     would_change = settings.is_dry and printer.totals.directories > 0

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 
 from kseg.errors import KsegError, text_of
 from kseg.output.notices import Notices
+from kseg.segment.unreadable import is_disk_error
 
 
 class Failures:
@@ -18,7 +20,12 @@ class Failures:
 
     def add(self, error: KsegError, place: str) -> None:
         """``place``: the path, or the directory of a partition."""
-        self._notices.error(error)
+        cause = error.__cause__
+        if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
+            hint = f"kseg verify {quote(place)} shows what is lost, kseg recover --mode salvage keeps the rest"
+            self._notices.error(f"{error}; {place} is left as it is: {hint}")
+        else:
+            self._notices.error(error)
         self.status = max(self.status, error.exit_status)
         self.places.add(place)
 
@@ -36,4 +43,6 @@ class Failures:
             self.add(error, place)
         except OSError as error:
             named = text_of(error) if error.filename else f"{place}: {text_of(error)}"
-            self.add(KsegError(named), place)
+            failure = KsegError(named)
+            failure.__cause__ = error
+            self.add(failure, place)

@@ -185,7 +185,8 @@ _CHANGES = [
     (
         "summary",
         "changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int, "
-        "removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes",
+        "removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes, "
+        "failed: []bytes",
     ),
 ]
 

@@ -49,6 +49,8 @@ class PlanTotals:
     passing_bytes: list[int] = field(default_factory=list)
     records: int = 0
     kept: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Paths and partitions that could not be done, in order."""
     missing_offsets: int = 0
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
     has_changed: bool = False
@@ -287,6 +289,7 @@ class JsonPlans(PlanPrinter):
                 "newBytes": totals.new_bytes,
                 "peakBytes": totals.peak_bytes,
                 "kept": [name_value(path) for path in totals.kept],
+                "failed": [name_value(path) for path in totals.failed],
             }
         )
         self.sink.flush()

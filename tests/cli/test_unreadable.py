@@ -47,6 +47,7 @@ def test_that_partition_stays_and_the_others_are_done(
     assert inside(logs, "dplain-0") == {k: v for k, v in before.items() if k.startswith("dplain-0/")}
     assert inside(logs, "dplain-1") != {k: v for k, v in before.items() if k.startswith("dplain-1/")}
     (line,) = [line for line in done.err.splitlines() if f"dplain-0/{segment}" in line]
+    assert ("--skip-damage" if name == "convert" else "kseg recover --mode salvage") in line
     assert "could not be read (bytes 4096 to 8191)" in line or "Input/output error" in line
 
 
@@ -128,3 +129,9 @@ def test_an_index_that_cannot_be_read_is_made_anew(logs: Path, kseg: Kseg, monke
     assert kseg("reindex", logs).status == 0
     assert index.read_bytes() == expected
     assert index.stat().st_ino != inode
+
+
+def test_the_summary_names_what_failed(logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
+    fail_disk(logs / "dplain-0" / MIDDLE, *BAD)
+    done = kseg("recover", "--full", "--format", "json", logs)
+    assert done.objects[-1]["failed"] == [str(logs / "dplain-0")]

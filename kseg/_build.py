@@ -36,8 +36,12 @@ def _compile_args(chosen: "list[str]") -> "list[str]":
     return args
 
 
+def _module_name(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts)
+
+
 class BuildKernel(build_ext):
-    """Compiles kseg/kernel/*.py; where tools are missing it says so on standard error and leaves the .py files."""
+    """Compiles the kernel, one extension a sub-room. Without a compiler it says so and leaves the .py files."""
 
     def run(self) -> None:
         mode = os.environ.get("KSEG_KERNEL", "")
@@ -55,30 +59,34 @@ class BuildKernel(build_ext):
             self._remove_compiled()
 
     def _translated(self) -> "list[Extension]":
+        """The extensions of the sub-rooms, each with the C files of its modules as sources."""
         from Cython.Build import cythonize
 
         chosen = os.environ.get("CFLAGS", "").split()
-        self.extensions.append(Extension(_SHARED, ["kseg/kernel/_shared.c"]))
-        for extension in self.extensions:
-            extension.depends = [
-                *map(str, Path("kseg/kernel").glob("*.h")),
-                *map(str, Path("kseg/kernel").glob("*.pxd")),
-            ]
-            extension.include_dirs = ["kseg/kernel"]
-            extension.extra_compile_args = _compile_args(chosen)
-        c_folder = str(Path(self.build_temp) / "cython")
         translated = cythonize(
-            self.extensions,
-            build_dir=c_folder,
+            [Extension(_module_name(path), [path]) for room in self.extensions for path in room.sources],
+            build_dir=str(Path(self.build_temp) / "cython"),
             compiler_directives=_DIRECTIVES,
             shared_utility_qualified_name=_SHARED,
             # Debuggers and sanitizers then name lines of the .py files.
             emit_linenums=any(flag.startswith("-g") and flag != "-g0" for flag in chosen),
             quiet=True,
         )
-        for extension in translated:
+        c_files = {module.name: module.sources for module in translated}
+        for room in self.extensions:
+            room.sources = [c_file for path in room.sources for c_file in c_files[_module_name(path)]]
+        shared = cythonize(
+            [Extension(_SHARED, ["kseg/kernel/_shared.c"])],
+            build_dir=str(Path(self.build_temp) / "cython"),
+            shared_utility_qualified_name=_SHARED,
+            quiet=True,
+        )
+        for extension in (extensions := [*self.extensions, *shared]):
+            extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
+            extension.include_dirs = ["kseg/kernel/native"]
+            extension.extra_compile_args = _compile_args(chosen)
             extension._needs_stub = False
-        return translated
+        return extensions
 
     def _remove_compiled(self) -> None:
         # A kernel is compiled whole or not at all: what is left of this build or an older one would make

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from failing_disk import PAGE, FailingDisk
 
-from kseg.segment.source import Source
 from kseg.sidefiles import producer_state
-from kseg.verify import partition
+from kseg.stores.source import Source
+from kseg.verification import partition
 
 
 def _shrink(patch: pytest.MonkeyPatch, _folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kseg.segment import source, windows
+from kseg.stores import source, windows
 
 PAGE = 4096
 Ranges = list[tuple[int, int]]

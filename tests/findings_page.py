@@ -6,13 +6,13 @@ tests/test_docs.py fails where the page is not what this would write.
 import re
 from pathlib import Path
 
+from kseg.findings.table import KINDS
 from kseg.output.explanations import needs_of
-from kseg.verify.findings import KINDS
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-findings.7"
 
 HEAD = """\
-.\\" Written by tests/findings_page.py from kseg/verify/findings.py: change that table, not this page.
+.\\" Written by tests/findings_page.py from kseg/findings/table.py: change that table, not this page.
 .Dd November 21, 2026
 .Dt KSEG-FINDINGS 7
 .Os

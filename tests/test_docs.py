@@ -13,9 +13,9 @@ import pytest
 
 from kseg import __version__
 from kseg.cli.main import main
+from kseg.findings.table import KINDS, SEVERITIES
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
-from kseg.verify.findings import KINDS, SEVERITIES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

@@ -4,7 +4,7 @@
    Up to here nothing has changed; `complete_interrupted` removes the folder.
 2. Commit: the folder gets its final name. From now on the change is rolled forward, or undone.
 3. Steps: each step is idempotent, because files are identified by inode. A large file that is rewritten from a delta
-   (`kseg.changes.recipes`) is written now, so that only one such file needs space beside its old version.
+   (`kseg.changes.delta`) is written now, so that only one such file needs space beside its old version.
 4. The manifest is marked as done.
 
 If a file differs both from the state in the plan and from the result of a step, another program has changed it: then
@@ -20,19 +20,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 
-from kseg.changes import kept_files, quarantine, remaking
+from kseg.changes import delta_apply as remaking
+from kseg.changes import kept_files, quarantine
 from kseg.changes.clean_stop import CleanStop
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
-from kseg.changes.course import ChangedSinceError, ExpectedStates
+from kseg.changes.delta import deltas_of
 from kseg.changes.disk import Disk, open_to_write
+from kseg.changes.disk_space import kept_bytes, space_of
+from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
-from kseg.changes.recipes import deltas_of
 from kseg.changes.recognition import is_staged, recognize, replace_inodes
-from kseg.changes.room import kept_bytes, space_of
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
-from kseg.segment.unreadable import is_disk_error
 from kseg.signals import ENDING_SIGNALS
+from kseg.stores.unreadable import is_disk_error
 
 _MIB = 1 << 20
 MARGIN_BYTES = 64 << 10

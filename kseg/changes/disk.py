@@ -1,6 +1,6 @@
 """All system calls that change a directory, in one class, so that tests can make any of them fail or be the last.
 
-No method follows a symbolic link in any part of a path (`kseg.segment.no_follow`), gives a file more permissions than
+No method follows a symbolic link in any part of a path (`kseg.stores.no_follow`), gives a file more permissions than
 its model has, or sets a set-user-id, set-group-id or sticky bit. Only methods with "sync" in their description sync;
 callers decide what must be durable, and when.
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.segment.no_follow import create_file, names_in, open_directory, open_file, parent_of, status_of
+from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, parent_of, status_of
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}

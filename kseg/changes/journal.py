@@ -19,8 +19,8 @@ from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
-from kseg.segment.no_follow import check_owner, names_in, read_file
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.stores.no_follow import check_owner, names_in, read_file
 
 OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")

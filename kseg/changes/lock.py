@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from kseg.errors import BrokerRunningError, KsegError
-from kseg.segment.no_follow import open_directory, open_file
+from kseg.stores.no_follow import open_directory, open_file
 
 LOCK_NAME = ".lock"
 _LINKS = 40

@@ -13,7 +13,7 @@ from kseg.changes.plan import ACTIONS, REPLACE, FileState, Plan, Removed, Step, 
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
-from kseg.segment.no_follow import check_owner, read_file
+from kseg.stores.no_follow import check_owner, read_file
 
 MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
@@ -26,7 +26,7 @@ _WITHOUT_DELTAS = 1
 
 
 class KeptRanges(NamedTuple):
-    """The kept bytes of a file that a step rewrites from a delta (`kseg.changes.recipes`): their number and SHA-256."""
+    """The kept bytes of a file that a step rewrites from a delta (`kseg.changes.delta`): their number and SHA-256."""
 
     kept_size: int
     sha256: str

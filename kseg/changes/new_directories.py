@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
-from kseg.segment.no_follow import is_directory, names_in, open_file, resolved, status_of
+from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
 
 _STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
 

@@ -168,7 +168,7 @@ class Plan:
     restores_from: str = ""
     kept_whole: frozenset[str] = frozenset()
     deltas: tuple[int, object] | None = field(default=None, repr=False, compare=False)
-    """The number of steps, and their deltas (`kseg.changes.recipes`)."""
+    """The number of steps, and their deltas (`kseg.changes.delta`)."""
     _names: dict[str, PlannedFile | None] = field(default_factory=dict)
     _done: set[tuple[str, str]] = field(default_factory=set)
 

@@ -4,7 +4,7 @@
     new/K           staged content of step K
     new/K.added     for a file that step K rewrites from a delta: bytes that exist nowhere else yet
     old/K           bytes that step K removed: a file, the tail of a truncated file, or the removed ranges of a delta
-    recipe-K        the delta of step K (`kseg.changes.recipes`)
+    recipe-K        the delta of step K (`kseg.changes.delta`)
 
 A folder is named N.preparing until its change is committed, and N.ended when it can be removed; such folders never hold
 the only copy of anything. States of a change: ``prepared`` (nothing has changed yet), ``committed`` (to be rolled
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from kseg.changes.disk import Disk
 from kseg.errors import KsegError
-from kseg.segment.no_follow import is_directory, names_in
+from kseg.stores.no_follow import is_directory, names_in
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need

@@ -7,7 +7,7 @@ by the SHA-256; other files must have the recorded size and modification time.
 from dataclasses import replace
 
 from kseg.changes import kept_files
-from kseg.changes.course import ExpectedStates
+from kseg.changes.expected_states import ExpectedStates
 from kseg.changes.manifest import Change
 from kseg.changes.plan import TRUNCATE, FileState, file_state
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
-from kseg.segment.no_follow import resolved
+from kseg.stores.no_follow import resolved
 
 _NAME = f"0{quarantine.PREPARING}"
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from kseg.changes import kept_files, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate
 from kseg.changes.clean_stop import CleanStop
-from kseg.changes.course import ChangedSinceError, ExpectedStates
+from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
 from kseg.changes.epoch_merge import EPOCH_FILE, restore_start
+from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
-from kseg.changes.recipes import old_content
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.segment.regular_files import open_regular
+from kseg.stores.regular_files import open_regular
 
 
 def last_change(directory: str, place: str = "") -> Change:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from kseg.changes.plan import Plan
 from kseg.changes.staging import Staging
+from kseg.cleaner.active_producers import Producers, read_producers
+from kseg.cleaner.disk_space import Need, SpaceTaken, bound, counted, file_bytes
 from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, Segment, read_segments, segments_between
-from kseg.cleaner.producers import Producers, read_producers
 from kseg.cleaner.ranges import CleanableRange, LogLimits, cleanable_range
-from kseg.cleaner.room import Need, SpaceTaken, bound, counted, file_bytes
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
-from kseg.segment.buffers import Buffers
-from kseg.segment.regular_files import open_regular
+from kseg.stores.buffers import Buffers
+from kseg.stores.regular_files import open_regular
 
 _SWAP = ".swap"
 _COMPARE_BYTES = 1 << 20

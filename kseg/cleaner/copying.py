@@ -3,22 +3,22 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.filtering import WindowFilter
 from kseg.cleaner.legacy import HORIZON
 from kseg.cleaner.log import Segment
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
-from kseg.cleaner.producers import Producers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CONTROL, CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
-from kseg.kernel import survivors as kernel
-from kseg.kernel.judging import Counts
-from kseg.kernel.native import BATCH_ATTRIBUTES, BATCH_BASE_TIMESTAMP, BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.segment.buffers import Buffers
+from kseg.kernel.compact import survivors as kernel
+from kseg.kernel.compact.judging import Counts
+from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_BASE_TIMESTAMP, BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import build_transaction_index
+from kseg.stores.buffers import Buffers
 
 _Filtered = tuple[list[bytes], Counts]
 

@@ -12,10 +12,10 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Rows
-from kseg.kernel import survivors as kernel
-from kseg.kernel.judging import Counts, judge_rows
-from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
-from kseg.kernel.rewriting import seal
+from kseg.kernel.compact import survivors as kernel
+from kseg.kernel.compact.judging import Counts, judge_rows
+from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from kseg.cleaner.opening import RecordBuffers, open_message, open_records, refuse
 from kseg.cleaner.reading import Window
 from kseg.formats.rows import int64s
-from kseg.kernel import keys
-from kseg.kernel.key_hash import Secret
-from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.compact import keys
+from kseg.kernel.compact.key_hash import Secret
+from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 
 
 class Hashes(NamedTuple):

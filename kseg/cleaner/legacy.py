@@ -6,7 +6,7 @@ from kseg.formats.areas import LOG_APPEND_TIME, NONE, Area, build_batch, build_w
 from kseg.formats.compressing import target_of
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel.native import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Message
 
 HORIZON = 64

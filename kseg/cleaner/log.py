@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from kseg.errors import PathError, UnsupportedError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, segment_file, segments_among
-from kseg.segment.regular_files import read_regular
 from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
+from kseg.stores.regular_files import read_regular
 
 LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)

@@ -9,8 +9,8 @@ from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.segment.buffers import Buffers
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.stores.buffers import Buffers
 
 _Found = tuple[Window, list[Hashes]]
 

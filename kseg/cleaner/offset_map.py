@@ -5,8 +5,8 @@ import mmap
 import os
 
 from kseg.formats.rows import int64s
-from kseg.kernel.key_hash import SECRET_BYTES, Secret
-from kseg.kernel.key_map import ENTRY_WIDTH, KeyMap
+from kseg.kernel.compact.key_hash import SECRET_BYTES, Secret
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap
 
 ENTRY_BYTES = 24
 LOAD_FACTOR = 0.9
@@ -96,7 +96,7 @@ class OffsetMap:
                 return taken
 
     def entries(self, buckets: int) -> list[memoryview]:
-        """Returns all entries, partitioned into ``buckets`` buckets (layout: `kseg.kernel.key_map`).
+        """Returns all entries, partitioned into ``buckets`` buckets (layout: `kseg.kernel.compact.key_map`).
 
         A key is in the same bucket of every map with this secret.
         """

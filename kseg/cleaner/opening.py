@@ -6,9 +6,9 @@ from kseg.cleaner.reading import Window
 from kseg.formats import record_batch
 from kseg.formats.expansion import room
 from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.kernel import opening
-from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
-from kseg.kernel.record_fields import REASONS
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
+from kseg.kernel.records import opening
+from kseg.kernel.records.record_fields import REASONS
 from kseg.limits import MAX_BATCH_BYTES, ROWS_PER_CALL
 from kseg.segment.batches import Message
 from kseg.segment.problems import HARMLESS_CODES

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from kseg.cleaner.log import Segment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
-from kseg.segment.regular_files import open_regular
 from kseg.segment.times import show_span
+from kseg.stores.regular_files import open_regular
 
 
 @dataclass(slots=True)

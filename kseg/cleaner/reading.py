@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import headers
-from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.scan import headers
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL
-from kseg.segment.buffers import Buffers
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import Source, check_readable, open_source
-from kseg.segment.windows import Windows
+from kseg.stores.buffers import Buffers
+from kseg.stores.source import Source, check_readable, open_source
+from kseg.stores.windows import Windows
 
 
 class DamagedError(KsegError):

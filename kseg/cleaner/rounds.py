@@ -6,22 +6,22 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.copying import GroupCopier
 from kseg.cleaner.grouping import group_segments
 from kseg.cleaner.log import LOG, TRANSACTION_INDEX, Segment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.reading import windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import Workers
 from kseg.errors import UnsupportedError
-from kseg.segment.buffers import Buffers
 from kseg.segment.record_count import RecordCounter
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import AbortedTxn
+from kseg.stores.buffers import Buffers
 
 COUNT_BYTES = 4 << 30
 """Records of a larger dirty part are not counted beforehand: the offset map gets its full size at once."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CONTROL, TRANSACTIONAL, CleanedTransactions
-from kseg.kernel.native import BATCH_ATTRIBUTES, BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_PRODUCER_ID, BATCH_WIDTH
-from kseg.segment.buffers import Buffers
+from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_PRODUCER_ID, BATCH_WIDTH
+from kseg.stores.buffers import Buffers
 
 
 @dataclass(frozen=True, slots=True)

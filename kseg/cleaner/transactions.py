@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterable
 
 from kseg.formats.rows import int64s
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
     BATCH_LAST_OFFSET,

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window
-from kseg.kernel.keys import COMPILED
-from kseg.segment.pipeline import TASK_BYTES, Pipeline
+from kseg.kernel.compact.keys import COMPILED
+from kseg.runtime.pipeline import TASK_BYTES, Pipeline
 
 OUT_BYTES = 2 << 20
 LARGE_BYTES = 4 << 20

@@ -20,19 +20,19 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.journal import MARKER, OPEN, UNDOING, RootFile, journals, read_root_file
 from kseg.changes.lock import all_locked, directories_to_lock, locked, log_directory_of
 from kseg.changes.log_directory import LogDirectoryChange, changed_partitions
-from kseg.changes.log_directory_settle import complete_interrupted_in_log_directory
+from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.cli.failures import Failures
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.output.notices import Notices
 from kseg.output.plans import PlanPrinter, plan_printer
 from kseg.output.sink import open_report
 from kseg.segment.files import list_partitions, list_segments, own_name
-from kseg.segment.no_follow import resolved
 from kseg.segment.passed_over import hint, is_log_directory, tell_passed_over
-from kseg.segment.source import STANDARD_INPUT
+from kseg.stores.no_follow import resolved
+from kseg.stores.source import STANDARD_INPUT
 
 ENDED_BY_SIGNAL = 128
 """At least this is the exit status of a command that a signal ends."""

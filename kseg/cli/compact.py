@@ -13,16 +13,16 @@ import click
 from kseg.changes.plan import Plan
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
+from kseg.cleaner.disk_space import Need
 from kseg.cleaner.memory import default_memory_bytes
 from kseg.cleaner.offset_map import memory_for
 from kseg.cleaner.reading import DamagedError
-from kseg.cleaner.room import Need
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import settings_for
 from kseg.cli.changing import Known, run_work
 from kseg.cli.changing_options import changing_options, paths_argument
-from kseg.cli.compaction_room import CompactionRoom
+from kseg.cli.compaction_space import CompactionRoom
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
 from kseg.cli.failures import Failures
@@ -31,7 +31,7 @@ from kseg.cli.options import ByteCount, Milliseconds, interval_option
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import MOVED, Topics, tell_left_alone, topic_option
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
-from kseg.kernel.guard import keep_freed_memory
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.compaction import CompactionPrinter
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_bytes

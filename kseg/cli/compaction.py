@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kseg.verify.log_directory import LogDirectory
+    from kseg.logdir.log_directory import LogDirectory
 
 
 class CompactedTopics:
@@ -15,8 +15,8 @@ class CompactedTopics:
 
     def is_compacted(self, directory: str) -> bool:
         """By the topic's policy in __cluster_metadata, by the cleaner's checkpoint, or by the name of the topic."""
-        from kseg.verify.broker_state import state_by_name  # few logs have gaps
-        from kseg.verify.log_directory import directory_around
+        from kseg.logdir.log_directory import directory_around
+        from kseg.logdir.partition_state import state_by_name  # few logs have gaps
 
         root, name = os.path.split(os.path.abspath(directory))
         if root not in self._around:

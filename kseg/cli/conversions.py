@@ -15,9 +15,10 @@ from kseg.cli.convert_options import asked
 from kseg.cli.engine import spark_session
 from kseg.cli.eras import IntervalTeller, with_known_interval
 from kseg.cli.failures import Failures
-from kseg.convert.partition import convert_segments
-from kseg.convert.request import Request
-from kseg.convert.rewriting import (
+from kseg.conversion.disk_space import check_space
+from kseg.conversion.partition import convert_segments
+from kseg.conversion.request import Request
+from kseg.conversion.rewriting import (
     Conversion,
     Rewritten,
     complete,
@@ -27,7 +28,6 @@ from kseg.convert.rewriting import (
     rewrite,
     segments_of,
 )
-from kseg.convert.room import check_space
 from kseg.errors import PathError
 from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
@@ -37,9 +37,9 @@ from kseg.recovery.broker.intervals import chosen_interval
 from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions, parse_partition_name, segment_file
-from kseg.segment.no_follow import resolved
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
+from kseg.stores.no_follow import resolved
 
 NAMELESS = "segment-0"
 """The partition that a segment is of whose place does not tell."""

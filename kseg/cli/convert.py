@@ -7,7 +7,7 @@ import click
 from kseg.cli.changing_options import common_options, keeping_options
 from kseg.cli.convert_options import EXPORTS, check_output, check_usage, convert_options, isolation_option
 from kseg.cli.engine import engine_options
-from kseg.kernel.guard import keep_freed_memory
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.notices import Notices
 
 

@@ -8,7 +8,7 @@ import click
 
 from kseg.cli.engine import check_master
 from kseg.cli.options import ByteCount, interval_option
-from kseg.convert.request import Request
+from kseg.conversion.request import Request
 from kseg.errors import PathError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target

@@ -10,7 +10,7 @@ from kseg.cli.options import ByteCount, all_paths, output_options, paths_argumen
 from kseg.dump.decoding import INTERNAL_TOPICS
 from kseg.dump.options import TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
-from kseg.kernel.guard import keep_freed_memory
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.sink import open_sink
 

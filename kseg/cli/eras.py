@@ -11,7 +11,7 @@ from kseg.output.notices import Notices
 from kseg.recovery.broker.intervals import Interval
 from kseg.recovery.broker.segments import DEFAULT_INTERVAL_BYTES
 from kseg.recovery.broker.start import Start
-from kseg.recovery.eras import NEWEST, Era, era_of
+from kseg.releases.recovery import NEWEST, Era, era_of
 
 
 class _Release(click.ParamType):  # type: ignore[type-arg]

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from kseg.cli.convert_options import target_of
-from kseg.columns.chunk import NAMES, Chunk, Chunks
-from kseg.columns.decoding import LeftOut
-from kseg.columns.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
-from kseg.columns.records import RecordColumns, Wanted
-from kseg.convert.request import DamagedError
+from kseg.conversion.request import DamagedError
 from kseg.errors import PathError
+from kseg.export.chunk import NAMES, Chunk, Chunks
+from kseg.export.decoding import LeftOut
+from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
+from kseg.export.records import RecordColumns, Wanted
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES
 from kseg.output.notices import Notices
@@ -24,7 +24,7 @@ from kseg.segment.parts import is_worth_parts
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
 """Size of a chunk for a table. Each record batch of Arrow costs as much as 100 KiB of its bytes."""
@@ -39,7 +39,7 @@ def export(options: dict[str, Any], notices: Notices) -> int:
     if form == "jsonl":
         return _as_json_lines(options)
     if form != "csv":
-        from kseg.columns.tables import check_codec, need_pyarrow
+        from kseg.export.tables import check_codec, need_pyarrow
 
         check_codec(form, None if options["codec"] is None else target_of(options["codec"]).name)
         need_pyarrow()
@@ -135,7 +135,7 @@ class _Reading:
 
 
 def _as_csv(reading: _Reading, sink: Sink) -> None:
-    from kseg.output.csv_lines import FIRST_LINE, csv_lines
+    from kseg.export.csv_lines import FIRST_LINE, csv_lines
 
     sink.write(FIRST_LINE)
     with closing(reading.chunks(1)) as chunks:
@@ -144,8 +144,8 @@ def _as_csv(reading: _Reading, sink: Sink) -> None:
 
 
 def _as_table(reading: _Reading, sink: Sink, form: str, options: dict[str, Any]) -> None:
-    from kseg.columns.arrow import record_batch, schema
-    from kseg.columns.tables import TableWriter
+    from kseg.export.arrow import record_batch, schema
+    from kseg.export.tables import TableWriter
 
     names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     codec = options["codec"]

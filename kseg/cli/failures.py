@@ -6,7 +6,7 @@ from shlex import quote
 
 from kseg.errors import KsegError, text_of
 from kseg.output.notices import Notices
-from kseg.segment.unreadable import is_disk_error
+from kseg.stores.unreadable import is_disk_error
 
 
 class Failures:

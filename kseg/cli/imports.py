@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.cli.convert_options import asked
-from kseg.convert.importing import Import
-from kseg.convert.json_lines import JsonLines
+from kseg.conversion.importing import Import
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.export.json_lines import JsonLines
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
 from kseg.output.sink import open_report

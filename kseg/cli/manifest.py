@@ -8,9 +8,9 @@ import click
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
-from kseg.segment.source import STANDARD_INPUT
-from kseg.verify.report import Report
-from kseg.verify.settings import Settings
+from kseg.stores.source import STANDARD_INPUT
+from kseg.verification.report import Report
+from kseg.verification.settings import Settings
 
 
 def check_place(manifest: str, paths: tuple[str, ...]) -> None:
@@ -41,7 +41,7 @@ def keep_manifest(
     notices: Notices,
 ) -> None:
     """Checks the segments below the paths against the manifest, or writes it. Raises PathError."""
-    from kseg.verify.manifest import Manner, check_manifest, write_manifest
+    from kseg.verification.manifest.manifest import Manner, check_manifest, write_manifest
 
     manner = Manner(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.era_07, advance)
     if os.path.lexists(manifest):

@@ -21,20 +21,20 @@ from kseg.cli.records import RecordsFile
 from kseg.cli.recovery_facts import facts
 from kseg.cli.topics import Topics
 from kseg.errors import KsegError, PathError
-from kseg.kernel.guard import keep_freed_memory
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_time
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
-from kseg.recovery.eras import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.recovery.node_files import node_complaints
 from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
+from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_partitions
-from kseg.segment.no_follow import resolved
 from kseg.sidefiles.identifiers import ZERO, is_uuid
+from kseg.stores.no_follow import resolved
 
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kseg.output.jsonl import name_value
+from kseg.formats.json_values import name_value
 from kseg.recovery.broker.partition import Recovery
 from kseg.recovery.broker.remains import Remaining
 from kseg.recovery.broker.start import Cut

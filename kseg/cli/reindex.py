@@ -13,7 +13,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
 from kseg.cli.failures import Failures
 from kseg.cli.options import interval_option, jobs_option
-from kseg.kernel.guard import keep_freed_memory
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.logdir.known_topics import KnownTopics
 from kseg.output.notices import Notices
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex

@@ -22,12 +22,12 @@ from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_bytes, shown_time
 from kseg.output.plans import PlanPrinter
 from kseg.output.retention import RetentionPrinter, retention_printer
+from kseg.releases.retention import LOG_START, Rules
 from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import Verdict, explain, first_in_future
 from kseg.retention.log_starts import LOG_STARTS, LogStart, Partition, with_log_starts
 from kseg.retention.planning import Known as KnownOffsets
 from kseg.retention.planning import Request, Retention, retain
-from kseg.retention.rules import LOG_START, Rules
 from kseg.retention.settings import POLICY, RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
 from kseg.segment.files import LAST_OFFSET, list_segments, own_partitions
 

@@ -27,13 +27,13 @@ from kseg.cli.changing import is_partition, pending_notices, settled
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.cli.failures import Failures
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.formats.json_values import encode, name_value
 from kseg.output.changes_list import ListedChange, show_changes
-from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.plans import PlanPrinter, plan_printer
 from kseg.output.sink import Sink, open_report
-from kseg.segment.no_follow import resolved
+from kseg.stores.no_follow import resolved
 
 
 @click.command("undo")

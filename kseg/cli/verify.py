@@ -12,22 +12,22 @@ import click
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
 from kseg.errors import KsegError, StoppedHalfwayError
-from kseg.kernel.guard import keep_freed_memory
+from kseg.findings.table import KINDS
+from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings.forms import printer_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import open_sink
 from kseg.runtime.cores import usable_cores
-from kseg.segment.unreadable import is_disk_error
-from kseg.verify.findings import KINDS
-from kseg.verify.repairs import Repairs
-from kseg.verify.report import Finding, Report
-from kseg.verify.settings import Settings
-from kseg.verify.verification import judge_path
+from kseg.stores.unreadable import is_disk_error
+from kseg.verification.repairs import Repairs
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
 
 if TYPE_CHECKING:
-    from kseg.verify.comparison import Comparison
+    from kseg.verification.replicas.comparison import Comparison
 
 MOST_HELD = 1000
 """Findings of one partition that are held back before they are printed."""
@@ -164,7 +164,7 @@ class Run:
             self._attempt(manifest, partial(work, self.progress.advance, self.notices))
 
     def _compare(self, path: str) -> None:
-        from kseg.verify.against import compare_path
+        from kseg.verification.replicas.pairs import compare_path
 
         compare_path(
             path, self.options["against"], self.report, self._compared, self.jobs, self.options["max_batch_bytes"],

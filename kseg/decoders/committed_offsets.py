@@ -16,7 +16,7 @@ from kseg.decoders.consumer_offsets import decoder
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.items import records_of
 

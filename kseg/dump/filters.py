@@ -12,8 +12,8 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.reader import SegmentReader
 from kseg.segment.selection import Selection
-from kseg.segment.source import open_source
 from kseg.segment.times import LAST_TIMESTAMP, show_time
+from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
     from kseg.segment.stop import OffsetStop, TimeStop

@@ -15,7 +15,7 @@ from kseg.dump.views import view_printer
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED
-from kseg.kernel.frame_scan import LONG_RUNS
+from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Span, Style
 from kseg.output.progress import pieces
@@ -28,7 +28,7 @@ from kseg.segment.items import Damage
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
     from kseg.output.side_files.printer import SidePrinter

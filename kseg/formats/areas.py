@@ -12,8 +12,8 @@ from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel import building as kernel
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.records import building as kernel
+from kseg.kernel.scan.checksums import crc32c
 
 NONE = Target(0, None)
 """No compression."""

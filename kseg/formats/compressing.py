@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.formats.compression import CODEC_NAMES
 
 if TYPE_CHECKING:
-    from kseg.kernel.packing import Packer
+    from kseg.kernel.codecs.packing import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
@@ -144,7 +144,7 @@ def _zstd_level(level: int | None) -> int:
 
 
 def _none_packer(_level: int | None) -> "Packer":
-    from kseg.kernel import packing
+    from kseg.kernel.codecs import packing
 
     return packing.Packer(packing.NONE, 0, ())
 

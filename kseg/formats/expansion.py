@@ -1,8 +1,8 @@
 """Decompression buffers, which the kernel fills through liblz4 and libzstd."""
 
 from kseg.formats import liblz4, libzstd
-from kseg.kernel.expand import Room
-from kseg.kernel.layout import LZ4
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.layout.headers import LZ4
 from kseg.limits import LARGEST_ROOM_BYTES
 
 

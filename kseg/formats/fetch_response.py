@@ -17,9 +17,9 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
-from kseg.kernel import frames as kernel
-from kseg.kernel.frame_scan import FrameScan
-from kseg.kernel.native import FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_WIDTH
+from kseg.kernel.scan import frames as kernel
+from kseg.kernel.scan.frame_scan import FrameScan
 
 HEADER_BYTES = 6
 ERROR_NAMES = {

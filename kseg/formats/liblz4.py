@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kseg.formats.libraries import addresses_in
 
 if TYPE_CHECKING:
-    from kseg.kernel.packing import Packer
+    from kseg.kernel.codecs.packing import Packer
 
 _FRAME_VERSION = 100
 """Version of liblz4's frame interface, unchanged since 1.0."""
@@ -26,7 +26,7 @@ _WRITING = ("LZ4F_compressFrame", "LZ4F_isError")
 
 def packer(level: int) -> "Packer | None":
     """Returns the kernel's compressor for a liblz4 level; None if the functions are not available."""
-    from kseg.kernel.packing import LZ4, Packer
+    from kseg.kernel.codecs.packing import LZ4, Packer
 
     found = _addresses(_WRITING)
     made = None if found is None else Packer(LZ4, level, found)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kseg.formats.libraries import addresses_in
 
 if TYPE_CHECKING:
-    from kseg.kernel.packing import Packer
+    from kseg.kernel.codecs.packing import Packer
 
 LEAST_VERSION = 10400
 """zstd 1.4.0, in which ZSTD_findFrameCompressedSize and ZSTD_compress2 became stable."""
@@ -36,7 +36,7 @@ def packer(level: int) -> "Packer | None":
 
     The output is that of zstandard, if zstandard brings its own libzstd.
     """
-    from kseg.kernel.packing import ZSTD, Packer
+    from kseg.kernel.codecs.packing import ZSTD, Packer
 
     found = _addresses(_WRITING, of_zstandard_first=True)
     made = None if found is None else Packer(ZSTD, level, found)

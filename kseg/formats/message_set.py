@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel import messages as kernel
+from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
 _FIXED = Struct(">qiIbb")
@@ -82,7 +82,8 @@ def read_rows(
     message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
     ``"cut-message-set"``.
 
-    ``manner`` is one of `kseg.kernel.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what kafka-dump-log prints.
+    ``manner`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what
+    kafka-dump-log prints.
     """
     if header.codec == 0:
         walk = kernel.MessageWalk(checks_crc=check_crc, manner=manner)

@@ -1,4 +1,4 @@
-"""Compiles tables of `kseg.formats.schema` into programs for `kseg.kernel.schema`, which documents the code.
+"""Compiles tables of `kseg.formats.schema` into programs for `kseg.kernel.render.schema`, which documents the code.
 
 A program begins with the framing of the records and an index of the messages:
 
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kseg.formats.schema import Field, Message, json_text
-from kseg.kernel import schema as kernel
-from kseg.kernel.framings import COORDINATOR, FRAMED, TABLES
+from kseg.kernel.render import schema as kernel
+from kseg.kernel.render.framings import COORDINATOR, FRAMED, TABLES
 
 _KINDS = {
     "i8": kernel.I8, "i16": kernel.I16, "u16": kernel.U16, "i32": kernel.I32, "i64": kernel.I64, "bool": kernel.BOOL,
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 class Program(NamedTuple):
-    """A program for `kseg.kernel.rendering`: int64 code, and the texts that it refers to."""
+    """A program for `kseg.kernel.render.rendering`: int64 code, and the texts that it refers to."""
 
     code: memoryview
     names: bytes

@@ -22,12 +22,12 @@ from kseg.formats.compression import CODEC_NAMES, check_beginning
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.expand import Room
-from kseg.kernel.native import HEADER_WIDTH
-from kseg.kernel.plain import sequence_after
-from kseg.kernel.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
-from kseg.kernel.record_walk import RecordWalk
-from kseg.kernel.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.layout.rows import HEADER_WIDTH
+from kseg.kernel.records.plain import sequence_after
+from kseg.kernel.records.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
+from kseg.kernel.records.record_walk import RecordWalk
+from kseg.kernel.records.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE
 from kseg.limits import MAX_HEADERS
 
 HEADER_BYTES = 61

@@ -1,10 +1,10 @@
-"""Rows of records, the common result of all format decoders (`kseg.kernel.native` documents the columns)."""
+"""Rows of records, the common result of all format decoders (`kseg.kernel.layout.rows` documents the columns)."""
 
 from collections.abc import Callable
 from typing import Any
 
-from kseg.kernel.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
-from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
 
 
@@ -22,7 +22,7 @@ def int64s(count: int) -> memoryview:
 
 
 ALL = int64s(WANTED_WIDTH)
-"""The ``wanted`` argument of `kseg.kernel.columns` that selects every record."""
+"""The ``wanted`` argument of `kseg.kernel.records.columns` that selects every record."""
 ALL[WANTED_FIRST] = ALL[WANTED_EARLIEST] = -(1 << 63)
 ALL[WANTED_LAST] = ALL[WANTED_LATEST] = (1 << 63) - 1
 

@@ -20,7 +20,7 @@ from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel import messages as kernel
+from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
 FORMAT = -7

@@ -5,35 +5,46 @@
 
 import os
 import sys
-from importlib.machinery import PathFinder
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
+from importlib.util import spec_from_file_location
 
 from kseg.errors import KernelError
 
 MODE = os.environ.get("KSEG_KERNEL", "")
 
 
-class _SourceOnly:
-    """Finds kernel modules as .py files, although compiled ones stand beside them."""
+class _KernelFinder:
+    """Finds kernel modules in the extension of their sub-room, or as .py files."""
 
     def find_spec(self, name, path=None, target=None):
         if not name.startswith(__name__ + ".") or not path:
             return None
         source = os.path.join(path[0], name.rpartition(".")[2] + ".py")
         if not os.path.exists(source):
-            return None
-        from importlib.util import spec_from_file_location
+            return None  # a sub-room, or what the extensions share
+        compiled = None if MODE == "python" else _extension_in(path[0])
+        if compiled is None:
+            return spec_from_file_location(name, source) if MODE == "python" else None
+        return spec_from_file_location(name, compiled, loader=ExtensionFileLoader(name, compiled))
 
-        return spec_from_file_location(name, source)
+
+@cache
+def _extension_in(folder):
+    """Path of a sub-room's extension; None where nothing is compiled, or nothing is to be."""
+    for suffix in EXTENSION_SUFFIXES:
+        path = os.path.join(folder, "_compiled" + suffix)
+        if os.path.exists(path):
+            return path
+    return None
 
 
 if MODE not in ("", "compiled", "python"):
     raise KernelError(f"KSEG_KERNEL is {MODE!r}: it may be compiled or python")
-if MODE == "python":
-    sys.meta_path.insert(0, _SourceOnly())
+sys.meta_path.insert(0, _KernelFinder())
 
-_found = PathFinder.find_spec(__name__ + ".checksum", __path__)
-# All modules are compiled, or none is: the build removes what it cannot complete.
-COMPILED = MODE != "python" and _found is not None and not (_found.origin or "").endswith(".py")
+# All sub-rooms are compiled, or none is: the build removes what it cannot complete.
+COMPILED = MODE != "python" and _extension_in(os.path.join(__path__[0], "scan")) is not None
 
 if MODE == "compiled" and not COMPILED:
     raise KernelError(

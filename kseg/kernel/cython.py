@@ -12,7 +12,9 @@ NULL = None
 
 
 def _definitions(module):
-    with open(join(dirname(__file__), module + ".pxd"), encoding="ascii") as file:
+    """The text of the .pxd of a kernel module, by its full name."""
+    below = module.removeprefix("kseg.kernel.").split(".")
+    with open(join(dirname(__file__), *below) + ".pxd", encoding="ascii") as file:
         return file.read()
 
 

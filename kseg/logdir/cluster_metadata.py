@@ -14,12 +14,12 @@ from kseg.decoders.schemas.cluster_metadata import RECORDS
 from kseg.errors import KsegError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import MessageError
-from kseg.kernel.native import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""

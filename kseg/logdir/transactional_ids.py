@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 TOPIC = "__transaction_state"
 MAX_BYTES = 64 << 20

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.output.jsonl import encode, name_value
+from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import on_one_line
 from kseg.output.paint import plural, shown_bytes, shown_time
 from kseg.output.sink import Sink

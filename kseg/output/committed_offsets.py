@@ -10,9 +10,9 @@ from operator import attrgetter
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.errors import KsegError
+from kseg.formats.json_values import encode
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.columns import Column, Columns
-from kseg.output.jsonl import encode
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells, clipped, shown_time
 from kseg.output.printer import Printer, Span, Style

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kseg.output.jsonl import encode, name_value
+from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink

@@ -4,10 +4,10 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
+from kseg.findings.table import KINDS, Kind
 from kseg.output.findings.printer import COLORS, NEEDED
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.verify.findings import KINDS, Kind
 
 PIPED_WIDTH = 80
 
@@ -20,7 +20,7 @@ def needs_of(kind: Kind) -> str:
 def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
     """Writes the entries of the codes, as text or, for form json, as one object a line."""
     if form == "json":
-        from kseg.output.jsonl import encode
+        from kseg.formats.json_values import encode
 
         for code in codes:
             kind = KINDS[code]

@@ -4,43 +4,17 @@ Bytes are a string if they are UTF-8, otherwise ``{"base64": …}``; null is nul
 fields that exist but are unset are null.
 """
 
-import json
-import os
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
+from kseg.formats.json_values import bytes_value, encode, name_value
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.lines import CONTENTS, DEEP
-from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.native.lines import CONTENTS, DEEP
 from kseg.output.printer import Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
-
-
-def encode(value: Any) -> bytes:
-    """Returns JSON without spaces. Lone surrogates, which UTF-8 cannot encode, are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
-
-
-def name_value(name: str | None) -> Any:
-    """Returns the JSON value for the name of a file or topic. Names on disk are bytes."""
-    return None if name is None else bytes_value(os.fsencode(name))
-
-
-def bytes_value(data: bytes | None) -> Any:
-    """Returns the JSON value for a key or value."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
 
 
 def unset(number: int) -> int | None:

@@ -10,7 +10,7 @@ from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.rows import int64s
-from kseg.kernel.native import FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.output.printer import Printer
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile

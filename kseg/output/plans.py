@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from kseg.changes.disk_space import space_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step
-from kseg.changes.room import space_of
-from kseg.output.jsonl import encode, name_value
+from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, plural, shown_bytes
 from kseg.output.plan_tree import Entry, plan_tree

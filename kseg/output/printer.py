@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from kseg.formats.expansion import room
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
-from kseg.kernel.batch_expansion import lay_open
-from kseg.kernel.expand import Room
-from kseg.kernel.native import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-from kseg.kernel.plain import DONE, FULL, MORE_HEADERS, TOO_SMALL, YOURS
-from kseg.kernel.rendering import Renderer
+from kseg.kernel.codecs.batch_expansion import lay_open
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, TOO_SMALL, YOURS
+from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_ROOM_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch

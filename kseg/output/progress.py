@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from kseg.kernel.native import FRAME_POSITION, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.segment.reader import Run
 
 DELAY_SECONDS = 1.0

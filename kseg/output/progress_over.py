@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from kseg.errors import KsegError
 from kseg.output.progress import Progress
 from kseg.segment.paths import expand_path, segments_at
-from kseg.segment.source import STANDARD_INPUT
+from kseg.stores.source import STANDARD_INPUT
 
 
 def progress_over(

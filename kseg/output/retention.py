@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kseg.output.jsonl import encode, name_value
+from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, shown_bytes, shown_time
 from kseg.output.sink import Sink

@@ -11,7 +11,7 @@ from typing import Any
 
 from kseg.errors import PathError, StoppedHalfwayError
 from kseg.limits import OUTPUT_BYTES
-from kseg.segment.write_behind import WriteBehind
+from kseg.runtime.write_behind import WriteBehind
 
 STANDARD_OUTPUT = "-"
 

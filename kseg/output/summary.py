@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kseg.formats.compressing import Target
+from kseg.formats.json_values import encode, name_value
 from kseg.formats.rows import Rows, Scratch
-from kseg.output.jsonl import encode, name_value
 from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink

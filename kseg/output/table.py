@@ -11,7 +11,7 @@ from typing import Any
 
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel.native import ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_time

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kseg.output.jsonl import encode, name_value
+from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import on_one_line
 from kseg.segment.files import SegmentFile
 from kseg.segment.open_transactions import OpenTransaction

@@ -10,10 +10,10 @@ from kseg.formats.rows import Scratch
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
-from kseg.segment.regular_files import open_regular
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
 from kseg.sidefiles.partitions import Partitions
+from kseg.stores.regular_files import open_regular
 
 NAME = "partition.metadata"
 _META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16

@@ -10,9 +10,9 @@ from dataclasses import replace
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.recovery.spill import File, spill
-from kseg.segment.regular_files import open_regular
-from kseg.segment.unreadable import is_disk_error
 from kseg.sidefiles.entry_windows import EntryWindows
+from kseg.stores.regular_files import open_regular
+from kseg.stores.unreadable import is_disk_error
 
 _COMPARE_BYTES = 1 << 20
 

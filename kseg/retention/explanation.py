@@ -9,7 +9,7 @@ from kseg.retention.planning import Request, Retention
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import seek_offset
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 WALK_BATCHES = 1 << 12
 """Limit of batches read after the offset index entry to find the batch of the last time index entry."""

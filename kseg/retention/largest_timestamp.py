@@ -9,8 +9,8 @@ import stat
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.segment.source import open_source
 from kseg.sidefiles.time_index import TimeIndex
+from kseg.stores.source import open_source
 
 TIME_INDEX = "time index"
 FILE_TIME = "file time"

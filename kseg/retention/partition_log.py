@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
+from kseg.releases.retention import Rules
 from kseg.retention.largest_timestamp import Largest, largest_timestamp
-from kseg.retention.rules import Rules
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent, seek_offset
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 
 class Segment(NamedTuple):

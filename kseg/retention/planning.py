@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
+from kseg.releases.retention import LOG_START, SIZE, Rules
 from kseg.retention.partition_log import PartitionLog, Segment, read_log
-from kseg.retention.rules import LOG_START, SIZE, Rules
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 from kseg.segment.files import segment_file
-from kseg.segment.regular_files import open_regular
 from kseg.segment.times import show_span
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.stores.regular_files import open_regular
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 DELETED = ".deleted"

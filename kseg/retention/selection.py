@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kseg.retention.rules import LOG_START, SIZE, Rules
+from kseg.releases.retention import LOG_START, SIZE, Rules
 
 Predicate = Callable[["Span", "Span | None"], bool]
 

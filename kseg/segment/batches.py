@@ -10,9 +10,9 @@ from typing import Any
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel import messages
-from kseg.kernel.expand import Room
-from kseg.kernel.native import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.records import messages
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
 

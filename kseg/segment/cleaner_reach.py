@@ -8,7 +8,7 @@ Source: Cleaner and LogToClean of Kafka 4.3.1.
 from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import UndecodableError
-from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.batches import Batch
 
 RECORDS_LOOKED_AT = 100_000

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
-from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.native import be32, be64
-from kseg.kernel.plausibility import continues, leading_zeros, long_zeros, offset_continues
+from kseg.kernel.layout.rows import be32, be64
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
-from kseg.segment.holes import next_data
 from kseg.segment.items import Damage
+from kseg.stores.holes import next_data
 
 _OFFSET_BYTES = 8
 _LARGEST = (1 << 31) - 1

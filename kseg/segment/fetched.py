@@ -6,7 +6,7 @@ from kseg.formats.fetch_response import MessageSet, parse
 from kseg.formats.rows import Scratch
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import Source
+from kseg.stores.source import Source
 
 
 def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet, SegmentReader] | Damage]:

@@ -3,10 +3,10 @@
 import re
 
 from kseg.errors import PathError
-from kseg.kernel.plausibility import continues
-from kseg.segment.source import Source, open_source
-from kseg.segment.unreadable import read_around
-from kseg.segment.windows import FIRST_LOOK_BYTES, next_frame
+from kseg.kernel.scan.plausibility import continues
+from kseg.stores.source import Source, open_source
+from kseg.stores.unreadable import read_around
+from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
 HEAD_BYTES = 1 << 16
 """Number of bytes read of a file; bzip2 may need all of them to yield its first output."""

@@ -1,12 +1,12 @@
-"""Builds the offset and time index of one segment from batch headers (`kseg.kernel.indexing`).
+"""Builds the offset and time index of one segment from batch headers (`kseg.kernel.state.indexing`).
 
 The entries are those that brokers since 3.9.1 write on append, and those of the cleaner and of recovery.
 """
 
 from struct import Struct
 
-from kseg.kernel import indexing
-from kseg.kernel.indexing import DONE
+from kseg.kernel.state import indexing
+from kseg.kernel.state.indexing import DONE
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
@@ -16,7 +16,7 @@ _INT32, _WRAP = 1 << 31, 1 << 32
 class SegmentIndexes:
     """``offsets`` and ``times`` are the bytes of the two indexes so far.
 
-    For ``uses_first_offset``, ``has_times`` and ``takes_any`` see `kseg.kernel.indexing`.
+    For ``uses_first_offset``, ``has_times`` and ``takes_any`` see `kseg.kernel.state.indexing`.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class SegmentIndexes:
         return int(self._state.largest_timestamp)
 
     def take(self, rows: memoryview, count: int) -> tuple[int, int]:
-        """Adds the entries of ``count`` batches (rows BATCH_*); returns a status of `kseg.kernel.indexing` and the
-        number of batches added."""
+        """Adds the entries of ``count`` batches (rows BATCH_*); returns a status of `kseg.kernel.state.indexing` and
+        the number of batches added."""
         state = self._state
         if len(self._entries) < count * OFFSET_ENTRY.size:
             self._entries = memoryview(bytearray(count * OFFSET_ENTRY.size))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from kseg.formats import record_batch
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.native import ROW_KEY_SIZE, ROW_WIDTH
-from kseg.kernel.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
+from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_WIDTH
+from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.segment.batches import Batch, Message, RecordBatch, Survey
 from kseg.segment.items import Problem
 

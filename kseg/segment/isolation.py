@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 _TRANSACTIONAL, _CONTROL = 16, 32
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Rows
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     HEADER_KEY,
     HEADER_KEY_SIZE,
     HEADER_VALUE,

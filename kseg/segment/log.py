@@ -11,7 +11,7 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import walk_path
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 
 class Log:

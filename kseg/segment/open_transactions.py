@@ -13,7 +13,7 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import time_extent
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TypeVar
 
 from kseg.kernel import COMPILED
-from kseg.segment.threads import Outcome, Threads
-from kseg.segment.windows import FIRST_LOOK_BYTES, next_frame
+from kseg.runtime.threads import Outcome, Threads
+from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
 T = TypeVar("T")
 

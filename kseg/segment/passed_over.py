@@ -7,7 +7,7 @@ from shlex import quote
 from kseg.errors import PathError
 from kseg.segment.file_types import holds_batches, is_packed_segment, named_like_segment, packing_of, read_head
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, is_part_of_log, names_in, parse_partition_name
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 DEPTH = 4
 """Number of directory levels searched."""

@@ -13,7 +13,7 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.segment.passed_over import hint, is_log_directory
-from kseg.segment.regular_files import expect_named
+from kseg.stores.regular_files import expect_named
 
 
 def expand_path(path: str) -> list[str]:

@@ -1,7 +1,8 @@
 """Divides a segment into runs of frames and damage that tile it exactly, without overlap or gap.
 
-The kernel follows frames (`kseg.kernel.frames`), thousands per call: intact ones, and those with a wrong CRC or magic
-whose length leads to a plausible frame or to the end. If the length itself is suspect, the kernel searches for the next
+The kernel follows frames (`kseg.kernel.scan.frames`), thousands per call: intact ones, and those with a wrong CRC or
+magic whose length leads to a plausible frame or to the end. If the length itself is suspect, the kernel searches for
+the next
 intact frame by structure and CRC. The bytes before it are damage; if there is none, the rest of the file is. Frames and
 damage with bytes that the disk cannot read become damage of the kind "unreadable-bytes".
 
@@ -14,18 +15,18 @@ from typing import Any
 
 from kseg.formats.expansion import room
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import frames as kernel
-from kseg.kernel.expand import Room
-from kseg.kernel.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.plausibility import claimed_end
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.scan import frames as kernel
+from kseg.kernel.scan.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
-from kseg.segment.holes import NEAR_BYTES, next_data
 from kseg.segment.items import Damage
-from kseg.segment.source import Source
-from kseg.segment.unreadable import Range, named, overlapping
+from kseg.stores.holes import NEAR_BYTES, next_data
+from kseg.stores.source import Source
+from kseg.stores.unreadable import Range, named, overlapping
 
 _FRAMES_AHEAD = 64
 

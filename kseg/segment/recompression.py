@@ -16,8 +16,8 @@ from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import UndecodableError
+from kseg.runtime.pipeline import Pipeline
 from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.segment.pipeline import Pipeline
 
 _ZSTD = 4
 _TWO_SIDED_95 = 1.96

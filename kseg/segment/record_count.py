@@ -4,10 +4,10 @@ import os
 
 from kseg.errors import PathError
 from kseg.formats.rows import int64s
-from kseg.kernel import frames, headers
-from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, FrameScan
-from kseg.kernel.native import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
-from kseg.segment.regular_files import open_descriptor
+from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
+from kseg.kernel.scan import frames, headers
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, FrameScan
+from kseg.stores.regular_files import open_descriptor
 
 LOOK_BYTES = 4 << 10
 """Size of a read: many small batches, or the beginning of a large one."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
-from kseg.segment.regular_files import open_at_once
+from kseg.stores.regular_files import open_at_once
 
 LAST_TIMESTAMP = (1 << 63) - 1
 

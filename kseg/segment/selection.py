@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.native import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_TIMESTAMP, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import (
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
 from kseg.segment.batches import Batch, Message, RecordBatch
 
 Span = tuple[int, int]

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS
-from kseg.kernel.native import FRAME_POSITION, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader

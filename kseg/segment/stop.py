@@ -9,7 +9,7 @@ that is appended later still is missed; callers must document this.
 """
 
 from kseg.formats.rows import UndecodableError
-from kseg.kernel.native import ROW_TIMESTAMP, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
 from kseg.segment.batches import Batch
 
 MARGIN_BYTES = 64 << 10

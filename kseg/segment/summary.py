@@ -1,7 +1,7 @@
 """Computes statistics of segments in one pass and constant memory.
 
-The kernel counts whole runs of batches (`kseg.kernel.tally`). Sizes are kept as distributions with quantiles at most
-2 % off. Distinct keys and producers are kept as hashes up to a limit, and as an estimate beyond it.
+The kernel counts whole runs of batches (`kseg.kernel.state.tally`). Sizes are kept as distributions with quantiles at
+most 2 % off. Distinct keys and producers are kept as hashes up to a limit, and as an estimate beyond it.
 """
 
 import math
@@ -13,8 +13,8 @@ from kseg.formats import v07
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.kernel import distinct, tally
-from kseg.kernel.native import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.state import distinct, tally
 from kseg.limits import MAX_NESTING
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.items import Damage
@@ -153,7 +153,7 @@ class Summary:
         self._tally[at + 4] += unpacked if is_compressed else packed
 
     def counters(self) -> dict[str, int]:
-        """Returns `kseg.kernel.tally.COUNTERS` by name."""
+        """Returns `kseg.kernel.state.tally.COUNTERS` by name."""
         return {name: self._tally[index] for name, index in _COUNTERS.items()}
 
     def forms(self) -> list[Form]:
@@ -168,7 +168,7 @@ class Summary:
         return found
 
     def distribution(self, name: str) -> Distribution | None:
-        """Returns one of `kseg.kernel.tally.DISTRIBUTIONS`; None if nothing was counted."""
+        """Returns one of `kseg.kernel.state.tally.DISTRIBUTIONS`; None if nothing was counted."""
         at = _SIZES + tally.DISTRIBUTIONS.index(name) * _SIZE_WIDTH
         count, total, least, largest = self._tally[at : at + _BUCKETS]
         if not count:

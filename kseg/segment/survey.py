@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import headers
-from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, CRC_RIGHT, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -25,15 +23,17 @@ from kseg.kernel.native import (
     FRAME_STATE,
     FRAME_WIDTH,
 )
+from kseg.kernel.scan import headers
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, CRC_RIGHT, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
-from kseg.segment.buffers import Buffers, RowPool
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import Source
-from kseg.segment.unreadable import is_disk_error
-from kseg.segment.windows import WINDOW_BYTES, Unproven, Windows
+from kseg.stores.buffers import Buffers, RowPool
+from kseg.stores.source import Source
+from kseg.stores.unreadable import is_disk_error
+from kseg.stores.windows import WINDOW_BYTES, Unproven, Windows
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ QUICK, FULL, DEEP = 0, 1, 2
 
 @dataclass(slots=True)
 class Headers:
-    """``count`` adjacent batches as rows of BATCH_* columns (`kseg.kernel.native`)."""
+    """``count`` adjacent batches as rows of BATCH_* columns (`kseg.kernel.layout.rows`)."""
 
     rows: memoryview
     count: int

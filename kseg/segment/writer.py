@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.formats.rows import int64s
-from kseg.kernel import frames, headers
-from kseg.kernel.frame_scan import BELIEVE_CHECKSUMS, IRREGULAR, FrameScan
-from kseg.kernel.indexing import DONE
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
     BATCH_POSITION,
@@ -22,10 +19,13 @@ from kseg.kernel.native import (
     BATCH_WIDTH,
     FRAME_WIDTH,
 )
+from kseg.kernel.scan import frames, headers
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, IRREGULAR, FrameScan
+from kseg.kernel.state.indexing import DONE
 from kseg.limits import FRAMES_PER_CALL
+from kseg.runtime.write_behind import WriteBehind
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
-from kseg.segment.no_follow import create_file
-from kseg.segment.write_behind import WriteBehind
+from kseg.stores.no_follow import create_file
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
 DEFAULT_INDEX_BYTES = 10 << 20

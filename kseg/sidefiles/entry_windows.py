@@ -5,8 +5,8 @@ import os
 import stat
 from typing import Final
 
-from kseg.segment.holes import end_of_data
-from kseg.segment.regular_files import open_at_once
+from kseg.stores.holes import end_of_data
+from kseg.stores.regular_files import open_at_once
 
 WINDOW_BYTES: Final = 1 << 20
 FIRST_BYTES: Final = 16 << 10

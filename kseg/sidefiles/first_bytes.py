@@ -2,7 +2,7 @@
 
 import os
 
-from kseg.segment.regular_files import open_at_once
+from kseg.stores.regular_files import open_at_once
 
 
 def first_bytes(path: str, most: int) -> bytes:

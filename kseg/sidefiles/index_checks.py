@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.native import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
+from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES

@@ -5,10 +5,10 @@ import os
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.reader import SegmentReader
-from kseg.segment.regular_files import open_regular
 from kseg.segment.seek import offset_extent
-from kseg.segment.source import open_source
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.stores.regular_files import open_regular
+from kseg.stores.source import open_source
 
 Partition = tuple[str, int]
 

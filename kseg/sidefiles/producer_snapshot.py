@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import WINDOW_BYTES
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order
 from kseg.sidefiles.problems import SideFileProblem

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import int64s
-from kseg.kernel import producer_table as kernel
-from kseg.kernel.events import EVENT_WIDTH
-from kseg.kernel.producers import replay
+from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.state import producer_table as kernel
+from kseg.kernel.state.producers import replay
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
@@ -32,7 +32,7 @@ _FAR_FUTURE_MS = (1 << 63) - 1
 
 
 class Event(NamedTuple):
-    """An event of `kseg.kernel.producer_table`, which defines a, b and c; ``row`` is the batch's row."""
+    """An event of `kseg.kernel.state.producer_table`, which defines a, b and c; ``row`` is the batch's row."""
 
     kind: int
     row: int
@@ -87,7 +87,7 @@ class ProducerStates:
     ``entries`` are those of an earlier snapshot, in its order. Timestamps after ``now_ms`` are ignored when the newest
     timestamp is determined. Per segment (see `begin`) at most ``limit`` events of each kind are listed; all are
     counted. ``room(name, count)`` returns int64 scratch columns; instances that are never active at the same time may
-    share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay (`kseg.kernel.producers`).
+    share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay (`kseg.kernel.state.producers`).
     """
 
     def __init__(

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import headers
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
     BATCH_COUNT,
@@ -23,6 +22,7 @@ from kseg.kernel.native import (
     BATCH_WIDTH,
     FRAME_WIDTH,
 )
+from kseg.kernel.scan import headers
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import Run, SegmentReader

@@ -20,10 +20,10 @@ from uuid import uuid4
 
 from kseg import __version__
 from kseg.changes.disk import Disk
+from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import Segment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap, new_secret
-from kseg.cleaner.producers import Producers
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
@@ -31,10 +31,10 @@ from kseg.cleaner.traces import Trace, read_trace
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import Workers
 from kseg.errors import KsegError
-from kseg.kernel import key_hash
-from kseg.segment.buffers import Buffers
+from kseg.kernel.compact import key_hash
 from kseg.spark.failures import Failure, failure_of
 from kseg.spark.jobs import collected, run
+from kseg.stores.buffers import Buffers
 
 BUCKET_BYTES = 64 << 20
 """Bytes of segments for each bucket. Its keys are a small part of that."""
@@ -47,7 +47,7 @@ _PROBE = b"kseg"
 _LEAST_KEYS = 1024
 
 Entries = bytes
-"""Entries of `kseg.kernel.key_map`."""
+"""Entries of `kseg.kernel.compact.key_map`."""
 
 
 class _Keys(NamedTuple):

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.convert.joining import is_divisible, joined
-from kseg.convert.partition import Converted, Piece, check_kinds, convert_piece, convert_segments, transactions_of
-from kseg.convert.request import Request
+from kseg.conversion.joining import is_divisible, joined
+from kseg.conversion.partition import Converted, Piece, check_kinds, convert_piece, convert_segments, transactions_of
+from kseg.conversion.request import Request
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.source import STANDARD_INPUT
 from kseg.spark.failures import Failure, failure_of
 from kseg.spark.jobs import run
+from kseg.stores.source import STANDARD_INPUT
 
 
 class _Job(NamedTuple):
@@ -31,7 +31,7 @@ class _Job(NamedTuple):
 
 
 class SparkConversion:
-    """Converts segments on Spark, with the result of `kseg.convert.partition.convert_segments`."""
+    """Converts segments on Spark, with the result of `kseg.conversion.partition.convert_segments`."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark

@@ -19,7 +19,7 @@ from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.slices import Slice, runs_of, slices
-from kseg.segment.source import STANDARD_INPUT, open_source
+from kseg.stores.source import STANDARD_INPUT, open_source
 
 PART_BYTES = 4 << 20
 WAVE_BYTES = 64 << 20

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.segment.source import open_source
 from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.options import Options
 from kseg.spark.paths import grouped, local_only, places
 from kseg.spark.tables import place_of, record_batches
+from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
     import pyarrow

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError
-from kseg.segment.buffers import Buffers
+from kseg.findings.table import severity_of
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import grouped, local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
-from kseg.verify.directories import Outcome, Task, judge_task
-from kseg.verify.files import judge_file
-from kseg.verify.findings import severity_of
-from kseg.verify.repairs import Repairs
-from kseg.verify.report import Finding, Report, Totals
-from kseg.verify.settings import Progress, Settings
-from kseg.verify.topic_ids import topic_id_at
-from kseg.verify.verification import judge_path
+from kseg.stores.buffers import Buffers
+from kseg.verification.directories.directories import Outcome, Task, judge_task
+from kseg.verification.directories.topic_ids import topic_id_at
+from kseg.verification.files import judge_file
+from kseg.verification.repairs import Repairs
+from kseg.verification.report import Finding, Report, Totals
+from kseg.verification.settings import Progress, Settings
+from kseg.verification.verification import judge_path
 
 if TYPE_CHECKING:
     import pyarrow

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kseg.segment.buffers import Buffers
 from kseg.spark.session import reason_of
-from kseg.verify.directories import Outcome, Task, Together, judge_task
-from kseg.verify.report import Finding, Report
-from kseg.verify.settings import Progress, Settings
+from kseg.stores.buffers import Buffers
+from kseg.verification.directories.directories import Outcome, Task, Together, judge_task
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Progress, Settings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -67,7 +67,7 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
 
 
 def judging(spark: Any) -> Together:
-    """Returns the function with which `kseg.verify.verification.judge_path` verifies partitions on Spark."""
+    """Returns the function with which `kseg.verification.verification.judge_path` verifies partitions on Spark."""
 
     def together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
         done, told = spark.sparkContext.accumulator(0), 0

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.files import SegmentFile
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import CHAINED, index_path
 from kseg.segment.slices import Slice, slices
-from kseg.segment.source import Source
 from kseg.spark.stores import Storage, file_system, is_stored, open_path, spool_range
+from kseg.stores.source import Source
 
 _ENTRY = Struct(">ii")
 _MOST_INDEX_BYTES = 64 << 20

@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.columns.arrow import record_batch
-from kseg.columns.chunk import Chunks
-from kseg.columns.decoding import LeftOut
-from kseg.columns.records import RecordColumns, Wanted
 from kseg.errors import KsegError, UnsupportedError
+from kseg.export.arrow import record_batch
+from kseg.export.chunk import Chunks
+from kseg.export.decoding import LeftOut
+from kseg.export.records import RecordColumns, Wanted
 from kseg.formats.rows import Scratch
 from kseg.limits import LONG_RUN_BYTES
 from kseg.segment.files import SegmentFile, between, list_segments

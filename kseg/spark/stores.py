@@ -21,7 +21,7 @@ from kseg.segment.files import (
     segment_file,
     segments_among,
 )
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -17,21 +17,21 @@ from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.columns.arrow_rows import batchable_rows
-from kseg.convert.grouping import BatchFields, Grouper
-from kseg.convert.rewriting import MOST_GAPS, note_gaps
-from kseg.convert.side_files import EPOCH_FILE
+from kseg.conversion.grouping import BatchFields, Grouper
+from kseg.conversion.rewriting import MOST_GAPS, note_gaps
+from kseg.conversion.side_files import EPOCH_FILE
 from kseg.errors import KsegError, PathError
+from kseg.export.arrow_rows import batchable_rows
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import parse_target
-from kseg.kernel.native import ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.segment.files import parse_partition_name
-from kseg.segment.no_follow import resolved
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
 from kseg.spark.options import WriteOptions
 from kseg.spark.paths import local_only, without_scheme
 from kseg.spark.schemas import RECORDS
+from kseg.stores.no_follow import resolved
 
 if TYPE_CHECKING:
     import pyarrow

@@ -22,8 +22,8 @@ from kseg.cleaner.opening import RecordBuffers
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
-from kseg.kernel import keys
-from kseg.kernel.rewriting import seal
+from kseg.kernel.compact import keys
+from kseg.kernel.compact.rewriting import seal
 from kseg.segment.writer import SegmentWriter, batch_rows
 from tests.benchmarks.peers import Peers
 from tests.benchmarks.process import LOOK_SECONDS, largest_bytes

@@ -8,7 +8,7 @@ from time import process_time
 
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 
 def one_round(path: str) -> tuple[float, int]:

@@ -12,13 +12,13 @@ from functools import partial
 from threading import Thread
 from time import perf_counter
 
-from kseg.kernel.frame_scan import RECORDS_RIGHT
-from kseg.kernel.guard import keep_freed_memory
-from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
-from kseg.segment.buffers import Buffers
 from kseg.segment.parts import in_parts
-from kseg.segment.windows import WINDOW_BYTES, Windows, next_frame
+from kseg.stores.buffers import Buffers
+from kseg.stores.windows import WINDOW_BYTES, Windows, next_frame
 
 
 class Walker:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from . import jars
+from broker import jars
 
 VERSION = "4.3.1"
 """Its clients talk to brokers from 2.1 on."""

@@ -10,9 +10,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from kseg.kernel.checksum import crc32c
-
-from .wrecks import PAGE_BYTES, Entry, entries, logs
+from broker.wrecks import PAGE_BYTES, Entry, entries, logs
+from kseg.kernel.scan.checksums import crc32c
 
 Kind = Callable[[random.Random, Path], str]
 FIELDS = (

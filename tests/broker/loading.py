@@ -6,10 +6,9 @@ import struct
 import subprocess
 from pathlib import Path
 
+from broker import jars
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import read_producer_snapshot
-
-from . import jars
 
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 PATIENCE_SECONDS = 60

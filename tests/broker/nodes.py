@@ -5,8 +5,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import jars
-from .client import Client
+from broker import jars
+from broker.client import Client
 
 KRAFT, OLD = "4.3.1", "2.8.2"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")

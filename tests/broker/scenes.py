@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.client import Client, Served
+from broker.nodes import Node
+from broker.wrecks import Wreck
 from kseg.changes.apply import apply
 from kseg.changes.lock import locked
 from kseg.recovery.broker.loading import Start
@@ -21,10 +24,6 @@ from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.reindexing import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
-
-from .client import Client, Served
-from .nodes import Node
-from .wrecks import Wreck
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from cleaner.partitions import PAIRS, Pair, checkpoint
 
-from .client import Client, Served
-from .nodes import KraftNode
-from .scenes import Scene, files, of_kind, put, wait_until
+from broker.client import Client, Served
+from broker.nodes import KraftNode
+from broker.scenes import Scene, files, of_kind, put, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

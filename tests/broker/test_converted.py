@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.client import Client, Served
+from broker.nodes import KraftNode
+from broker.scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
 from kseg import segment
-
-from .client import Client, Served
-from .nodes import KraftNode
-from .scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

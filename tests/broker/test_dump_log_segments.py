@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from broker import jars
+from broker.mutations import mutated
 from kseg.cli.main import main
-
-from . import jars
-from .mutations import mutated
 
 KAFKA = "4.3.1"
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

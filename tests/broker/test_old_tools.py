@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from . import jars
-from .scenes import dumped
+from broker import jars
+from broker.scenes import dumped
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

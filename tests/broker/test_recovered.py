@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from broker import scenes, wrecks
+from broker.client import Client
+from broker.nodes import KraftNode, OldNode
+from broker.scenes import LEFT, RECOVERED, SALVAGED, Scene, files, of_kind
 from kseg.changes.lock import locked
 from kseg.errors import BrokerRunningError
-
-from . import scenes, wrecks
-from .client import Client
-from .nodes import KraftNode, OldNode
-from .scenes import LEFT, RECOVERED, SALVAGED, Scene, files, of_kind
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

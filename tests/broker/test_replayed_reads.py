@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from verify.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
+from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 
+from broker.loading import MARKER, Loader, state
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.start import Start
-from kseg.recovery.eras import era_of
-
-from .loading import MARKER, Loader, state
+from kseg.releases.recovery import era_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from . import scenes
-from .client import Client, Served
-from .nodes import KraftNode, OldNode
-from .scenes import Scene, files, put, wait_until
+from broker import scenes
+from broker.client import Client, Served
+from broker.nodes import KraftNode, OldNode
+from broker.scenes import Scene, files, put, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -17,19 +17,18 @@ from pathlib import Path
 
 import pytest
 
+from broker import damages, loading
+from broker.client import Client
+from broker.loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
+from broker.nodes import KraftNode
+from broker.scenes import INTERVAL_BYTES, TESTDATA, TOPIC, dumped, put, wait_until
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.logdir.known_topics import KnownTopics
 from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.start import Start
-from kseg.recovery.eras import era_of
 from kseg.recovery.salvage.salvage import plan_salvage
-
-from . import damages, loading
-from .client import Client
-from .loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
-from .nodes import KraftNode
-from .scenes import INTERVAL_BYTES, TESTDATA, TOPIC, dumped, put, wait_until
+from kseg.releases.recovery import era_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

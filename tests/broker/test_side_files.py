@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .client import Client
-from .nodes import KraftNode
-from .scenes import TOPIC, wait_until
+from broker.client import Client
+from broker.nodes import KraftNode
+from broker.scenes import TOPIC, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.test_kill import SEEDS
+from changes.trees import Tree, contents, make, random_files, random_plan, tree
 from kseg.changes.copies import write_copy, write_root_copy
 from kseg.changes.plan import Plan, Range
 from kseg.errors import KsegError, PathError
-
-from .failing import QUICK, FailingDisk, Killed, KillingDisk
-from .test_kill import SEEDS
-from .trees import Tree, contents, make, random_files, random_plan, tree
 
 FILES = {
     "00.log": b"first" * 50,

@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changes.failing import QUICK, FailingDisk
+from changes.test_kill import KEEPING, SEEDS, keeping_of
+from changes.trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
 from kseg.changes.apply import apply
-from kseg.changes.course import ChangedSinceError
+from kseg.changes.expected_states import ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, plan_undo, purge, undo
 from kseg.errors import KsegError, StoppedHalfwayError
-
-from .failing import QUICK, FailingDisk
-from .test_kill import KEEPING, SEEDS, keeping_of
-from .trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from changes.trees import contents, make, quarantine, tree
 from kseg.changes import quarantine as folders
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError, PathError
-
-from .trees import contents, make, quarantine, tree
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 no_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changes.failing import QUICK, Killed, KillingDisk
+from changes.trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from kseg.changes.apply import Keeping, apply
+from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Piece, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.recipes import old_content
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
-
-from .failing import QUICK, Killed, KillingDisk
-from .trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 
 KEEPING = ("beside", "elsewhere", "nowhere")
 SEEDS = st.integers(0, 1 << 32)

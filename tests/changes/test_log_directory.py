@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, MARKER, journals
 from kseg.changes.log_directory import LogDirectoryChange
-from kseg.changes.log_directory_settle import complete_interrupted_in_log_directory
+from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.changes.undo import last_change
 from kseg.errors import KsegError, StoppedHalfwayError
-
-from .failing import QUICK, FailingDisk, Killed, KillingDisk
-from .trees import Tree, make, tree
 
 POINTS = "recovery-point-offset-checkpoint"
 MARKS = "replication-offset-checkpoint"

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import new_directories
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
-
-from .failing import CountingDisk, FailingDisk, Killed, KillingDisk
 
 NAMES = ("a-0", "b-0", "checkpoint")
 

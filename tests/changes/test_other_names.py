@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from changes.failing import QUICK, Killed, KillingDisk
+from changes.test_kill import SEEDS
+from changes.trees import contents, make, random_files, random_plan, tree
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError
-
-from .failing import QUICK, Killed, KillingDisk
-from .test_kill import SEEDS
-from .trees import contents, make, random_files, random_plan, tree
 
 COPIES = {
     "cp -a": ["cp", "-a"],

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changes.failing import QUICK
+from changes.power import PowerCut, PowerDisk
+from changes.test_kill import SEEDS, keeping_of
+from changes.trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
-
-from .failing import QUICK
-from .power import PowerCut, PowerDisk
-from .test_kill import SEEDS, keeping_of
-from .trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 

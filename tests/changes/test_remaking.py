@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.course import ChangedSinceError
-from kseg.changes.offcuts import RemovedRanges
+from kseg.changes.delta import deltas_of
+from kseg.changes.disk_space import Space, space_of
+from kseg.changes.expected_states import ChangedSinceError
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
-from kseg.changes.recipes import deltas_of
-from kseg.changes.room import Space, space_of
-from kseg.changes.settle import complete_interrupted
+from kseg.changes.removed_ranges import RemovedRanges
+from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
 from kseg.errors import KsegError, StoppedHalfwayError
-
-from .failing import QUICK, FailingDisk, Killed, KillingDisk
-from .trees import contents, make, quarantine, tree
 
 FIRST, SECOND = bytes(range(256)) * 400, bytes(range(255, -1, -1)) * 400
 WANTED = {

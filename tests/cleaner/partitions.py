@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kseg.convert.side_files import make_side_files
+from cleaner.building import BatchFields, NewRecord, build_marker, build_record_batch
+from kseg.conversion.side_files import make_side_files
 from kseg.segment.log import open_path
 from kseg.segment.writer import LogWriter, RollLimits
-
-from .building import BatchFields, NewRecord, build_marker, build_record_batch
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 COMPACTION = TESTDATA / "compaction"

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cleaner.building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
+from cleaner.cleaning import NOW, RETENTION, clean
+from cleaner.partitions import files, new_records, records, transactional_log, write_log
 from kseg.segment.log import open_path
-
-from .building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
-from .cleaning import NOW, RETENTION, clean
-from .partitions import files, new_records, records, transactional_log, write_log
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)

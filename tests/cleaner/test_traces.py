@@ -6,14 +6,13 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cleaner.partitions import transactional_log, write_log
 from kseg.cleaner.log import aborted_between, read_segments
 from kseg.cleaner.reading import windows
 from kseg.cleaner.traces import read_trace
 from kseg.cleaner.transactions import CleanedTransactions
-from kseg.kernel.native import BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.segment.buffers import Buffers
-
-from .partitions import transactional_log, write_log
+from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.stores.buffers import Buffers
 
 STEPS = st.lists(st.tuples(st.sampled_from("ddddpca"), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=30)
 
@@ -50,8 +49,8 @@ def test_of_many_batches_of_a_transaction_two_are_enough(tmp_path: Path) -> None
 
 
 def test_what_compressed_messages_hold_is_not_known(tmp_path: Path) -> None:
-    from .building import build_message_set
-    from .partitions import new_records
+    from cleaner.building import build_message_set
+    from cleaner.partitions import new_records
 
     write_log(tmp_path / "t-0", [build_message_set(new_records([(b"a", b"1"), (b"b", b"2")]), 1, 1)])
     trace = read_trace(str(tmp_path / "t-0" / f"{0:020d}.log"), Buffers())

@@ -2,7 +2,7 @@
 
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.formats.rows import int64s
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
     BATCH_LAST_OFFSET,

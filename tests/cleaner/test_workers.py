@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from cleaner.building import BatchFields, build_record_batch
+from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Checkpoints, Compactor
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
-from kseg.kernel import judging
-from kseg.kernel.rewriting import seal
+from kseg.kernel.compact import judging
+from kseg.kernel.compact.rewriting import seal
 from kseg.segment.log import open_path
 from kseg.segment.writer import SegmentWriter
-
-from .building import BatchFields, build_record_batch
-from .partitions import new_records, write_log
 
 NOW_MS = 1_700_000_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .command import Kseg, caller
+from cli.command import Kseg, caller
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from changes.failing import CountingDisk, Killed
 
-from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, settle, staging, undo
+from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, staging, undo
+from kseg.changes import roll_forward as settle
 from kseg.cli import changing
 from kseg.cli.main import run
 

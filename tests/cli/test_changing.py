@@ -9,6 +9,8 @@ from typing import Any
 import click
 import pytest
 
+from cli.command import TESTDATA, Kseg
+from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.journal import MARKER
 from kseg.changes.plan import Plan, Removed
 from kseg.cli import main as commands
@@ -18,9 +20,6 @@ from kseg.cli.failures import Failures
 from kseg.cli.main import main
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
-
-from .command import TESTDATA, Kseg
-from .test_undo import CLEAN, LOG, POINTS, files
 
 SIZE = 7129
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 MARKER, INDEX = ".kafka_cleanshutdown", "00000000000000000046.index"
 

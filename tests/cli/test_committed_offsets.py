@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 TRUTH = [json.loads(line) for line in (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()]

@@ -20,7 +20,7 @@ from cleaner.partitions import (
     write_log,
 )
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS
 FIRST = f"{0:020d}.log"
@@ -130,7 +130,7 @@ def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, pla
 
 
 def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg, tmp_path: Path) -> None:
-    from kseg.kernel.rewriting import seal
+    from kseg.kernel.compact.rewriting import seal
 
     batch = bytearray(build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields()))
     batch[61] = 0x7E

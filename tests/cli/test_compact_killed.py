@@ -9,8 +9,8 @@ import pytest
 from changes.failing import CountingDisk, KillingDisk
 from cleaner.partitions import PAIRS, checkpoint
 
-from .command import Kseg
-from .dying import everything, on, outcome, points
+from cli.command import Kseg
+from cli.dying import everything, on, outcome, points
 
 pytestmark = pytest.mark.slow
 

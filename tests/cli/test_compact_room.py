@@ -10,11 +10,11 @@ import pytest
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import PAIRS, checkpoint, files, new_records, records, write_log
 
-from .command import Kseg
+from cli.command import Kseg
 
 ABORTED = PAIRS[3]
 SMALL = ("--segment-bytes", "16384")
-FREE = "kseg.cli.compaction_room.free_bytes"
+FREE = "kseg.cli.compaction_space.free_bytes"
 
 
 def everything(directory: Path) -> dict[str, bytes]:

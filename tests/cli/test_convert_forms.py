@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from cli.command import TESTDATA, Kseg, json_lines, our_record
 from kseg.cli import exports
-
-from .command import TESTDATA, Kseg, json_lines, our_record
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import DECODERS, TESTDATA, Kseg
 from kseg.output import parallel
-
-from .command import DECODERS, TESTDATA, Kseg
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 TIERED = TESTDATA / "kafka-4.3.1/tiered"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
+from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
 
 TRUTHS = truths()
 BATCH_FIELDS = ["type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "count", "compression"]

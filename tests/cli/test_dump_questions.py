@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 MIX = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0"
 MIX_LOG = MIX / "00000000000000000000.log"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import CONSUMED, TESTDATA, Kseg, consumed_record, ids, json_lines, our_record
+from cli.command import CONSUMED, TESTDATA, Kseg, consumed_record, ids, json_lines, our_record
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 SECOND = TXN / "00000000000000000005.log"

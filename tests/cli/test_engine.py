@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cleaner.partitions import PAIRS, write_checkpoint
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"

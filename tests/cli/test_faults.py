@@ -12,10 +12,9 @@ import pytest
 from changes.failing import CountingDisk, FailingDisk
 
 import kseg as package
+from cli.command import TESTDATA, Kseg
+from cli.dying import everything, on_disk, outcome, points
 from kseg.changes.journal import MARKER
-
-from .command import TESTDATA, Kseg
-from .dying import everything, on_disk, outcome, points
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 LOG, INDEX = "00000000000000000116.log", "00000000000000000046.index"

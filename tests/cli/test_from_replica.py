@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 REPLICA = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SECOND = "00000000000000000046.log"

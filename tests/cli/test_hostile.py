@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
-
-from .command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body"
 LOG = "00000000000000000116.log"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 STEM = f"{46:020}"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "side-files/damaged"
 OUT_OF_ORDER = DAMAGED / "timeindex-corrupt-unclean/dplain-0/00000000000000000046.timeindex"

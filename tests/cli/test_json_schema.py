@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.output.json_schema import OBJECTS, schema
-
-from .command import TESTDATA, Kseg
 
 jsonschema = pytest.importorskip("jsonschema", reason="the extra test is not installed")
 

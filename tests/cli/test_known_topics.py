@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.logdir.known_topics import KnownTopics
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
-
-from .command import TESTDATA, Kseg
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 INTERVALS = {"txn-5": 512, "zs-2": 2048, "gz-0": 1024, "cmptx-4": 1024, "lz-2": None}

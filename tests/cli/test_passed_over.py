@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from failing_disk import PAGE, FailDisk
 
-from .command import Kseg
+from cli.command import Kseg
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
@@ -98,7 +98,7 @@ def test_sectors_that_cannot_be_read(logs: Path, kseg: Kseg, fail_disk: FailDisk
 
 
 def test_a_file_cut_short_while_it_is_dumped(logs: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kseg.segment.source import Source
+    from kseg.stores.source import Source
 
     monkeypatch.setattr(Source, "current_size", lambda source: source.size // 2)
     done = kseg("dump", logs / "dplain-0" / SEGMENT)

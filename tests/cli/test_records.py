@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 BATCHES = {

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.output.paint import shown_bytes
-
-from .command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged"
 LAST = "00000000000000000116.log"

@@ -8,8 +8,8 @@ import pytest
 from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from recovery.damages import Segments, read, write
 
-from .command import TESTDATA, Kseg
-from .dying import everything, on, outcome, points
+from cli.command import TESTDATA, Kseg
+from cli.dying import everything, on, outcome, points
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SALVAGE = ("recover", "--quiet", "--mode", "salvage")

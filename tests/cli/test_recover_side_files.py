@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 SOURCE = TESTDATA / "log-directories/4.3.1/logs"
 EPOCHS, METADATA = "leader-epoch-checkpoint", "partition.metadata"

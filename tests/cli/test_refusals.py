@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
+from cli.command import TESTDATA, Kseg
+from cli.test_compact import everything
 from kseg.cli.main import main
 from kseg.cli.topics import Topics
-
-from .command import TESTDATA, Kseg
-from .test_compact import everything
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 RETAINED = TESTDATA / "retention/4.3.1/before"

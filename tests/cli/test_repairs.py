@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conditions import CONDITIONS, PASSING
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 NOW_MS = 1795300000000

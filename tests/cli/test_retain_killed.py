@@ -7,8 +7,8 @@ import pytest
 from changes.failing import CountingDisk, KillingDisk
 from retention.partitions import RETENTION
 
-from .command import Kseg
-from .dying import everything, on, outcome, points
+from cli.command import Kseg
+from cli.dying import everything, on, outcome, points
 
 pytestmark = pytest.mark.slow
 

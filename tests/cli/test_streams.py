@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-
-from .command import TESTDATA
+from cli.command import TESTDATA
 
 SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"

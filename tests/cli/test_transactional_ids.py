@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.journal import MARKER
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
-
-from .command import TESTDATA, Kseg
 
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 POINTS = "recovery-point-offset-checkpoint"

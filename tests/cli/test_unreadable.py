@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from failing_disk import FailDisk
 
-from .command import TESTDATA, Kseg
-from .dying import everything
+from cli.command import TESTDATA, Kseg
+from cli.dying import everything
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 MIDDLE, LAST = "00000000000000000000.log", "00000000000000000116.log"

@@ -16,10 +16,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from cli.command import TESTDATA, Kseg
 from kseg.cli.main import run
-from kseg.verify.findings import KINDS
-
-from .command import TESTDATA, Kseg
+from kseg.findings.table import KINDS
 
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg
 
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 SEGMENT = TRANSACTIONS / "00000000000000001187.log"

@@ -14,8 +14,8 @@ from kseg.formats.message_set import parse_header
 from kseg.formats.message_set import read_rows as read_messages
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows, Scratch, int64s
-from kseg.kernel import building as kernel
-from kseg.kernel.native import HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records import building as kernel
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.items import Record
 

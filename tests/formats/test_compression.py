@@ -13,7 +13,8 @@ import snappy
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import (
+
+from formats.streams import (
     GZIP,
     LZ4,
     LZ4_HEADER,
@@ -30,7 +31,6 @@ from streams import (
     xerial,
     zstd_frame,
 )
-
 from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, decompress
 
 TESTDATA = Path(__file__).parents[2] / "testdata" / "compression"

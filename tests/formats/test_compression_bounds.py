@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import snappy
-from streams import (
+
+from formats.streams import (
     GZIP,
     LZ4,
     LZ4_HEADER,
@@ -23,7 +24,6 @@ from streams import (
     xerial,
     zstd_frame,
 )
-
 from kseg.formats.compression import decompress
 
 # hostile -------------------------------------------------------------------------------------------------------------

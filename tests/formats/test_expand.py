@@ -9,13 +9,13 @@ import lz4.block
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4_frame, zstd_frame
 
+from formats.streams import LZ4, LZ4_HEADER, MIB, SKIPPABLE, TEXT, ZSTD, ZSTD_MAGIC, lz4_frame, zstd_frame
 from kseg import kernel
 from kseg.formats import expansion, libzstd
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError
-from kseg.kernel.expand import Room
+from kseg.kernel.codecs.expand import Room
 
 compiled = pytest.mark.skipif(not kernel.COMPILED, reason="the interpreted kernel leaves all to the libraries")
 
@@ -360,7 +360,7 @@ def test_without_a_library_all_is_left_to_compression():
 
     script = (
         "from kseg.formats import compression\n"
-        "from kseg.kernel.expand import Room\n"
+        "from kseg.kernel.codecs.expand import Room\n"
         "stream = bytes.fromhex('28b52ffd2003190000616263')\n"
         "assert compression.decompress(4, stream, 2, 99) == b'abc'\n"
         "assert Room(1 << 20, lambda _: None).expand(4, 2, stream) is None\n"

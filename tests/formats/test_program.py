@@ -12,7 +12,7 @@ from kseg.decoders.schemas import (
 )
 from kseg.formats.program import COORDINATOR, FRAMED, Switch, coordinator_program, framed_program
 from kseg.formats.schema import Message
-from kseg.kernel import schema as kernel
+from kseg.kernel.render import schema as kernel
 
 COORDINATORS = [consumer_offsets, transaction_state, share_group_state]
 

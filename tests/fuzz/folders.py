@@ -6,7 +6,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from .batches import ODD_NUMBERS, TESTDATA, out_of_place, real_batches, twist, twisted, twisted_07
+from fuzz.batches import ODD_NUMBERS, TESTDATA, out_of_place, real_batches, twist, twisted, twisted_07
 
 BATCHES = 12
 SIDE_FILES = sorted(

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.checksum import COMPILED
-
-from .folders import kinds
-from .programs import Outcome, Program
+from fuzz.folders import kinds
+from fuzz.programs import Outcome, Program
+from kseg.kernel.scan.checksums import COMPILED
 
 ROUNDS = int(os.environ.get("KSEG_FUZZ_ROUNDS", "3"))
 SEED = os.environ.get("KSEG_FUZZ_SEED", "1")

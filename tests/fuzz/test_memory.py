@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.checksum import COMPILED
-
-from .batches import GZIP, NONE, ZSTD, packed, sealed, varint
-from .programs import Program
+from fuzz.batches import GZIP, NONE, ZSTD, packed, sealed, varint
+from fuzz.programs import Program
+from kseg.kernel.scan.checksums import COMPILED
 
 BATCHES = 16
 BATCH_BYTES = 6 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kseg.kernel import plain
-from kseg.kernel.native import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records import plain
 
 NOT_PLAIN = -1
 

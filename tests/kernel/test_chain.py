@@ -3,11 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import int64s
 
-from kseg.kernel import chain
-from kseg.kernel.events import EVENT_WIDTH
-from kseg.kernel.native import (
+from kernel.rendering import int64s
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_TIMESTAMP,
     BATCH_COUNT,
@@ -20,6 +18,8 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
+from kseg.kernel.scan import chain
+from kseg.kernel.scan.events import EVENT_WIDTH
 
 LATEST_MS = 10_000
 VALID, INVALID = 1, 0

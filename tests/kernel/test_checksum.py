@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel import checksum, frames, jsonl, native, text
+from kseg.kernel.layout import rows as native
+from kseg.kernel.render import jsonl, text
+from kseg.kernel.scan import checksums as checksum
+from kseg.kernel.scan import frames
 
 CASTAGNOLI, IEEE = 0x82F63B78, 0xEDB88320
 SEEDS = (0, 1, 0xFFFFFFFF, 0xFFFFFFF0, 0x80000000)
@@ -187,8 +190,8 @@ def test_interpreted_loads_are_signed_and_big_endian():
 
 def test_row_constants_are_the_same_in_c_and_in_python():
     folder = Path(native.__file__).parent
-    in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder / "native.h").read_text(), re.MULTILINE)
-    declared = re.findall(r"^        ([A-Z_]+)$", (folder / "native.pxd").read_text(), re.MULTILINE)
+    in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder.parent / "native" / "native.h").read_text(), re.MULTILINE)
+    declared = re.findall(r"^        ([A-Z_]+)$", (folder / "rows.pxd").read_text(), re.MULTILINE)
     prefixes = "(FRAME|ROW|FIELD|HEADER|BATCH)_"
     in_python = {name: value for name, value in vars(native).items() if re.match(prefixes, name)}
     assert {name: int(value) for name, value in in_c} == in_python

@@ -8,20 +8,20 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from encoding import Encoder, mutated, uvarint
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 
+from kernel.encoding import Encoder, mutated, uvarint
+from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.framed import type_name
 from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_group_state, transaction_state
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
-from kseg.kernel.layout import CREATE_TIME
-from kseg.kernel.lines import DEEP, SKIP_METADATA
-from kseg.kernel.plain import DONE, YOURS
-from kseg.kernel.rendering import Renderer
+from kseg.kernel.layout.headers import CREATE_TIME
+from kseg.kernel.native.lines import DEEP, SKIP_METADATA
+from kseg.kernel.records.plain import DONE, YOURS
+from kseg.kernel.render.rendering import Renderer
 from kseg.segment.items import records_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

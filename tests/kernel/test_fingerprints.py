@@ -4,11 +4,12 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import batch, frames, int64s, record
 
-from kseg.kernel import fingerprints, headers
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
-from kseg.verify.manifest_file import Block
+from kernel.rendering import batch, frames, int64s, record
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.scan import headers
+from kseg.kernel.state import fingerprints
+from kseg.verification.manifest.manifest_file import Block
 
 
 def packed(data, origin=0):

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import kseg
-from kseg.kernel import guard
+from kseg.kernel.files import guard
 
 needs_guard = pytest.mark.skipif(not guard.AVAILABLE, reason="only the compiled kernel guards mappings, and on POSIX")
 
 PRELUDE = """
 import mmap, os, signal, sys, threading
-from kseg.kernel.checksum import crc32c
-from kseg.kernel.guard import guard, unguard, was_cut
+from kseg.kernel.scan.checksums import crc32c
+from kseg.kernel.files.guard import guard, unguard, was_cut
 
 PAGE = mmap.PAGESIZE
 

@@ -7,10 +7,11 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import batch, frames, int64s, message, real_segments, record
 
-from kseg.kernel import headers, native
-from kseg.kernel.native import BATCH_WIDTH
+from kernel.rendering import batch, frames, int64s, message, real_segments, record
+from kseg.kernel.layout import rows as native
+from kseg.kernel.layout.rows import BATCH_WIDTH
+from kseg.kernel.scan import headers
 
 FIELDS = {
     name.removeprefix("BATCH_"): value

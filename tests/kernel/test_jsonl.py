@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
 
-from kseg.kernel import rendering
-from kseg.kernel.layout import APPEND_TIME, CREATE_TIME
-from kseg.kernel.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
-from kseg.kernel.native import ROW_WIDTH
-from kseg.kernel.plain import DONE
-from kseg.kernel.rendering import Renderer
+from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
+from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
+from kseg.kernel.layout.rows import ROW_WIDTH
+from kseg.kernel.native.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
+from kseg.kernel.records.plain import DONE
+from kseg.kernel.render import rendering
+from kseg.kernel.render.rendering import Renderer
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONTEXT = (
@@ -324,9 +324,9 @@ def test_real_segments_are_printed_as_json():
 
 @pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     code = (
-        f"import sys; sys.path.insert(0, {here!r}); import test_jsonl; "
+        f"import sys; sys.path.insert(0, {here!r}); from kernel import test_jsonl; "
         "print(test_jsonl.digest_of_all(), test_jsonl.rendering.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}

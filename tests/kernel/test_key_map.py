@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.formats.rows import int64s
-from kseg.kernel import key_hash, key_map
-from kseg.kernel.key_hash import Secret
-from kseg.kernel.key_map import KeyMap
+from kseg.kernel.compact import key_hash, key_map
+from kseg.kernel.compact.key_hash import Secret
+from kseg.kernel.compact.key_map import KeyMap
 
 
 def put_key(offset_map: OffsetMap, key: bytes, offset: int) -> bool:

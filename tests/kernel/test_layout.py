@@ -2,10 +2,9 @@
 
 import struct
 
-from rendering import batch, message, record
-
-from kseg.kernel import layout
+from kernel.rendering import batch, message, record
 from kseg.kernel.cython import constants
+from kseg.kernel.layout import headers as layout
 
 
 def test_fields_of_a_batch_lie_where_the_layout_says():

@@ -8,13 +8,14 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import int64s, sized, varint
 
+from kernel.rendering import int64s, sized, varint
 from kseg import kernel
-from kseg.kernel import native
-from kseg.kernel.native import ROW_WIDTH
-from kseg.kernel.record_fields import COMPLETE
-from kseg.kernel.record_walk import RecordWalk
+from kseg.kernel.layout import rows as native
+from kseg.kernel.layout.rows import ROW_WIDTH
+from kseg.kernel.records import records
+from kseg.kernel.records.record_fields import COMPLETE
+from kseg.kernel.records.record_walk import RecordWalk
 
 ROWS, HEADERS = 12, 12
 LEAST = -(1 << 63)
@@ -30,7 +31,9 @@ def field_by_field():
     names = ("record_fields", "records", "record_walk")
     with patch.dict(sys.modules):
         for name in names:
-            spec = spec_from_file_location(f"kseg.kernel.{name}", Path(native.__file__).with_name(f"{name}.py"))
+            spec = spec_from_file_location(
+                f"kseg.kernel.records.{name}", Path(records.__file__).with_name(f"{name}.py")
+            )
             sys.modules[spec.name] = module = module_from_spec(spec)
             spec.loader.exec_module(module)
             assert not module.COMPILED

@@ -3,10 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import int64s
 
-from kseg.kernel import replicas
-from kseg.kernel.native import (
+from kernel.rendering import int64s
+from kseg.kernel.layout.rows import (
     HEADER_KEY_SIZE,
     HEADER_VALUE_SIZE,
     ROW_HEADER_COUNT,
@@ -19,6 +18,7 @@ from kseg.kernel.native import (
     ROW_VALUE_SIZE,
     ROW_WIDTH,
 )
+from kseg.kernel.state import replicas
 
 
 def laid_out(records):

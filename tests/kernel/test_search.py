@@ -6,13 +6,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import batch, int64s, message, record
 
-from kseg.kernel import frames, plausibility
-from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.frame_scan import DONE, FrameScan
-from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.search import next_candidate
+from kernel.rendering import batch, int64s, message, record
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.native.search import next_candidate
+from kseg.kernel.scan import frames, plausibility
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.kernel.scan.frame_scan import DONE, FrameScan
 
 GOOD = batch([record(0, value=b"value")])
 NEEDS_COMPILED = pytest.mark.skipif(not frames.COMPILED, reason="so many bytes take the interpreted kernel too long")

@@ -5,13 +5,14 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import int64s
 
-from kseg.kernel import escape, jsonl, text
-from kseg.kernel.layout import CREATE_TIME
-from kseg.kernel.lines import BASE64_VALUES, CONTENTS, SKIP_METADATA
-from kseg.kernel.plain import TOO_SMALL
-from kseg.kernel.rendering import Renderer
+from kernel.rendering import int64s
+from kseg.kernel.layout.headers import CREATE_TIME
+from kseg.kernel.native import escape
+from kseg.kernel.native.lines import BASE64_VALUES, CONTENTS, SKIP_METADATA
+from kseg.kernel.records.plain import TOO_SMALL
+from kseg.kernel.render import jsonl, text
+from kseg.kernel.render.rendering import Renderer
 
 PIECES = st.one_of(
     st.binary(max_size=40),

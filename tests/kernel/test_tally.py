@@ -1,9 +1,9 @@
 """Counting by the chunk against counting one by one."""
 
 import pytest
-from rendering import batch, frames, int64s, message, record
 
-from kseg.kernel import distinct, tally
+from kernel.rendering import batch, frames, int64s, message, record
+from kseg.kernel.state import distinct, tally
 
 FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH = tally.layout()
 REGISTERS, TABLE = distinct.layout()

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
 
-from kseg.kernel import rendering
-from kseg.kernel.layout import APPEND_TIME, CREATE_TIME
-from kseg.kernel.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
-from kseg.kernel.native import ROW_WIDTH
-from kseg.kernel.plain import DONE
-from kseg.kernel.rendering import Renderer
+from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
+from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
+from kseg.kernel.layout.rows import ROW_WIDTH
+from kseg.kernel.native.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
+from kseg.kernel.records.plain import DONE
+from kseg.kernel.render import rendering
+from kseg.kernel.render.rendering import Renderer
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = list(real_segments(TESTDATA))
@@ -281,9 +281,9 @@ def digest_of_all():
 
 @pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     code = (
-        f"import sys; sys.path.insert(0, {here!r}); import test_text; "
+        f"import sys; sys.path.insert(0, {here!r}); from kernel import test_text; "
         "print(test_text.digest_of_all(), test_text.rendering.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}

@@ -10,17 +10,26 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import batch as framed
-from rendering import int64s, message, record
 
+from kernel.rendering import batch as framed
+from kernel.rendering import int64s, message, record
 from kseg import kernel
 from kseg.formats.expansion import room
-from kseg.kernel import frames
-from kseg.kernel.frame_scan import CRC_RIGHT, DONE, FULL, LONG_RUNS, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS, FrameScan
-from kseg.kernel.native import FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.scan import frames
+from kseg.kernel.scan.frame_scan import (
+    CRC_RIGHT,
+    DONE,
+    FULL,
+    LONG_RUNS,
+    NULL_KEYS,
+    RECORDS_RIGHT,
+    WALK_RECORDS,
+    FrameScan,
+)
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
-from kseg.segment.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
+from kseg.stores.source import open_source
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
 
 RIGHT = CRC_RIGHT | RECORDS_RIGHT
 GZIP, LZ4, ZSTD = 1, 3, 4
@@ -241,7 +250,7 @@ def test_windows_of_any_size_find_the_same(sizes, window_bytes, data):
         file.write(content)
         file.flush()
         at_once = passed(file.name)
-        patch.setattr("kseg.segment.windows.WINDOW_BYTES", window_bytes)
+        patch.setattr("kseg.stores.windows.WINDOW_BYTES", window_bytes)
         assert passed(file.name)[1:] == at_once[1:]
 
 

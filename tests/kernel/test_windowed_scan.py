@@ -8,13 +8,13 @@ import tempfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendering import batch, int64s, message, record
 
-from kseg.kernel import headers
-from kseg.kernel.frame_scan import RECORDS_RIGHT
-from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.windowed_scan import ENDED, WindowedScan
-from kseg.segment.windows import Windows
+from kernel.rendering import batch, int64s, message, record
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.scan import headers
+from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
+from kseg.kernel.scan.windowed_scan import ENDED, WindowedScan
+from kseg.stores.windows import Windows
 
 
 def records(count, size):
@@ -86,9 +86,9 @@ def test_headers_are_those_of_the_windows(entries, window_bytes, stretch_bytes, 
     size = data.draw(st.sampled_from([len(content), len(content) - 1, len(content) + 10]))
     with opened(content) as file, pytest.MonkeyPatch.context() as patch:
         rows, position = expected(file.fileno(), size, walk)
-        patch.setattr("kseg.segment.windows.WINDOW_BYTES", window_bytes)
-        patch.setattr("kseg.segment.windows.STRETCH_BYTES", stretch_bytes)
-        patch.setattr("kseg.segment.windows.BATCHES_PER_CALL", per_call)
+        patch.setattr("kseg.stores.windows.WINDOW_BYTES", window_bytes)
+        patch.setattr("kseg.stores.windows.STRETCH_BYTES", stretch_bytes)
+        patch.setattr("kseg.stores.windows.BATCHES_PER_CALL", per_call)
         found, unproven, reached = told(file.fileno(), size, walk, own)
     assert (found, reached) == (rows, position)
     left = [row[BATCH_POSITION] for row in rows if not row[BATCH_STATE] & RECORDS_RIGHT]
@@ -98,8 +98,8 @@ def test_headers_are_those_of_the_windows(entries, window_bytes, stretch_bytes, 
 def test_a_call_ends_after_a_stretch_whatever_is_in_it():
     one = batch(records(1, 1000))
     with opened(one * 50) as file, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kseg.segment.windows.WINDOW_BYTES", 4000)
-        patch.setattr("kseg.segment.windows.STRETCH_BYTES", 10_000)
+        patch.setattr("kseg.stores.windows.WINDOW_BYTES", 4000)
+        patch.setattr("kseg.stores.windows.STRETCH_BYTES", 10_000)
         counts = [count for _, count, _ in Windows(file.fileno(), 0, 50 * len(one)).headers()]
     assert sum(counts) == 50
     assert max(counts) <= 14

@@ -8,7 +8,7 @@ from kseg.output.printer import Printer
 from kseg.segment.files import segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = sorted(

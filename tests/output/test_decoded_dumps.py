@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
-from feeding import TESTDATA, MemorySink, feed
 
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.printer import Style
+from output.feeding import TESTDATA, MemorySink, feed
 
 SEGMENTS = sorted(path for path in TESTDATA.glob("kafka-*/*/__*/*.log") if path.stat().st_size)
 OFFSETS = [path for path in SEGMENTS if path.match("internal/__consumer_offsets-*/*.log")]

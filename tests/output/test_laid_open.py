@@ -8,7 +8,6 @@ import lz4.frame
 import pytest
 import zstandard
 from crc32c import crc32c
-from feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from kseg.output import printer as printers
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.printer import Style
+from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 FORMS = [(KafkaTextPrinter, False), (KafkaTextPrinter, True), (JsonLinesPrinter, False)]
 FORM_NAMES = ["text", "skip", "json"]

@@ -17,7 +17,7 @@ from kseg.output.printer import Style
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 STYLE = Style(deep=True, contents=True)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding import MemorySink
 
 from kseg.changes.plan import Plan, Step, Taken
 from kseg.output.plans import TextPlans
+from output.feeding import MemorySink
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STYLES = re.compile(r"\x1b\[[0-9;]*m")

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from feeding import TESTDATA
 
 from kseg.output.progress import Progress, pieces, progress_text
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
+from output.feeding import TESTDATA
 
 SEGMENT = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding import TESTDATA, MemorySink, feed
 
 from kseg.formats.rows import Scratch
 from kseg.output.paint import Paint
 from kseg.output.summary import SummaryPrinter
+from output.feeding import TESTDATA, MemorySink, feed
 
 SEGMENT = sorted((TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0").glob("*.log"))[0]
 DAMAGED = sorted((TESTDATA / "damaged" / "4.3.1-last-flip-body" / "dplain-0").glob("*.log"))[0]

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.output.paint import Paint, cells, shown_bytes, shown_time
 from kseg.output.summary import SummaryPrinter
 from kseg.segment.times import show_span
+from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = sorted((TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0").glob("*.log"))

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
@@ -13,6 +12,7 @@ from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.segment.items import Damage
 from kseg.segment.log import Log
+from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"

@@ -22,8 +22,8 @@ with temporary_file(sys.argv[1]):
 
 
 def test_a_terminated_child_does_not_remove_its_parents_file(tmp_path: Path) -> None:
+    from kseg.runtime.process_pool import Child
     from kseg.signals import raise_on_signals
-    from kseg.verify.process_pool import Child
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     raise_on_signals()

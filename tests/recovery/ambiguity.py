@@ -11,9 +11,8 @@ from kseg.segment.batches import Message
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot
 from kseg.sidefiles.time_index import TimeIndex
-
-from .damages import Segments, covered, first_offset, last_offset
-from .partitions import at_offset
+from recovery.damages import Segments, covered, first_offset, last_offset
+from recovery.partitions import at_offset
 
 
 def told_offsets(directory: Path) -> set[int]:

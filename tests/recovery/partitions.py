@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.start import Start
 

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kseg.errors import KsegError, UnsupportedError
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.eras import RELEASES, Era
+from kseg.releases.recovery import RELEASES, Era
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
-
-from .partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
+from kseg.stores.source import open_source
+from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover
 
 SIDE_FILES = [
     "00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000010.txnindex",

@@ -8,9 +8,8 @@ from failing_disk import PAGE, FailDisk
 
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage.salvage import plan_salvage
-
-from .partitions import START, TESTDATA, copy_of
-from .salvage.test_segment_files import batches_in, log_of
+from recovery.partitions import START, TESTDATA, copy_of
+from recovery.salvage.test_segment_files import batches_in, log_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 

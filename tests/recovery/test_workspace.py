@@ -10,8 +10,7 @@ from kseg.changes.plan import Range
 from kseg.errors import PathError, UnsupportedError
 from kseg.recovery import workspace as module
 from kseg.recovery.workspace import Workspace
-
-from .partitions import TESTDATA, contents, copy_of, recover
+from recovery.partitions import TESTDATA, contents, copy_of, recover
 
 
 @pytest.fixture

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
+from kseg.releases.retention import Rules
 from kseg.retention.explanation import explain
 from kseg.retention.log_starts import LogStart, with_log_starts
 from kseg.retention.planning import Known, Request, Retention, retain
-from kseg.retention.rules import Rules
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint
-
-from .partitions import NOW_MS, RETENTION
+from retention.partitions import NOW_MS, RETENTION
 
 TIME_HALF = RETENTION / "before" / "r-time-half-0"
 LAST = f"{459:020d}"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.retention.rules import LOG_START, SIZE, TIME, Rules
+from kseg.releases.retention import LOG_START, SIZE, TIME, Rules
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 
 NOW = 1000

@@ -6,8 +6,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kseg.segment.files import SegmentFile, segment_file
-
-from .segments import TESTDATA, entries
+from segment.segments import TESTDATA, entries
 
 BASE_OFFSET = 7_000
 FIRST_TIMESTAMP = 1_700_000_000_000

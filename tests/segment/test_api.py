@@ -13,9 +13,8 @@ import kseg
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.segment import Header, Problem
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
-from kseg.segment.source import open_source
-
-from .segments import SAMPLES, TESTDATA
+from kseg.stores.source import open_source
+from segment.segments import SAMPLES, TESTDATA
 
 ROOT = TESTDATA.parent
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"

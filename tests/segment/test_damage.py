@@ -3,8 +3,7 @@
 import pytest
 
 from kseg.segment import damage
-
-from .segments import entries, sample
+from segment.segments import entries, sample
 
 
 @pytest.mark.parametrize("name", ["v0", "v2"])

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kseg.kernel import COMPILED
-
-from .segments import SAMPLES, TESTDATA, entries, sample
+from segment.segments import SAMPLES, TESTDATA, entries, sample
 
 PROGRAM = """
 import hashlib, io, os, sys

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-
-from .segments import TESTDATA, entries, sample
+from segment.segments import TESTDATA, entries, sample
 
 LOGS = sorted(
     path

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.segment import no_follow
-from kseg.segment.no_follow import create_file, is_directory, names_in, open_file, read_file, resolved, status_of
+from kseg.stores import no_follow
+from kseg.stores.no_follow import create_file, is_directory, names_in, open_file, read_file, resolved, status_of
 
 
 @pytest.fixture(params=["at once", "part by part"])

@@ -11,8 +11,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import list_segments, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.open_transactions import OpenTransactions, find_open, newest_timestamp
-
-from .segments import TESTDATA
+from segment.segments import TESTDATA
 
 OPEN = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
 PARTITIONS = sorted({path.parent for path in TESTDATA.glob("kafka-*/*/*/*.log")})

@@ -7,9 +7,9 @@ import pytest
 
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
-from kseg.kernel.native import BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
 from kseg.segment import parts
-from kseg.segment.windows import FIRST_LOOK_BYTES, Windows, next_frame
+from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel reads no parts")
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import kseg
 from kseg.kernel import COMPILED
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
-
-from .segments import SAMPLES, TESTDATA, entries, sample
+from segment.segments import SAMPLES, TESTDATA, entries, sample
 
 
 def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **options: object) -> list:
@@ -240,7 +239,7 @@ HOSTILE = ("v2-headers", "nested", "v0-headers", "batch-then-claim", "wrong-batc
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts bytes that are checksummed and searched, never seconds."""
-    from kseg.kernel import frame_checksums, frames
+    from kseg.kernel.scan import frame_checksums, frames
 
     counted = [0]
 

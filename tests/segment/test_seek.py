@@ -11,18 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kseg.segment.source
+import kseg.stores.source
 from kseg.kernel import COMPILED
-from kseg.kernel.frame_scan import FrameScan
+from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.segment import reader as reader_module
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import index_path, offset_extent, seek_offset, seek_time, time_extent
-from kseg.segment.source import open_source
-
-from .long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
-from .segments import TESTDATA
+from kseg.stores.source import open_source
+from segment.long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
+from segment.segments import TESTDATA
 
 LOGS = [
     path
@@ -184,7 +183,7 @@ class Touched:
 
         kernel = SimpleNamespace(**vars(reader_module.kernel) | {"scan": counting_scan, "find": None})
         monkeypatch.setattr(reader_module, "kernel", kernel)
-        monkeypatch.setattr(kseg.segment.source.os, "pread", counting_pread)
+        monkeypatch.setattr(kseg.stores.source.os, "pread", counting_pread)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["last offsets", "first offsets"])

@@ -9,8 +9,7 @@ from kseg.formats.rows import UndecodableError
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.selection import Selection
-
-from .segments import TESTDATA
+from segment.segments import TESTDATA
 
 LOGS = [path for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) if path.stat().st_size]
 NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]

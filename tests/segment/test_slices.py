@@ -8,15 +8,14 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kseg.kernel.native import FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import Slice, runs_of, slices
-from kseg.segment.source import open_source
-
-from .long_log import write_long_log
-from .segments import SAMPLES, entries, sample
+from kseg.stores.source import open_source
+from segment.long_log import write_long_log
+from segment.segments import SAMPLES, entries, sample
 
 BASE = 1187
 

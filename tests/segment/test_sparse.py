@@ -7,8 +7,8 @@ import pytest
 
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
-from kseg.segment.unreadable import unreadable_ranges
+from kseg.stores.source import open_source
+from kseg.stores.unreadable import unreadable_ranges
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 BLOCK = 4096

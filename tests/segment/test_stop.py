@@ -7,9 +7,8 @@ import pytest
 
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.stop import BATCHES_BEHIND, MARGIN_BYTES, OffsetStop, TimeStop, earliest_timestamp
-
-from .long_log import FIRST_TIMESTAMP, STEP_MS, batch_at, template
-from .segments import TESTDATA, entries
+from segment.long_log import FIRST_TIMESTAMP, STEP_MS, batch_at, template
+from segment.segments import TESTDATA, entries
 
 
 def batches(*indexes: int) -> list[Batch]:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel import distinct
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
+from kseg.kernel.state import distinct
 from kseg.segment import summary as module
 from kseg.segment.batches import Message07
 from kseg.segment.items import Damage
 from kseg.segment.log import Log
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
 from kseg.segment.summary import Summary
+from kseg.stores.source import open_source
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = sorted(

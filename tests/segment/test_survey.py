@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kseg.kernel import COMPILED
-from kseg.kernel.native import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
-from kseg.segment import parts, windows
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
+from kseg.segment import parts
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
 from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, Headers, SegmentSurvey
-
-from .segments import SAMPLES, TESTDATA, entries, sample
-from .test_kernels_agree import mutated
+from kseg.stores import windows
+from kseg.stores.source import open_source
+from segment.segments import SAMPLES, TESTDATA, entries, sample
+from segment.test_kernels_agree import mutated
 
 LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
 V2 = b"".join(entries((TESTDATA / SAMPLES["v2"]).read_bytes()))

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kseg.segment.threads import Outcome, Threads
+from kseg.runtime.threads import Outcome, Threads
 
 
 def squares(threads: Threads[list[int]], count: int) -> list[Outcome[int]]:

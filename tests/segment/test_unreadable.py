@@ -8,11 +8,10 @@ from failing_disk import PAGE, FailDisk
 
 import kseg
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
 from kseg.segment.survey import DEEP, FULL, QUICK, Headers, SegmentSurvey
-from kseg.segment.unreadable import overlapping, read_around, unreadable_ranges
-
-from .segments import TESTDATA, entries
+from kseg.stores.source import open_source
+from kseg.stores.unreadable import overlapping, read_around, unreadable_ranges
+from segment.segments import TESTDATA, entries
 
 SEGMENT = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 

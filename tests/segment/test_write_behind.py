@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.write_behind import begin_writing
+from kseg.kernel.files.write_behind import begin_writing
 from kseg.output.sink import open_sink
-from kseg.segment import write_behind
-from kseg.segment.write_behind import STEP_BYTES
+from kseg.runtime import write_behind
+from kseg.runtime.write_behind import STEP_BYTES
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_files import healthy
 
 from kseg.formats.rows import Scratch
 from kseg.sidefiles.index_checks import IndexedLog, check_offset_index, check_time_index
@@ -15,6 +14,7 @@ from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import SIDE_FILE_CODES, SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import build_producer_snapshot, read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
+from sidefiles.real_files import healthy
 
 SCRATCH = Scratch(1 << 20)
 LOG = next(Path(file.beside(".log")).read_bytes() for file in healthy(".timeindex") if "compact-txn" in file.path)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_files import DAMAGED, TESTDATA, healthy, name_of
 
 from kseg.sidefiles.index_checks import (
     IndexedLog,
@@ -18,6 +17,7 @@ from kseg.sidefiles.index_checks import (
 from kseg.sidefiles.kinds import SideFile
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
+from sidefiles.real_files import DAMAGED, TESTDATA, healthy, name_of
 
 SEGMENT = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / "00000000000000000000"
 

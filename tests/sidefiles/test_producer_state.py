@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_files import TESTDATA
 
 from kseg.formats.rows import int64s
-from kseg.kernel import producer_table as kernel
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
     BATCH_BASE_TIMESTAMP,
@@ -27,10 +25,10 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.kernel.producers import replay
+from kseg.kernel.state import producer_table as kernel
+from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.producer_snapshot import (
@@ -41,6 +39,8 @@ from kseg.sidefiles.producer_snapshot import (
 )
 from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2, Abort, ProducerStates
 from kseg.sidefiles.transaction_index import build_transaction_index
+from kseg.stores.source import open_source
+from sidefiles.real_files import TESTDATA
 
 NEW = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 CLIENT = TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0"

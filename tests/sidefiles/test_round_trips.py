@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_files import DAMAGED, healthy, name_of
 
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint
 from kseg.sidefiles.kinds import SideFile, read_items
@@ -17,6 +16,7 @@ from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import build_producer_snapshot, order_as_broker
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
 from kseg.sidefiles.transaction_index import build_transaction_index
+from sidefiles.real_files import DAMAGED, healthy, name_of
 
 BUILDERS: dict[str, Callable[[list[Any], int], bytes]] = {
     ".index": build_offset_index,

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_files import TEXT
 
 from kseg.errors import PathError
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
@@ -20,6 +19,7 @@ from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
 from kseg.sidefiles.quorum_state import QuorumState, read_quorum_state
 from kseg.sidefiles.remote_index_names import RemoteIndexName, parse_remote_index_name
+from sidefiles.real_files import TEXT
 
 UUID = "rMLZBCgPQO2wcjdxPTf0jA"
 

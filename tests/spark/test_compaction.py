@@ -21,8 +21,7 @@ from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.spark.compaction import SparkRound
 from kseg.spark.failures import RemoteError
-
-from .cluster import Cluster
+from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
 QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))

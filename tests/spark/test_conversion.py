@@ -11,15 +11,14 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
-from convert.conversions import target
+from conversion.conversions import target
 
-from kseg.convert.request import Request
-from kseg.convert.rewriting import Conversion, rewrite, segments_of
+from kseg.conversion.request import Request
+from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion
 from kseg.spark.conversion import SparkConversion
-
-from .cluster import Cluster
+from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"

@@ -15,8 +15,7 @@ from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
 
 from kseg.spark import ranged
-
-from .reading import read, reader_of, rows_of
+from spark.reading import read, reader_of, rows_of
 
 pytestmark = pytest.mark.spark
 LOG = f"{0:020d}.log"

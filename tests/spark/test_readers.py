@@ -26,11 +26,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
-from kseg.verify.report import Report
-from kseg.verify.settings import Settings
-from kseg.verify.verification import judge_path
-
-from .reading import ALL, read, reader_of, rows_of
+from kseg.verification.report import Report
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
+from spark.reading import ALL, read, reader_of, rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))

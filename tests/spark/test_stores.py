@@ -12,8 +12,7 @@ import fsspec
 
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.spark.stores import file_system, is_stored
-
-from .reading import rows_of
+from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"

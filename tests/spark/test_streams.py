@@ -14,8 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 from kseg.errors import KsegError
 from kseg.spark.source import KsegDataSource
 from kseg.spark.streams import KsegStreamReader
-
-from .reading import rows_of
+from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 MANY = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"

@@ -20,8 +20,7 @@ from kseg.cli.main import run
 from kseg.errors import KsegError
 from kseg.spark.schemas import schema_of
 from kseg.spark.source import KsegDataSource
-
-from .reading import reader_of, rows_of
+from spark.reading import reader_of, rows_of
 
 pytestmark = pytest.mark.spark
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"

@@ -1,8 +1,8 @@
 """Selects the printer of findings."""
 
+from kseg.findings.table import ERROR
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.sink import Sink
-from kseg.verify.findings import ERROR
 
 
 def printer_of(form: str, sink: Sink, color: str, fail_on: str = ERROR, paths: tuple[str, ...] = ()) -> FindingsPrinter:

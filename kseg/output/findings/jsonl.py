@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from kseg.formats.json_values import encode, name_value
 from kseg.output.findings.printer import FindingsPrinter
-from kseg.output.jsonl import encode, name_value
 from kseg.output.notices import Notices
-from kseg.verify.report import Finding, Report
+from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verify.comparison import Comparison
+    from kseg.verification.replicas.comparison import Comparison
 
 
 class JsonFindings(FindingsPrinter):

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
+from kseg.findings.table import ERROR, KINDS, WARNING
 from kseg.output.findings.printer import FindingsPrinter, summary_of
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.paths import walk_path
-from kseg.verify.findings import ERROR, KINDS, WARNING
-from kseg.verify.report import Finding, Report
+from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verify.comparison import Comparison
+    from kseg.verification.replicas.comparison import Comparison
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink
-from kseg.verify.findings import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
-from kseg.verify.report import Finding, Report
+from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verify.comparison import Comparison
+    from kseg.verification.replicas.comparison import Comparison
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kseg.findings.table import FROM_REPLICA, KINDS
 from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, summary_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.verify.findings import FROM_REPLICA, KINDS
-from kseg.verify.report import Finding, Need, Report
+from kseg.verification.report import Finding, Need, Report
 
 if TYPE_CHECKING:
-    from kseg.verify.comparison import Comparison
+    from kseg.verification.replicas.comparison import Comparison
 
 CODES_NAMED = 4
 NEXT_STEPS = 10

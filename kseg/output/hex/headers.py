@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats.record_batch import codec_name
-from kseg.kernel.checksum import crc32, crc32c
+from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines
 from kseg.output.paint import shown_time
 

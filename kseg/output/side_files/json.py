@@ -8,7 +8,7 @@ differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestam
 import os
 from typing import Any
 
-from kseg.output.jsonl import bytes_value, encode
+from kseg.formats.json_values import bytes_value, encode
 from kseg.output.side_files.fields import fields
 from kseg.output.side_files.printer import SidePrinter
 from kseg.sidefiles.index_checks import OffsetMismatch, TimeMismatch

@@ -15,14 +15,14 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
-from kseg.segment.source import Source, open_source
-from kseg.segment.unreadable import named
 from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 from kseg.sidefiles.transaction_index import TransactionIndex
+from kseg.stores.source import Source, open_source
+from kseg.stores.unreadable import named
 
 C = TypeVar("C")
 

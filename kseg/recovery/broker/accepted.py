@@ -9,9 +9,7 @@ from typing import Any
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
-from kseg.kernel import headers
-from kseg.kernel.checksum import crc32, crc32c
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
@@ -22,11 +20,13 @@ from kseg.kernel.native import (
     FRAME_WIDTH,
     be32,
 )
-from kseg.segment.buffers import Buffers
+from kseg.kernel.scan import headers
+from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.parts import in_parts, is_worth_parts
-from kseg.segment.source import Source
 from kseg.segment.survey import Headers
-from kseg.segment.windows import LARGEST_WINDOW_BYTES, Windows
+from kseg.stores.buffers import Buffers
+from kseg.stores.source import Source
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
 
 
 class AcceptedBatches:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_OFFSET
-from kseg.recovery.eras import Era
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_OFFSET
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
 from kseg.segment.indexes import SegmentIndexes
 from kseg.segment.survey import Headers
@@ -20,7 +20,7 @@ class IndexBuilder(SegmentIndexes):
         self._scratch: list[Scratch] = []  # one, when a message is to be opened
 
     def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
-        """A status of `kseg.kernel.indexing`, and how many of the batches were taken.
+        """A status of `kseg.kernel.state.indexing`, and how many of the batches were taken.
 
         ``read`` gives bytes of the .log by position and length. Raises BrokerRefusesError where a broker has to open a
         message for its first offset, and cannot.

@@ -2,8 +2,8 @@
 TransactionIndex). Since 2.3 it looks at the transaction index only."""
 
 from kseg.recovery.broker.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
-from kseg.recovery.eras import Era
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.releases.recovery import Era
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.times import show_time
 from kseg.sidefiles.transaction_index import TransactionIndex

@@ -8,7 +8,7 @@ several batches at once, not below the distance to the batch before.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.kernel.native import be32
+from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.segments import DEFAULT_INTERVAL_BYTES, INDEX, LOG
 from kseg.recovery.workspace import Workspace
 from kseg.segment.indexes import OFFSET_ENTRY

@@ -5,10 +5,10 @@ Before 3.0 they are recovered when all others are loaded (`kseg.recovery.broker.
 """
 
 from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegment
-from kseg.recovery.eras import AT_ONCE, IGNORED, RECOVERED, Era
 from kseg.recovery.names import leading_offset, offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import AT_ONCE, IGNORED, RECOVERED, Era
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP

@@ -7,32 +7,32 @@
    and all later segments dropped.
 4. Leader epochs are cut to the log; producer snapshots that belong to no segment go, and one is taken at the end.
 
-The rules are those of 4.3; `kseg.recovery.eras` tells how earlier releases differ.
+The rules are those of 4.3; `kseg.releases.recovery` tells how earlier releases differ.
 """
 
 from collections.abc import Callable
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
 from kseg.recovery.broker.index_sanity import complaint, offset_index_complaint
 from kseg.recovery.broker.intervals import chosen_interval
 from kseg.recovery.broker.leftovers import settle_leftovers
 from kseg.recovery.broker.losses import Loss, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
-from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
-from kseg.recovery.broker.producers import ProducerStateManager, TakenUp
+from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.producer_state import ProducerStateManager, TakenUp
 from kseg.recovery.broker.remains import SegmentRemains
 from kseg.recovery.broker.scan_cache import ScanCache
 from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
 from kseg.recovery.broker.splitting import split
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
-from kseg.recovery.epochs import EpochChanges, LeaderEpochs
-from kseg.recovery.eras import RECOVERED
 from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.topic_ids import TopicIds, settle_topic_id
 from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import RECOVERED
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of

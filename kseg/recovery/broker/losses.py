@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import chain, headers
-from kseg.kernel.native import BATCH_STATE, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH
+from kseg.kernel.scan import chain, headers
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, SegmentReader
-from kseg.segment.source import open_source
-from kseg.segment.unreadable import unreadable_error
+from kseg.stores.source import open_source
+from kseg.stores.unreadable import unreadable_error
 
 
 @dataclass(slots=True)

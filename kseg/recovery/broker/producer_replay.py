@@ -6,14 +6,14 @@ the offset index where to begin, and looks at no checksum. So damage below the r
 
 from collections.abc import Iterable, Mapping
 
-from kseg.kernel.native import BATCH_MAGIC, BATCH_WIDTH
-from kseg.recovery.broker.producers import ProducerStateManager
+from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
+from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.replayed_read import ReplayedRead
 from kseg.recovery.broker.segments import LOG, BadFrameError, BrokerSegment
-from kseg.recovery.eras import Era
 from kseg.recovery.names import offset_of
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import Era
 
 _HINT = (
     "a broker reads there what it has to know of producers, and does not start; --full scans the log and cuts it, "

@@ -4,15 +4,15 @@ from dataclasses import replace
 from functools import partial
 
 from kseg.errors import KsegError
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.recovery.broker.intervals import Interval, chosen_interval
-from kseg.recovery.broker.producers import ProducerStateManager, TakenUp
+from kseg.recovery.broker.producer_state import ProducerStateManager, TakenUp
 from kseg.recovery.broker.segments import LOG, BrokerSegment
 from kseg.recovery.broker.start import Start
 from kseg.recovery.names import offset_of
 from kseg.recovery.workspace import Workspace
-from kseg.segment.source import check_readable
 from kseg.segment.survey import Headers
+from kseg.stores.source import check_readable
 
 _NO_LIMIT = (1 << 31) - 1
 """A message that an old broker takes for too large is no reason not to index it."""

@@ -1,7 +1,7 @@
 """Damage that a broker's recovery leaves in a log, as far as the headers of what it keeps show it.
 
 It is seen while segments are scanned: nothing is read for it. Segments that are not scanned, and what lies under right
-checksums, are not judged: `kseg.verify` does that.
+checksums, are not judged: `kseg.verification` does that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import int64s
-from kseg.kernel import chain
-from kseg.kernel.events import EVENT_WIDTH
-from kseg.kernel.native import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.scan import chain
+from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.survey import Headers
 

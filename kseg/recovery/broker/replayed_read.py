@@ -7,7 +7,7 @@ same before and behind the read keeps its last batch, though an epoch between ha
 
 from collections.abc import Iterable, Iterator
 
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,

@@ -6,7 +6,7 @@ only if the producers at the segment's base do, because an earlier segment has m
 
 from dataclasses import dataclass
 
-from kseg.recovery.broker.producers import SNAPSHOT_REASON, ProducerStateManager
+from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
 from kseg.recovery.broker.segments import SUFFIXES, BrokerSegment
 from kseg.recovery.spill import File
 from kseg.recovery.workspace import Workspace

@@ -9,9 +9,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import indexing
-from kseg.kernel.headers import read as read_headers
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
     BATCH_MAGIC,
@@ -24,19 +22,21 @@ from kseg.kernel.native import (
     be32,
     sum_of,
 )
+from kseg.kernel.scan.headers import read as read_headers
+from kseg.kernel.state import indexing
 from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.broker.epoch_cache import EpochChanges
 from kseg.recovery.broker.index_builder import IndexBuilder, first_offset_of
-from kseg.recovery.broker.producers import TakenUp
-from kseg.recovery.epochs import EpochChanges
-from kseg.recovery.eras import Era
+from kseg.recovery.broker.producer_state import TakenUp
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import Era
 from kseg.segment.indexes import OFFSET_ENTRY
-from kseg.segment.source import Source, check_readable, open_source
 from kseg.segment.survey import Headers
-from kseg.segment.unreadable import unreadable_error
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
+from kseg.stores.source import Source, check_readable, open_source
+from kseg.stores.unreadable import unreadable_error
 
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)

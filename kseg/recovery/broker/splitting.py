@@ -7,7 +7,7 @@ Brokers before 1.0 could let compaction grow such segments. Since 2.0 a start sp
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
 from kseg.recovery.broker.index_builder import first_offset_of
 from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError

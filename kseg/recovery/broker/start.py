@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from kseg.recovery.broker.losses import Loss
-from kseg.recovery.eras import Era
 from kseg.recovery.topic_ids import TopicIds
+from kseg.releases.recovery import Era
 
 EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
 """Whether leader epochs are made anew from the batches: never; where the file is missing or cannot be read; always."""

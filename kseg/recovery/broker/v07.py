@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from kseg.changes.plan import Removed
 from kseg.formats.rows import Scratch
-from kseg.kernel.frame_scan import CRC_RIGHT
-from kseg.kernel.native import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
+from kseg.kernel.scan.frame_scan import CRC_RIGHT
 from kseg.recovery.broker.losses import Loss
 from kseg.recovery.broker.start import Cut, Start
 from kseg.recovery.names import offset_of
@@ -17,7 +17,7 @@ from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.source import check_readable, open_source
+from kseg.stores.source import check_readable, open_source
 
 KAFKA = ".kafka"
 _SIZE_BYTES = 4

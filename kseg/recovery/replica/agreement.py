@@ -14,11 +14,11 @@ from typing import NamedTuple
 from kseg.errors import KsegError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import be32
+from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
 from kseg.segment.items import Record
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 _COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20

@@ -11,13 +11,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from kseg.recovery.replica.agreement import Alone, Cursor, Hole
-from kseg.recovery.salvage.epoch_mending import give_epochs
+from kseg.recovery.salvage.epoch_repair import give_epochs
 from kseg.recovery.salvage.header_repair import fingerprint
 from kseg.recovery.salvage.parts import Part, Parts, batches_of
 from kseg.recovery.salvage.relocation import MOST_SINGLES
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 
 class ConflictingOffset(NamedTuple):

@@ -33,9 +33,9 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
-from kseg.segment.regular_files import open_regular
-from kseg.segment.source import open_source
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.stores.regular_files import open_regular
+from kseg.stores.source import open_source
 
 METADATA_FILE = "partition.metadata"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.frame_scan import CRC_RIGHT
-from kseg.kernel.native import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.scan.frame_scan import CRC_RIGHT
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.salvage.segment_sources import segment_sources
 from kseg.recovery.workspace import Workspace
@@ -16,7 +16,7 @@ from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 _MAGIC_AT = 16
 _BROKEN_FRAMES = ("truncated-batch", "bad-length")

@@ -6,8 +6,7 @@ One by one it takes five times as long, which is seconds where a million batches
 from collections.abc import Container, Mapping
 from itertools import pairwise
 
-from kseg.kernel import chain
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -19,6 +18,7 @@ from kseg.kernel.native import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
+from kseg.kernel.scan import chain
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts
 from kseg.recovery.salvage.segment_contents import Cuts
 
@@ -29,7 +29,7 @@ WRONG_CHECKSUM = "the checksum is not that of the bytes"
 _COLUMNS = (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_COUNT)
 
 Break = tuple[int, int, int]
-"""Kind of an event of `kseg.kernel.chain`, and what it tells."""
+"""Kind of an event of `kseg.kernel.scan.chain`, and what it tells."""
 
 
 class Fragments:

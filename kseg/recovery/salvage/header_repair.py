@@ -6,12 +6,12 @@ can be damaged while every record is intact.
 
 from typing import Any
 
-from kseg.kernel.native import be32, be64
+from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.parts import Part
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
-from kseg.segment.source import Source
+from kseg.stores.source import Source
 
 _HEADER_BYTES = 61
 _LEAST_BYTES = 26

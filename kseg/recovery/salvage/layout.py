@@ -9,8 +9,7 @@ from heapq import merge
 
 from kseg.changes.plan import Content, Piece, Range
 from kseg.formats.rows import int64s
-from kseg.kernel import headers
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_WIDTH,
     FRAME_MAGIC,
@@ -19,11 +18,12 @@ from kseg.kernel.native import (
     FRAME_STATE,
     FRAME_WIDTH,
 )
+from kseg.kernel.scan import headers
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.salvage.parts import Part, Parts, Row
-from kseg.segment.source import Source, open_source
 from kseg.segment.survey import Headers
+from kseg.stores.source import Source, open_source
 
 _LENGTH = struct.Struct(">i")
 _SMALL_BYTES = 1 << 18

@@ -4,14 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from kseg.kernel.native import be32
-from kseg.recovery.epochs import LeaderEpochs
+from kseg.kernel.layout.rows import be32
+from kseg.recovery.broker.epoch_cache import LeaderEpochs
 from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of
 from kseg.recovery.salvage.segment_contents import ROOM, WIDE, Kept, Stray
 from kseg.recovery.salvage.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 _IS_NAMED, _EPOCH_AGREES = 2, 1
 """Preferences between batches that claim the same offsets and have as many records: the name of the file is the offset

@@ -14,17 +14,17 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
-from kseg.kernel.plain import sequence_after
+from kseg.kernel.records.plain import sequence_after
 from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.names import leading_offset
 from kseg.recovery.salvage.header_repair import offsets_of
 from kseg.recovery.salvage.parts import Part, batch_of
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
-from kseg.segment.source import Source, open_source
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
+from kseg.stores.source import Source, open_source
 
 _MOST_BYTES = 64 << 20
 """Of all snapshots together that are read."""

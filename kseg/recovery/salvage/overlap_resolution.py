@@ -12,7 +12,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.recovery.salvage.header_repair import fingerprint, one_bit_away, only_one_bit_away
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.parts import Part, Parts, batch_of
-from kseg.segment.source import Source
+from kseg.stores.source import Source
 
 _TWO_BATCHES = 4
 

@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import be32, be64
+from kseg.kernel.layout.rows import be32, be64
 from kseg.segment.batches import Message, RecordBatch
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 BATCH_WEIGHT = 2
 """Of an intact batch that lies in its place."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kseg.formats.control_types import ABORT, COMMIT, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COORDINATOR_EPOCH,
     BATCH_COUNT,
@@ -27,8 +27,8 @@ from kseg.kernel.native import (
     BATCH_WIDTH,
 )
 from kseg.recovery.broker.markers import BadMarkerError, read_marker
-from kseg.segment.source import Source
 from kseg.segment.survey import BatchProblem, Headers
+from kseg.stores.source import Source
 
 UNDECODABLE = frozenset(
     {

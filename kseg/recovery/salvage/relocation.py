@@ -11,15 +11,15 @@ from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.broker.segments import LARGEST_POSITION
+from kseg.recovery.salvage.compressed_sets import offsets_inside
 from kseg.recovery.salvage.header_repair import fingerprint, only_one_bit_away, with_first_offset
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.old_sets import offsets_inside
 from kseg.recovery.salvage.overlap_resolution import is_one_batch
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
 from kseg.recovery.salvage.segment_contents import Stray
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
-from kseg.segment.source import Source, open_source
+from kseg.stores.source import Source, open_source
 
 MOST_SINGLES = 250_000
 """Batches of strays that are looked at one by one."""

@@ -13,13 +13,13 @@ from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import Scratch
 from kseg.recovery.broker.loading import PartitionLoad
-from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.broker.start import EPOCHS_MENDED, Start
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
-from kseg.recovery.salvage.epoch_mending import mend_epochs
+from kseg.recovery.salvage.epoch_repair import mend_epochs
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
@@ -38,8 +38,8 @@ from kseg.segment.batches import Batch
 from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import open_source
 from kseg.segment.survey import Headers
+from kseg.stores.source import open_source
 
 _MOST_LOADS = 3
 _MISNAMED = "a segment bears the offset at which it begins"

@@ -8,9 +8,9 @@ bounds than their names told are read again.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kseg.recovery.epochs import LeaderEpochs
+from kseg.recovery.broker.epoch_cache import LeaderEpochs
 from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain
-from kseg.recovery.salvage.overflowing import overflow
+from kseg.recovery.salvage.overflow import overflow
 from kseg.recovery.salvage.parts import Parts
 from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
 from kseg.recovery.salvage.segment_contents import ROOM, Cuts, Kept, Stray

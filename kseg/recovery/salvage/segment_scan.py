@@ -4,9 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel import chain
-from kseg.kernel.events import EVENT_WIDTH
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -20,12 +18,14 @@ from kseg.kernel.native import (
     BATCH_WIDTH,
     be32,
 )
+from kseg.kernel.scan import chain
+from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.salvage.compressed_sets import OldSets
 from kseg.recovery.salvage.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragments, records_in
 from kseg.recovery.salvage.header_repair import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.salvage.longest_rising_run import longest_rising_run
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.old_sets import OldSets
 from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict, is_one_batch
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
@@ -33,9 +33,9 @@ from kseg.recovery.salvage.segment_contents import NOWHERE, ROOM, WIDE, Cuts, Ke
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.source import Source
 from kseg.segment.survey import DEEP, FULL, BatchProblem, Headers, Item, SegmentSurvey
-from kseg.segment.windows import next_frame
+from kseg.stores.source import Source
+from kseg.stores.windows import next_frame
 
 MOST_STRAYS = 250_000
 """Strays of a segment that are looked at; some 300 bytes each."""

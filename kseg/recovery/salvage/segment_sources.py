@@ -8,13 +8,13 @@ hold batches of the partition like any segment; so does a file of any other name
 from collections.abc import Container
 from typing import NamedTuple
 
-from kseg.recovery.broker.producers import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.segments import LOG, SUFFIXES, SWAP
 from kseg.recovery.names import leading_offset
 from kseg.recovery.workspace import Workspace
 from kseg.segment.file_types import first_base_offset, holds_batches
 from kseg.segment.files import OWN_PREFIX, PACKED_SUFFIXES, SIDE_NAMES
-from kseg.segment.source import open_source
+from kseg.stores.source import open_source
 
 CLEANED, DELETED = ".cleaned", ".deleted"
 _CHECKPOINT = ".checkpoint"

@@ -9,7 +9,7 @@ records.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kseg.kernel.native import (
+from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.broker.start import Start
-from kseg.recovery.eras import NEWEST, Era, era_of
+from kseg.releases.recovery import NEWEST, Era, era_of
 from recovery.partitions import TESTDATA, contents, copy_of, recover
 
 CASES = sorted(path.parent for path in (TESTDATA / "recovery").glob("*/case.json"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.eras import era_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import era_of
 from recovery.partitions import (
     START,
     TESTDATA,
@@ -270,8 +270,8 @@ def test_transactions_survive(tmp_path: Path) -> None:
 
 def test_a_batch_larger_than_a_window_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kseg.recovery.broker.accepted.LARGEST_WINDOW_BYTES", 64)
-    monkeypatch.setattr("kseg.segment.windows.LARGEST_WINDOW_BYTES", 64)
-    monkeypatch.setattr("kseg.segment.windows.WINDOW_BYTES", 64)
+    monkeypatch.setattr("kseg.stores.windows.LARGEST_WINDOW_BYTES", 64)
+    monkeypatch.setattr("kseg.stores.windows.WINDOW_BYTES", 64)
     directory = make(tmp_path / "orders-0", {0: FIRST})
     assert recover(directory).cuts == []
 

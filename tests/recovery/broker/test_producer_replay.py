@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from verify.producer_cases import START_MS, batch, log_of, marker, record, sealed
+from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot

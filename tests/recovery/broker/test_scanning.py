@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
-from kseg.kernel import indexing
-from kseg.kernel.native import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.state import indexing
 from kseg.recovery.broker import loading, segments
 from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.broker.partition import plan_partition
@@ -21,8 +21,9 @@ from kseg.recovery.broker.scan_cache import ScanCache
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
-from kseg.segment import parts, windows
-from kseg.segment.source import open_source
+from kseg.segment import parts
+from kseg.stores import windows
+from kseg.stores.source import open_source
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, at_offset, contents, copy_of, make, real_batches, recover
 
 BATCHES = [*real_batches(0), *real_batches(46)]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.eras import era_of
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.releases.recovery import era_of
 from recovery.partitions import at_offset, contents, make, real_batches, recover
 
 FAR = 1 << 32

@@ -14,8 +14,7 @@ from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
 from recovery.partitions import at_offset, copy_of
 from recovery.replica.test_replica import fill
-
-from .test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
+from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
 
 COMPACTED = PARTITIONS["v1 compressed and compacted"]
 BASE, LEFT, RIGHT = 1934, 5, 6

@@ -11,8 +11,7 @@ from kseg.output.sink import open_sink
 from kseg.output.unproven import UnprovenRecords
 from kseg.recovery.salvage.broken_batches import broken_batches, files_of
 from recovery.damages import Damage, read, write
-
-from .test_salvage import DAMAGES, PARTITIONS, copied
+from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied
 
 
 def dig(directory: Path, target: Path) -> int:

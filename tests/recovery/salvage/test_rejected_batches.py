@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from kseg.changes.apply import Keeping, apply
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.rejected_batches import Dropping
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from recovery.damages import read, write
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
-
-from .test_salvage import errors_of
+from recovery.salvage.test_salvage import errors_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 _ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 21, 57, 61

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
-from kseg.kernel.checksum import crc32c
+from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, last_offset, make, real_batches
-
-from .test_salvage import errors_of
+from recovery.salvage.test_salvage import errors_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 _OLD = ("*.log", "*.log.swap", "*.log.cleaned")

@@ -1,0 +1,195 @@
+"""Deltas: how to rewrite a file that reuses most of its old bytes, without a second copy of them.
+
+Of the old file, only the ranges that the new file lacks are kept (`RemovedRanges`). Batches that move to another
+segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
+from kept bytes: it is written after the commit, in its turn, and replaces the old file before the next one is started.
+
+A delta is a text file with one line for each piece of the new content: source, number, position and length in bytes.
+Source ``own`` is the old file; ``kept`` the bytes kept by the step of that number; ``undone`` the bytes kept by that
+step of the change that is being undone; ``added`` new bytes in the staging folder.
+"""
+
+import errno
+import os
+from array import array
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from kseg.changes.disk import open_to_read
+from kseg.changes.manifest import Change
+from kseg.changes.plan import DELETE, REPLACE, TRUNCATE, Content, Piece, Plan, Range, Step, piece_size
+from kseg.changes.removed_ranges import RemovedRanges
+
+_LINE_BYTES = 128
+OWN, KEPT, UNDONE, ADDED = "own", "kept", "undone", "added"
+
+
+class DeltaPiece(NamedTuple):
+    """A piece of new content and its source. A range refers to the old file, or to kept bytes."""
+
+    source: str
+    number: int
+    piece: Piece
+
+
+class PlanDeltas:
+    """The deltas of a plan. ``removed_ranges``: for each step that rewrites a file from a delta, the ranges to keep."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._directory = os.path.abspath(plan.directory)
+        self._keepers = {step.origin: k for k, step in enumerate(plan.steps) if step.is_kept}
+        self._added: dict[tuple[int, bool], int] = {}
+        self.removed_ranges: dict[int, RemovedRanges] = {}
+        for k, step in enumerate(plan.steps):
+            if step.origin in plan.kept_whole:
+                continue
+            if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
+                removed_ranges = RemovedRanges(step.before.size, self._staying(step))
+                if removed_ranges.is_whole and 2 * removed_ranges.shared_bytes >= max(step.size, step.before.size, 1):
+                    self.removed_ranges[k] = removed_ranges
+
+    def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
+        origin = step.origin
+        for piece in step.pieces:
+            if isinstance(piece, Range) and (piece.file == origin or self._name(piece) == origin):
+                yield piece.position, piece.length
+
+    def _name(self, piece: Range) -> str:
+        """Returns the name of the file if it is in the directory, otherwise ""."""
+        if os.sep not in piece.file:
+            return piece.file
+        folder, name = os.path.split(piece.file)
+        return name if folder == self._directory else ""
+
+    def delta_pieces(self, k: int, borrows: bool) -> Iterator[DeltaPiece]:
+        """Yields the pieces of step k's new content. ``borrows``: bytes kept by other steps are readable until the
+        change is done.
+        """
+        step = self._plan.steps[k]
+        for piece in step.pieces:
+            if not isinstance(piece, Range):
+                yield DeltaPiece(ADDED, 0, piece)
+            elif (name := self._name(piece)) == step.origin:
+                yield DeltaPiece(OWN, 0, piece)
+            elif self._plan.restores_from and os.path.dirname(piece.file) == self._plan.restores_from:
+                yield DeltaPiece(UNDONE, int(os.path.basename(piece.file)), piece)
+            elif borrows and name in self._keepers:
+                yield from self._borrowed(self._keepers[name], piece)
+            else:
+                yield DeltaPiece(ADDED, 0, piece)
+
+    def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
+        """Yields the pieces for a range of a file of which step k keeps a part."""
+        for position, length, place in self._kept(k, piece):
+            if place < 0:
+                yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
+            else:
+                yield DeltaPiece(KEPT, k, Range(piece.file, place, length))
+
+    def _kept(self, k: int, piece: Range) -> Iterator[tuple[int, int, int]]:
+        """As `RemovedRanges.split`."""
+        step = self._plan.steps[k]
+        if k in self.removed_ranges:
+            yield from self.removed_ranges[k].split(piece.position, piece.length)
+        elif step.action == TRUNCATE:
+            head = min(max(step.size - piece.position, 0), piece.length)
+            if head:
+                yield piece.position, head, -1
+            if head < piece.length:
+                yield piece.position + head, piece.length - head, piece.position + head - step.size
+        else:
+            whole = step.action in (DELETE, REPLACE)
+            yield piece.position, piece.length, piece.position if whole else -1
+
+    def added(self, k: int, borrows: bool) -> Iterator[Piece]:
+        """Yields the pieces that are staged for step k before the commit."""
+        return (item.piece for item in self.delta_pieces(k, borrows) if item.source == ADDED)
+
+    def added_bytes(self, k: int, borrows: bool) -> int:
+        if (k, borrows) not in self._added:
+            self._added[k, borrows] = sum(map(piece_size, self.added(k, borrows)))
+        return self._added[k, borrows]
+
+
+def deltas_of(plan: Plan) -> PlanDeltas:
+    """Returns the deltas of a plan. They are computed again only if the plan has grown."""
+    if plan.deltas is None or plan.deltas[0] != len(plan.steps):
+        plan.deltas = len(plan.steps), PlanDeltas(plan)
+    found = plan.deltas[1]
+    assert isinstance(found, PlanDeltas)
+    return found
+
+
+def delta_lines(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
+    """Yields the lines of the delta file; added pieces are stored end to end."""
+    added = 0
+    for source, number, piece in delta_pieces:
+        length = piece_size(piece)
+        position = piece.position if isinstance(piece, Range) and source != ADDED else added
+        added += length if source == ADDED else 0
+        yield f"{source} {number} {position} {length}\n".encode()
+
+
+def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
+    """Yields the parsed lines. Raises OSError, also for a malformed delta."""
+    path = change.recipe(k)
+    with os.fdopen(open_to_read(path), "rb") as file:
+        while line := file.readline(_LINE_BYTES):
+            try:
+                source, *numbers = line.decode("ascii").split()
+                number, position, length = map(int, numbers)
+            except ValueError as error:
+                raise OSError(errno.EIO, "is no recipe", path) from error
+            if min(number, position, length) < 0:
+                raise OSError(errno.EIO, "is no recipe", path)
+            yield source, number, position, length
+
+
+def new_content(change: Change, k: int) -> Iterator[Range]:
+    """Yields the new content of a step as ranges of files, given by path. Raises OSError."""
+    own, added = change.path(change.steps[k].file), change.added(k)
+    for source, number, position, length in _read(change, k):
+        if source == OWN:
+            path = own
+        elif source == ADDED:
+            path = added
+        elif source == KEPT:
+            path = change.old(number)
+        elif source == UNDONE:
+            path = os.path.join(change.undone_kept, str(number))
+        else:
+            raise OSError(errno.EIO, "is no recipe", change.recipe(k))
+        yield Range(path, position, length)
+
+
+def old_content(change: Change, k: int, name: str) -> Content:
+    """Returns the old content of a file, composed of its new version ``name`` and the kept bytes. Raises OSError."""
+    before = change.steps[k].before
+    size = before.size if before else 0
+    return Content(partial(_old_content, change, k, name, size), size)
+
+
+def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
+    olds, news, lengths, at, place = array("q"), array("q"), array("q"), 0, 0
+    for source, _, position, length in _read(change, k):
+        if source == OWN:
+            olds.append(position)
+            news.append(at)
+            lengths.append(length)
+        at += length
+    done = 0
+    for i in sorted(range(len(olds)), key=olds.__getitem__):
+        if olds[i] > done:
+            yield Range(change.old(k), place, olds[i] - done)
+            place += olds[i] - done
+            done = olds[i]
+        if (end := olds[i] + lengths[i]) > done:
+            yield Range(name, news[i] + done - olds[i], end - done)
+            done = end
+    if done < size:
+        yield Range(change.old(k), place, size - done)
+        place += size - done
+    if max(done, size) > size or at != change.steps[k].size or place != change.by_delta[k].kept_size:
+        raise OSError(errno.EIO, "is no recipe for the file that was there", change.recipe(k))

@@ -1,0 +1,48 @@
+"""Completes or removes the interrupted changes of a partition, before the next command starts."""
+
+import os
+
+from kseg.changes import quarantine
+from kseg.changes.apply import roll_forward
+from kseg.changes.disk import Disk
+from kseg.changes.expected_states import ChangedSinceError
+from kseg.changes.manifest import ABANDONED, Change, write_change
+from kseg.errors import PathError, StoppedHalfwayError
+
+
+def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
+    """Rolls committed changes forward and removes leftovers. Returns a sentence for each action.
+
+    A change is abandoned if another program, such as a broker, has changed its files since; the bytes that it kept
+    stay. The caller holds the lock. Raises StoppedHalfwayError if a system call fails, KsegError if a manifest cannot
+    be read.
+    """
+    disk, messages = disk or Disk(), []
+    directory = os.path.abspath(directory)
+    try:
+        for change in quarantine.pending(directory):
+            if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
+                messages.append(f"{directory}: {_complete(change, disk)}")
+        if quarantine.remove_leftovers(directory, disk):
+            messages.append(
+                f"{directory}: what an interrupted command had only prepared, or no longer needed, is removed"
+            )
+    except OSError as error:
+        raise StoppedHalfwayError(
+            f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
+        ) from error
+    return messages
+
+
+def _complete(change: Change, disk: Disk) -> str:
+    what = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
+    try:
+        roll_forward(change, disk)
+    except (ChangedSinceError, PathError) as error:
+        if change.undoes:
+            quarantine.end(change, disk)  # it holds only hard links and copies
+            return f"{what} was interrupted and is given up: {error}"
+        change.state = ABANDONED
+        write_change(change, disk)
+        return f"{what} was interrupted and is given up: {error}; what it had kept is in {change.kept or 'no place'}"
+    return f"{what} was interrupted, and is complete now"

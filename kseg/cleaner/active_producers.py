@@ -1,0 +1,109 @@
+"""The producer state that a broker uses when it cleans a log: the newest snapshot and the batches after it.
+
+Source: UnifiedLog.lastRecordsOfActiveProducers, ProducerStateManager, KIP-360.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kseg.cleaner.log import SNAPSHOT, Segment, segments_between
+from kseg.cleaner.reading import windows
+from kseg.errors import PathError
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_LAST_OFFSET,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_WIDTH,
+)
+from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.segment.files import file_names, segment_file
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
+from kseg.sidefiles.producer_state import ProducerStates
+from kseg.stores.buffers import Buffers
+from kseg.stores.regular_files import read_regular
+
+_CONTROL = 32
+
+
+@dataclass(slots=True)
+class Producers:
+    """``end_offset`` of the log; ``first_unstable``: first offset of the oldest open transaction, None if none is open.
+
+    ``last_offsets``: producer id by the last offset of its last data batch. ``last_epochs``: epoch by producer id, for
+    producers that have only markers.
+    """
+
+    end_offset: int
+    first_unstable: int | None = None
+    last_offsets: dict[int, int] = field(default_factory=dict)
+    last_epochs: dict[int, int] = field(default_factory=dict)
+
+    def last_batches(self, rows: memoryview, count: int) -> list[int]:
+        """Indexes of batches that are a producer's last one; their headers are kept for the next sequence number."""
+        if not self.last_offsets and not self.last_epochs:
+            return []
+        end = count * BATCH_WIDTH
+        found = []
+        for i, offset in enumerate(rows[BATCH_LAST_OFFSET:end:BATCH_WIDTH].tolist()):
+            at = i * BATCH_WIDTH
+            producer = rows[at + BATCH_PRODUCER_ID]
+            if producer < 0:
+                continue
+            if offset in self.last_offsets:
+                found += [i] * (self.last_offsets[offset] == producer)
+            elif producer in self.last_epochs and rows[at + BATCH_ATTRIBUTES] & _CONTROL:
+                found += [i] * (self.last_epochs[producer] == rows[at + BATCH_PRODUCER_EPOCH])
+        return found
+
+
+def read_producers(
+    directory: str, segments: Sequence[Segment], now_ms: int, expiration_ms: int, buffers: Buffers
+) -> Producers:
+    """Reads the producer state. Raises DamagedError if the log is not intact up to its end."""
+    entries, start = _newest_snapshot(directory, segments[-1].base_offset)
+    states, end = ProducerStates(entries), segments[-1].base_offset
+    for segment in segments_between(segments, start, 1 << 63):
+        for window in windows(segment.path, buffers):
+            end = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+            first = _first_from(window.rows, window.count, start)
+            states.replay(window.rows, window.count, first)
+    found = Producers(end)
+    for entry in states.entries():
+        if entry.current_txn_first_offset < 0 and now_ms - entry.timestamp >= expiration_ms:
+            continue
+        if entry.has_batch:
+            found.last_offsets[entry.last_offset] = entry.producer_id
+        else:
+            found.last_epochs[entry.producer_id] = entry.producer_epoch
+    found.first_unstable = next((ongoing.first_offset for ongoing in states.ongoing()), None)
+    return found
+
+
+def _first_from(rows: memoryview, count: int, start: int) -> int:
+    """Returns the index of the first batch with offsets of ``start`` or above."""
+    if rows[BATCH_LAST_OFFSET] >= start:
+        return 0
+    offsets = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+    return next((i for i, offset in enumerate(offsets) if offset >= start), count)
+
+
+def _newest_snapshot(directory: str, last_base: int) -> tuple[list[ProducerStateEntry], int]:
+    """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
+    found = []
+    for name in file_names(directory):
+        file = segment_file(os.path.join(directory, name))
+        if file.kind == SNAPSHOT and not file.leftover and file.base_offset is not None:
+            found.append((file.base_offset, file.path))
+    for offset, path in sorted(found, reverse=True):
+        try:
+            if os.path.getsize(path) > MAX_ROOT_FILE_BYTES:
+                continue
+            items = list(read_producer_snapshot(read_regular(path, MAX_ROOT_FILE_BYTES)))
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+        if not problems_of(items):
+            return list(entries_of(items)), offset
+    return [], 0

@@ -1,0 +1,68 @@
+"""Whether there is room for a compaction: asked before its first byte is written, told before, refused where not."""
+
+import os
+from typing import Any
+
+from kseg.changes.apply import MARGIN_BYTES, free_bytes
+from kseg.cleaner.disk_space import Need
+from kseg.errors import KsegError
+from kseg.output.notices import Notices
+from kseg.output.paint import shown_bytes
+
+_WORTH_TELLING = 4
+
+
+class CompactionRoom:
+    """``commits_each``: each new segment is put in place by itself, as the old ones then leave the file system."""
+
+    def __init__(self, directory: str, options: dict[str, Any], notices: Notices) -> None:
+        self._directory, self._notices = directory, notices
+        self._output: str | None = options["output"]
+        self._kept_in = self._elsewhere(options["quarantine"])
+        self._keeps = not options["no_quarantine"]
+        self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
+
+    def _elsewhere(self, place: str | None) -> str | None:
+        """The directory of another file system in which old files are kept; None where they stay in their own."""
+        if place is None:
+            return None
+        path = os.path.abspath(place)
+        path = path if os.path.isdir(path) else os.path.dirname(path)
+        if not os.path.isdir(path):
+            raise KsegError(f"{path}: is no directory; nothing was changed")
+        return path if os.stat(path).st_dev != os.stat(self._directory).st_dev else None
+
+    def has_room(self, need: Need) -> bool:
+        """Raises KsegError where it was counted, and is not there."""
+        free = free_bytes(self._output or self._directory)
+        lack = self._lack(need, free)
+        if lack and need.is_counted:
+            raise KsegError(f"{self._directory}: {lack}; nothing was changed")
+        if lack:
+            self._notices.warning(f"{self._directory}: {lack}: it is counted first how much survives")
+            return False
+        line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
+        if need.is_counted or need.here * _WORTH_TELLING > free:
+            self._notices.warning(line)
+        else:
+            self._notices.detail(line)
+        return True
+
+    def warn(self, need: Need) -> None:
+        """After a dry run: whether it would be refused."""
+        if lack := self._lack(need, free_bytes(self._directory)):
+            self._notices.warning(f"{self._directory}: it would be refused: {lack}")
+
+    def _lack(self, need: Need, free: int) -> str:
+        """What is missing, "" for nothing."""
+        if need.here + MARGIN_BYTES > free:
+            each = ""
+            if not self.commits_each and self._output is None:
+                each = "; with --no-quarantine, or --quarantine on another disk, the room for one segment is enough"
+            return f"new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free{each}"
+        if self._kept_in is not None and self._keeps:
+            free = free_bytes(self._kept_in)
+            if need.elsewhere + MARGIN_BYTES > free:
+                kept = shown_bytes(need.elsewhere)
+                return f"{kept} of old files are to be kept in {self._kept_in}, where {shown_bytes(free)} are free"
+        return ""

@@ -1,1 +1,0 @@
-"""Records of segments as columns in the Apache Arrow layout. Only `kseg.columns.arrow` needs pyarrow."""

@@ -1,0 +1,388 @@
+"""Converts the segments of one partition, in order."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kseg.conversion.converter import Converter
+from kseg.conversion.grouping import Build
+from kseg.conversion.losses import Losses
+from kseg.conversion.plain_runs import plain_run
+from kseg.conversion.recoding import Place, Refusal, Refused, recode, refused_at
+from kseg.conversion.request import DamagedError, LossError, Request
+from kseg.errors import KsegError, UnsupportedError
+from kseg.formats.rows import Scratch
+from kseg.kernel.codecs.recoding import Selection
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_WIDTH
+from kseg.runtime.pipeline import Pipeline
+from kseg.segment.batches import Batch, Message, RecordBatch
+from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage, Problem
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+from kseg.stores.source import open_source
+
+RECODED_BYTES = 2 << 20
+"""Size of a run (`SegmentReader`), and of the batches in one task: large enough that threads cost little overhead."""
+
+Window = tuple[Any, memoryview, int, int]
+"""A window of frames of a run (`SegmentReader.window`)."""
+
+
+@dataclass(slots=True)
+class Converted:
+    """The result of a conversion.
+
+    ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
+    ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``has_same_segments``: whether
+    all batches are in segments with the same base offsets; ``is_same_log``: in addition, no batch has changed.
+    """
+
+    losses: Losses
+    segments: list[WrittenSegment] = field(default_factory=list)
+    skipped: list[tuple[str, Damage]] = field(default_factory=list)
+    left_out: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    batches: int = 0
+    old_bytes: int = 0
+    is_same_log: bool = False
+    has_same_segments: bool = False
+
+    @property
+    def new_bytes(self) -> int:
+        return sum(segment.sizes[".log"] for segment in self.segments)
+
+
+def convert_segments(name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
+    """Writes the segments ``files`` of the partition ``name`` to ``folder``; without a folder, only counts.
+
+    Raises DamagedError, LossError; then the caller removes the folder.
+    """
+    check_kinds(name, files)
+    with Pipeline(request.jobs) as pipeline:
+        conversion = _Conversion(name, files, request, folder, pipeline)
+        conversion.run()
+    return finished(name, files, request, conversion.found, conversion.has_changed)
+
+
+def check_kinds(name: str, files: list[SegmentFile]) -> None:
+    """Raises UnsupportedError if a partition contains segments of different eras."""
+    if len({file.kind for file in files}) > 1:
+        raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
+
+
+def transactions_of(files: list[SegmentFile], request: Request) -> Transactions | None:
+    """Returns the transactions of a partition if the conversion of its segments depends on them."""
+    return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.committed_only else None
+
+
+@dataclass(slots=True)
+class Piece:
+    """A segment that was converted independently.
+
+    ``has_changed``: whether any batch has changed; ``next_offset``: the offset after it; ``ends_in_damage``: whether
+    the end of a gap is unknown.
+    """
+
+    found: Converted
+    has_changed: bool
+    next_offset: int
+    ends_in_damage: bool
+
+
+def convert_piece(
+    name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
+) -> Piece:
+    """Converts one of several segments (`kseg.conversion.joining`). Raises DamagedError."""
+    with Pipeline(request.jobs) as pipeline:
+        conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
+        conversion.run()
+    return Piece(conversion.found, conversion.has_changed, conversion.next_offset, conversion.is_after_damage)
+
+
+def finished(name: str, files: list[SegmentFile], request: Request, found: Converted, has_changed: bool) -> Converted:
+    """Completes the result of all segments. Raises LossError for losses that were not allowed."""
+    found.gaps.sort()
+    if found.losses and not request.is_lossy:
+        raise LossError(
+            f"{name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
+            "--lossy leaves that out; nothing was written"
+        )
+    bases = [file.base_offset if file.kind == ".log" else None for file in files]
+    found.has_same_segments = (
+        not found.skipped and not found.left_out and bases == [segment.base_offset for segment in found.segments]
+    )
+    found.is_same_log = found.has_same_segments and not has_changed
+    return found
+
+
+class _Conversion:
+    def __init__(
+        self,
+        name: str,
+        files: list[SegmentFile],
+        request: Request,
+        folder: str | None,
+        pipeline: Pipeline,
+        transactions: Transactions | None = None,
+    ) -> None:
+        self._name, self._files, self._request, self._folder = name, files, request, folder
+        self._pipeline = pipeline
+        self._scratch = Scratch(request.max_batch_bytes)
+        self._converter = Converter(request)
+        self.found = Converted(self._converter.losses)
+        self._writer: LogWriter | None = None
+        self.next_offset = 0
+        self._file = ""
+        self.is_after_damage = False
+        self._kept_window: tuple[Run, int, Window] | None = None
+        self._transactions = transactions or transactions_of(files, request)
+
+    @property
+    def has_changed(self) -> bool:
+        return self._converter.has_changed
+
+    def run(self) -> None:
+        """Fills ``found``."""
+        try:
+            for file in self._files:
+                self._convert_file(file)
+            self._end_segments()
+        except BaseException:
+            if self._writer is not None:
+                self._writer.discard()
+            raise
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the conversion will fail for losses; the remaining losses are still counted."""
+        return bool(self._converter.losses) and not self._request.is_lossy
+
+    def _convert_file(self, file: SegmentFile) -> None:
+        self._file = file.path
+        with open_source(file.path) as source:
+            reader = SegmentReader(
+                source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch, run_bytes=RECODED_BYTES
+            )
+            self.found.old_bytes += source.size
+            if file.kind != ".kafka" and file.base_offset is not None:
+                self._begin_segment(file.base_offset)
+            elif file.kind == ".kafka" and self._writer is None:
+                self._begin_segment(self._request.base_offset)
+            for item in reader.runs():
+                if isinstance(item, Damage):
+                    self._skip(item)
+                    continue
+                self._convert_run(reader, item)
+            if self._request.segment_bytes is None:
+                self._submit(self._converter.flush())
+            self._drain()
+            if source.current_size() < source.size:
+                raise KsegError(f"{file.path}: became shorter while it was read")
+            mtime_ns = os.fstat(source.descriptor).st_mtime_ns if source.descriptor >= 0 else None
+        if self._request.segment_bytes is None:
+            self._end_segments(mtime_ns)
+
+    def _convert_run(self, reader: SegmentReader, run: Run) -> None:
+        """Converts a run of frames; if only the codec changes, many at a time."""
+        first = 0
+        while first < run.count:
+            stop = self._recode(reader, run, first) if self._converter.only_recodes else first
+            if stop == first:
+                stop = self._take_plain(reader, run, first)
+            if stop == first:
+                self._convert(reader.batch(run, first, keep=False))
+                stop += 1
+            first = stop
+
+    def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
+        """Recodes frames from ``first`` on. Returns the first frame that was not recoded."""
+        target = self._request.target
+        if target is None or not self._goes_on:
+            return first
+        buffer, rows, origin, stop = self._window(reader, run, first)
+        selection = Selection(self.next_offset)
+        kept = -1 if self._request.has_level and target.codec else target.codec
+        end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
+        if end > first:
+            self.found.batches += end - first
+            self.next_offset = selection.next_offset
+            self._converter.has_changed = True
+            places = memoryview(bytes(rows[first * FRAME_WIDTH : end * FRAME_WIDTH])).cast("q")
+            task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
+            for results in self._pipeline.submit(task, 4 * selection.size):
+                self._write(results)
+        return end
+
+    def _window(self, reader: SegmentReader, run: Run, first: int) -> Window:
+        """As the reader's method, but called once for many frames of a run."""
+        kept = self._kept_window
+        if kept is None or kept[0] is not run or not kept[1] <= first < kept[2][3]:
+            kept = self._kept_window = (run, first, reader.window(run, first))
+        return kept[2]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether valid batches need no individual check, and offsets only rise."""
+        is_open = self._writer is not None and self.next_offset <= LAST_OFFSET
+        return is_open and self._transactions is None and not self.is_after_damage and not self._is_07
+
+    def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
+        """As `_recode`, for uniform uncompressed batches."""
+        if not self._goes_on or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
+            return first
+        buffer, frames, _, stop = self._window(reader, run, first)
+        found = plain_run(buffer, frames, first, stop, self.next_offset)
+        if found is None:
+            return first
+        self.found.batches += found.stop - first
+        self.next_offset = found.next_offset
+        self._submit(self._converter.take(found, self._scratch))
+        return found.stop
+
+    def _convert(self, batch: Batch) -> None:
+        self.found.batches += 1
+        if not batch.is_valid:
+            self._refuse(batch, Refused(batch.problems[0]))
+            return
+        if self._is_left_out(batch):
+            self.found.left_out += 1
+            self._leave_gap(batch)
+            return
+        if (impossible := self._impossible(batch)) is not None:
+            self._refuse(batch, Refused(impossible))
+            return
+        base = batch.last_offset if batch.base_offset is None else batch.base_offset
+        if self._writer is None:
+            self._begin_segment(base)
+        if base < self.next_offset and not self._is_07:
+            message = f"offset {base} comes behind offset {self.next_offset - 1}"
+            self._skip(Damage("offsets-not-rising", batch.position, batch.size, message))
+            return
+        try:
+            self._submit(self._converter.add(batch, self.next_offset), batch)
+        except Refused as refused:
+            self._refuse(batch, refused)
+            return
+        if self.is_after_damage:
+            self._end_gap(batch)
+        if self._converter.drops(batch):
+            self._leave_gap(batch)
+        self.next_offset = max(self.next_offset, batch.next_offset)
+
+    def _impossible(self, batch: Batch) -> Problem | None:
+        """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
+        right.
+        """
+        if not self._is_07 and not 0 <= batch.last_offset < LAST_OFFSET:
+            return Problem("offset-out-of-range", f"no log reaches to offset {batch.last_offset}")
+        if isinstance(batch, RecordBatch) and self._request.magic in (None, 2):
+            header = batch.header
+            if header.producer_id < -1 or header.base_sequence < -1:
+                what = f"producer id {header.producer_id}, sequence {header.base_sequence}"
+                return Problem("impossible-header", f"{what}: no producer has these")
+        return None
+
+    def _leave_gap(self, batch: Batch) -> None:
+        base, gaps = batch.base_offset, self.found.gaps
+        if base is None or base < self.next_offset:
+            return
+        if gaps and gaps[-1][1] + 1 == base:
+            base = gaps.pop()[0]
+        gaps.append((base, batch.last_offset))
+        self.next_offset = batch.next_offset
+
+    def _end_gap(self, batch: Batch) -> None:
+        """Ends a gap after damage: offsets missing before this batch may have been in the damaged bytes."""
+        base = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
+        if base is not None and base > self.next_offset and not self._is_07:
+            self.found.gaps.append((self.next_offset, base - 1))
+        self.is_after_damage = False
+
+    def _is_left_out(self, batch: Batch) -> bool:
+        transactions = self._transactions
+        if transactions is None:
+            return False
+        end = transactions.last_stable_offset
+        return transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end)
+
+    def _refuse(self, batch: Batch, refused: Refused) -> None:
+        self._skip(Damage(refused.problem.code, batch.position, batch.size, refused.problem.message))
+
+    def _skip(self, damage: Damage) -> None:
+        if not self._request.skips_damage:
+            raise DamagedError(
+                f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
+                "--skip-damage goes on without these bytes, kseg verify tells more; nothing was written"
+            )
+        self.found.skipped.append((self._file, damage))
+        self.is_after_damage = True
+
+    def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
+        place = (
+            Place(0, 0) if batch is None else Place(batch.position, batch.size, batch.base_offset, batch.last_offset)
+        )
+        for build, weight in builds:
+            if not self._is_refused:
+                for results in self._pipeline.submit(partial(_attempt, build, place), weight):
+                    self._write(results)
+
+    def _drain(self) -> None:
+        for results in self._pipeline.drain():
+            self._write(results)
+
+    def _write(self, results: list[list[bytes | bytearray | Refusal]]) -> None:
+        pieces: list[bytes | bytearray] = []
+        for result in (result for some in results for result in some):
+            if isinstance(result, Refusal):
+                is_after_damage = self.is_after_damage
+                self._skip(result.damage)
+                self.is_after_damage = is_after_damage  # it describes the reading position
+                self.found.gaps += result.gaps
+            else:
+                pieces.append(result)
+        if not pieces or self._writer is None:
+            return
+        try:
+            self._writer.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        except ValueError as error:
+            raise DamagedError(f"{self._file}: {error}; nothing was written") from error
+
+    def _begin_segment(self, base_offset: int) -> None:
+        """Starts the first segment, or the segments for one old segment."""
+        if self._writer is not None:
+            return
+        request = self._request
+        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.interval_bytes)
+        if not self._is_07:
+            self.next_offset = max(self.next_offset, base_offset)
+        if self._is_07 and self.found.segments:
+            base_offset = self.found.segments[-1].next_offset
+        self._writer = LogWriter(self._folder, base_offset, limits)
+
+    @property
+    def _is_07(self) -> bool:
+        return self._files[0].kind == ".kafka"
+
+    def _end_segments(self, mtime_ns: int | None = None) -> None:
+        if self._writer is None:
+            return
+        self._drain()
+        self._submit(self._converter.flush())
+        self._drain()
+        written = self._writer.finish()
+        self._writer = None
+        if mtime_ns is not None:
+            for path in (path for segment in written for path in segment.paths.values()):
+                os.utime(path, ns=(mtime_ns, mtime_ns))
+        self.found.segments += written
+
+
+def _attempt(build: Callable[[], bytes], place: Place) -> list[bytes | Refusal]:
+    try:
+        return [build()]
+    except Refused as refused:
+        return [refused_at(place, refused)]

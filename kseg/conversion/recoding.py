@@ -1,0 +1,174 @@
+"""Recompresses v2 batches. All header fields except codec, size and CRC stay the same."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kseg.formats.areas import build_batch
+from kseg.formats.compressing import Target, compressor, packer
+from kseg.formats.expansion import room
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
+from kseg.formats.rows import UndecodableError
+from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
+from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
+from kseg.segment.items import Damage, Problem
+
+_of_thread = threading.local()
+
+_TRIED_BYTES = 64 << 10
+"""Output space that the kernel gets at first. If it skips many batches, larger buffers would be moved each time."""
+
+Recoded = list[Any]
+"""Complete batches end to end (bytearray), and between them the omitted batches (Refusal)."""
+
+
+class Refused(Exception):
+    """An invalid batch; ``problem`` is the reason."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Place(NamedTuple):
+    """Position of a batch in its file, and its offsets if known."""
+
+    position: int
+    size: int
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+class Refusal(NamedTuple):
+    """An omitted batch, and its offsets."""
+
+    damage: Damage
+    gaps: list[tuple[int, int]]
+
+
+def refused_at(place: Place, refused: Refused) -> Refusal:
+    """Returns the refusal of the batch at a place."""
+    damage = Damage(refused.problem.code, place.position, place.size, refused.problem.message)
+    is_known = place.first_offset is not None and place.last_offset is not None
+    return Refusal(damage, [(place.first_offset or 0, place.last_offset or 0)] if is_known else [])
+
+
+def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
+    """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
+
+    ``origin``: position of the buffer in the file. Invalid batches are reported in their place.
+    """
+    found: Recoded = [bytearray()]
+    count, frame = len(frames) // FRAME_WIDTH, 0
+    packing: _Packing = _kept(("packing", target, max_bytes), lambda: _Packing(target, max_bytes))
+    recode_one = _Recoding(buffer, frames, origin, target, max_bytes, found).recode
+    while frame < count:
+        frame = packing.recode(buffer, frames, frame, found[-1])
+        if frame < count:
+            recode_one(frame)
+        frame += 1
+    return found
+
+
+class _Packing:
+    """State of one thread for recompressing batches in the kernel."""
+
+    def __init__(self, target: Target, max_bytes: int) -> None:
+        found = packer(target)
+        self._repacking = None if found is None else Repacking(_room(max_bytes), found, max_bytes)
+
+    def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
+        """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
+        repacking, status = self._repacking, FULL
+        if repacking is None:
+            return first
+        repacking.frame, repacking.size = first, len(out)
+        lengthen(out, min(_expected(frames, first), _TRIED_BYTES))
+        while status == FULL:
+            status = repacking.repack(buffer, frames, out)
+            if status == FULL:
+                lengthen(out, repacking.needed + _expected(frames, repacking.frame))
+        del out[repacking.size :]
+        return int(repacking.frame)
+
+
+def _expected(frames: memoryview, first: int) -> int:
+    """Returns the expected output size of the frames from ``first`` on, if the codec does not shrink them."""
+    last = len(frames) - FRAME_WIDTH
+    size = frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] - frames[first * FRAME_WIDTH + FRAME_POSITION]
+    return size + size // 64
+
+
+class _Recoding:
+    """Recompresses batches one by one."""
+
+    def __init__(
+        self, buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
+    ) -> None:
+        self._buffer, self._frames, self._origin, self._target = buffer, frames, origin, target
+        self._max_bytes, self._found = max_bytes, found
+        self._expand = _room(max_bytes).expand
+        self._compress = compressor(target) if target.codec else None
+
+    def recode(self, frame: int) -> None:
+        buffer, target = self._buffer, self._target
+        position = self._frames[frame * FRAME_WIDTH + FRAME_POSITION]
+        end = position + self._frames[frame * FRAME_WIDTH + FRAME_SIZE]
+        records = buffer[position + HEADER_BYTES : end]
+        old = buffer[position + 22] & 7
+        if old:
+            records = self._expand(old, 2, records)
+        out: bytearray = self._found[-1]
+        if records is None or len(records) > self._max_bytes or not are_right(buffer, position, records):
+            try:
+                header = parse_header(buffer, position)
+                out += build_batch(header, opened(buffer[position:end], header, self._max_bytes), target)
+            except Refused as refused:
+                self._found += [refused_at(_place(buffer, position, end, self._origin), refused), bytearray()]
+            return
+        at = len(out)
+        out += buffer[position : position + HEADER_BYTES]
+        out += records if self._compress is None else self._compress(records)
+        seal(out, at, target.codec)
+
+
+def _place(buffer: Any, position: int, end: int, origin: int) -> Place:
+    header = parse_header(buffer, position)
+    return Place(origin + position, end - position, header.base_offset, header.last_offset)
+
+
+def _room(max_bytes: int) -> Room:
+    found: Room = _kept(("room", max_bytes), lambda: room(max_bytes))
+    return found
+
+
+def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Returns this thread's object of that name; only the object with the latest parameters is cached."""
+    kept: dict[str, tuple[Any, Any]] = _of_thread.__dict__
+    if name[0] not in kept or kept[name[0]][0] != name:
+        kept[name[0]] = (name, make())
+    return kept[name[0]][1]
+
+
+def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
+    """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
+    try:
+        payload, start = open_records(data, header, max_bytes, _room(max_bytes))
+    except UndecodableError as error:
+        raise Refused(Problem(error.problem, str(error))) from error
+    if problems := survey_records(payload, start, header)[0]:
+        raise Refused(Problem(*problems[0]))
+    return memoryview(payload)[start:]
+
+
+def checked(data: Any, header: RecordBatchHeader, max_bytes: int) -> bytes:
+    """Returns the batch unchanged after checking its records. Raises Refused."""
+    opened(data, header, max_bytes)
+    return bytes(data)
+
+
+def recompressed(data: Any, header: RecordBatchHeader, target: Target, max_bytes: int) -> bytes:
+    """Returns the batch with another codec. Raises Refused."""
+    return build_batch(header, opened(data, header, max_bytes), target)

@@ -1,0 +1,165 @@
+"""Converts a partition to a folder, with its side files, and plans the replacement of the old files."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.disk import Disk, umask
+from kseg.changes.plan import Plan, Removed
+from kseg.conversion.partition import Converted, convert_segments
+from kseg.conversion.request import Request
+from kseg.conversion.side_files import DERIVED, EPOCH_FILE, PARTITION_FILE, SNAPSHOT, carried_files, make_side_files
+from kseg.errors import PathError, UnsupportedError
+from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
+from kseg.segment.items import Damage
+from kseg.stores.regular_files import open_regular, read_regular
+
+MOST_GAPS = 10_000
+_UNFINISHED = (".cleaned", ".swap")
+
+
+Conversion = Callable[[str, list[SegmentFile], Request, str | None], Converted]
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """``files``: names and sizes of the written files; ``carried``: names of side files that stay unchanged."""
+
+    converted: Converted
+    files: dict[str, int] = field(default_factory=dict)
+    carried: list[str] = field(default_factory=list)
+
+
+def segments_of(directory: str) -> list[SegmentFile]:
+    """Returns the segments of a partition that can be converted. Raises PathError, UnsupportedError."""
+    if os.path.basename(os.path.abspath(directory)).startswith(METADATA_TOPIC + "-"):
+        raise UnsupportedError(f"{directory}: the log of cluster metadata has one format only, that of its brokers")
+    found = list_segments(directory)
+    if not found:
+        raise PathError(f"{directory}: holds no segments")
+    if unfinished := [name for name in sorted(os.listdir(directory)) if name.endswith(_UNFINISHED)]:
+        raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
+    return found
+
+
+def rewrite(
+    name: str,
+    files: list[SegmentFile],
+    directory: str | None,
+    request: Request,
+    folder: str | None,
+    convert: Conversion = convert_segments,
+) -> Rewritten:
+    """Writes the segments to ``folder``, or only counts without one.
+
+    ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamagedError,
+    LossError.
+    """
+    found = convert(name, files, request, folder)
+    made = Rewritten(found)
+    for segment in found.segments:
+        made.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
+    if request.magic in (0, 1):
+        return made
+    # Producer snapshots contain the last batch of each producer, which differs if records are regrouped.
+    keeps_batches = found.is_same_log or request.batch_bytes is None
+    stays: tuple[str, ...] = ()
+    if directory is not None:
+        made.carried = [EPOCH_FILE] if os.path.exists(os.path.join(directory, EPOCH_FILE)) else []
+        if found.has_same_segments:
+            stays = DERIVED if keeps_batches else tuple(suffix for suffix in DERIVED if suffix != SNAPSHOT)
+            carried = carried_files(directory)
+            made.carried += [name for name in carried if name.endswith(stays) or name == _first_snapshot(found)]
+    if folder is not None and not (stays == DERIVED and EPOCH_FILE in made.carried):
+        for each, content in make_side_files(found.segments, _seed(directory, found)):
+            if each not in made.carried and not each.endswith(stays):
+                Disk().write_file(os.path.join(folder, each), content, folder)
+                made.files[each] = len(content)
+    return made
+
+
+def _first_snapshot(found: Converted) -> str:
+    """Returns the name of the producer snapshot at the first segment, "" without segments."""
+    return f"{found.segments[0].base_offset:020d}{SNAPSHOT}" if found.segments else ""
+
+
+def _seed(directory: str | None, found: Converted) -> bytes | None:
+    """Returns the producer snapshot at the first segment."""
+    if directory is None or not found.segments:
+        return None
+    path = os.path.join(directory, _first_snapshot(found))
+    if not os.path.exists(path):
+        return None
+    return read_regular(path, MAX_ROOT_FILE_BYTES)
+
+
+def complete(folder: str, directory: str, carried: list[str]) -> None:
+    """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
+    disk = Disk()
+    for name in [*carried, PARTITION_FILE]:
+        if os.path.exists(os.path.join(directory, name)):
+            disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
+    copy_owner(folder, directory, umask())
+
+
+def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
+    """Sets owner and mode of new files, less ``mask``, as far as this user may."""
+    disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
+    for name in sorted(os.listdir(folder)):
+        with suppress(PermissionError):
+            disk.copy_owner(os.path.join(folder, name), model, mask=mask)
+
+
+def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: str) -> Plan:
+    """Returns the plan that replaces the old files by the output of ``rewrite``; without a folder it can only be shown.
+
+    The plan is empty if no batch has changed.
+    """
+    plan = Plan(directory)
+    found = made.converted
+    if found.is_same_log:
+        return plan
+    plan.gaps = known_gaps(found.gaps)
+    removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
+    for name in sorted(os.listdir(directory), reverse=True):
+        is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
+        if (
+            is_old
+            and name not in made.files
+            and name not in made.carried
+            and os.path.isfile(os.path.join(directory, name))
+        ):
+            plan.delete(name, f"{reason}: replaced by others", _gone(removed, name))
+    for name, size in sorted(made.files.items()):
+        if folder is None:
+            plan.outline(name, size, reason)
+        elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
+            plan.write(name, (), reason, _gone(removed, name) if plan.state_of(name) else [], source=path)
+            plan.taken_bytes += size
+    return plan
+
+
+def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
+    return [Removed(damage.position, damage.length, damage.message) for file, damage in removed if file == name]
+
+
+def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the gaps that kseg records as its own: none if there are too many."""
+    return gaps if len(gaps) <= MOST_GAPS else []
+
+
+def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
+    """Records in a new partition which of its gaps were created with it."""
+    plan = Plan(folder, gaps=known_gaps(gaps))
+    apply(plan, command, Keeping())
+
+
+def _is_same(path: str, other: str) -> bool:
+    """Whether two side files have the same content; other files count as different."""
+    if path.endswith(".log") or not os.path.exists(other) or os.path.getsize(path) != os.path.getsize(other):
+        return False
+    with open_regular(path) as mine, open_regular(other) as theirs:
+        return mine.read() == theirs.read()

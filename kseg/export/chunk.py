@@ -1,0 +1,192 @@
+"""Fills columns with records, one chunk after the other, each with its own buffers.
+
+The layout is Apache Arrow's (int32 end positions, validity bits from the least significant bit), without pyarrow.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.formats.rows import Rows, int64s
+from kseg.kernel.codecs.uninitialized import allocate
+from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
+from kseg.kernel.records import columns as kernel
+from kseg.kernel.records.column_bytes import gather
+from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
+
+OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
+KEY, VALUE, HEADERS = "key", "value", "headers"
+NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
+"""The columns of records. ``timestamp`` is in ms, or scaled by `Chunks`."""
+
+_PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
+
+
+def _ends(capacity: int) -> memoryview:
+    """Returns a buffer for the end positions of ``capacity`` entries, initially none."""
+    ends: memoryview = allocate(4 * (capacity + 1)).cast("i")
+    ends[0] = 0
+    return ends
+
+
+class Bytes:
+    """A column of bytes: ``data`` up to the last of ``ends``; bit i of ``valid`` is 0 if entry i is null."""
+
+    __slots__ = ("capacity", "data", "ends", "valid")
+
+    def __init__(self, capacity: int, expected_bytes: int) -> None:
+        self.capacity = capacity
+        self.data: Any = allocate(expected_bytes)
+        self.ends = _ends(capacity)
+        self.valid = memoryview(bytearray(capacity // 8 + 1))
+
+    def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
+        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.records.column_bytes`)."""
+        while gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
+            wider = allocate(2 * len(self.data) + CHUNK_BYTES // 8)
+            wider[: self.ends[at]] = self.data[: self.ends[at]]
+            self.data = wider
+
+    def widen(self, capacity: int, filled: int) -> None:
+        """Enlarges the buffers to ``capacity`` entries, of which ``filled`` are set."""
+        if capacity > self.capacity:
+            wider = Bytes(max(capacity, 2 * self.capacity), 0)
+            wider.ends[: filled + 1] = self.ends[: filled + 1]
+            wider.valid[: len(self.valid)] = self.valid
+            self.capacity, self.ends, self.valid = wider.capacity, wider.ends, wider.valid
+
+
+@dataclass(slots=True)
+class Chunk:
+    """``count`` records. Only the requested columns exist; buffers after the last record are undefined.
+
+    ``numbers``: int64, ``timestampType`` int32 (Kafka's ids: -1 none, 0 CreateTime, 1 LogAppendTime). ``bytes``: key
+    and value. Headers of record i are entries ends[i] to ends[i + 1] of ``header_keys`` and ``header_values``.
+    ``valid``: validity bits of ``timestamp``, null if the format has none.
+    """
+
+    count: int = 0
+    numbers: dict[str, memoryview] = field(default_factory=dict)
+    bytes: dict[str, Bytes] = field(default_factory=dict)
+    valid: memoryview | None = None
+    header_ends: memoryview | None = None
+    header_keys: Bytes | None = None
+    header_values: Bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """Approximate size of the records in bytes."""
+        texts = sum(column.ends[self.count] for column in self.bytes.values())
+        for column in (self.header_keys, self.header_values):
+            texts += 0 if column is None else column.ends[self.header_count]
+        return texts + 40 * self.count
+
+    @property
+    def header_count(self) -> int:
+        return 0 if self.header_ends is None else self.header_ends[self.count]
+
+
+class Chunks:
+    """Creates chunks of at most ``rows`` records and ``room`` bytes; a single larger record has its own chunk."""
+
+    def __init__(
+        self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, room: int = CHUNK_BYTES
+    ) -> None:
+        self._names = frozenset(names)
+        self._scale = timestamp_scale
+        self._rows = rows
+        self._room_bytes = room
+        self._left = 0
+        self._parts = (
+            kernel.KEYS * (KEY in names) | kernel.VALUES * (VALUE in names) | kernel.HEADERS * (HEADERS in names)
+        )
+        self._expected = dict.fromkeys((KEY, VALUE, "header keys", "header values"), 4096)
+        self._headers = int64s(HEADER_WIDTH)
+        self._begin()
+
+    def another(self) -> "Chunks":
+        """Returns a new object with the same settings."""
+        return Chunks(self._names, self._scale, self._rows, self._room_bytes)
+
+    def _begin(self) -> None:
+        """Starts an empty chunk, with buffers of the size of the previous chunk."""
+        names, rows, expected = self._names, self._rows, self._expected
+        chunk = self._chunk = Chunk()
+        self._left = self._room_bytes
+        for name in (OFFSET, TIMESTAMP):
+            if name in names:
+                chunk.numbers[name] = allocate(8 * rows).cast("q")
+        if TIMESTAMP in names:
+            chunk.valid = memoryview(bytearray(rows // 8 + 1))
+        if TIMESTAMP_TYPE in names:
+            chunk.numbers[TIMESTAMP_TYPE] = allocate(4 * rows).cast("i")
+        for name in (KEY, VALUE):
+            if name in names:
+                chunk.bytes[name] = Bytes(rows, expected[name])
+        if HEADERS in names:
+            chunk.header_ends = _ends(rows)
+            chunk.header_keys = Bytes(1, expected["header keys"])
+            chunk.header_values = Bytes(1, expected["header values"])
+
+    def add(self, rows: Rows) -> Iterator[Chunk]:
+        """Appends rows that have the ROW_CHECK of `kseg.kernel.records.columns`. Yields full chunks."""
+        first = 0
+        while first < rows.count:
+            free = self._rows - self._chunk.count
+            end = min(rows.count, first + free)
+            stop, self._left = kernel.fitting(rows.rows, rows.headers, first, end, self._parts, self._left)
+            if stop == first:
+                if self._chunk.count:
+                    yield self._end()
+                    continue
+                stop = first + 1
+                self._left = 0
+            self._take(rows, first, stop)
+            first = stop
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yields the last chunk, if it is not empty."""
+        if self._chunk.count:
+            yield self._end()
+
+    def _end(self) -> Chunk:
+        chunk = self._chunk
+        for name, column in chunk.bytes.items():
+            self._expected[name] = column.ends[chunk.count] + 64
+        if chunk.header_keys is not None and chunk.header_values is not None:
+            self._expected["header keys"] = chunk.header_keys.ends[chunk.header_count] + 64
+            self._expected["header values"] = chunk.header_values.ends[chunk.header_count] + 64
+        self._begin()
+        return chunk
+
+    def _take(self, rows: Rows, first: int, stop: int) -> None:
+        chunk, columns = self._chunk, rows.rows
+        at = chunk.count
+        if OFFSET in chunk.numbers:
+            kernel.numbers(columns, first, stop, ROW_OFFSET, chunk.numbers[OFFSET], at)
+        if chunk.valid is not None:
+            kernel.times(columns, first, stop, self._scale, chunk.numbers[TIMESTAMP], chunk.valid, at)
+        if TIMESTAMP_TYPE in chunk.numbers:
+            kernel.kinds(columns, first, stop, chunk.numbers[TIMESTAMP_TYPE], at)
+        for name, column in ((KEY, ROW_KEY), (VALUE, ROW_VALUE)):
+            if name in chunk.bytes:
+                chunk.bytes[name].add(rows.payload, columns, first, stop, ROW_WIDTH, column, at)
+        if chunk.header_ends is not None:
+            self._take_headers(rows, first, stop, at)
+        chunk.count = at + stop - first
+
+    def _take_headers(self, rows: Rows, first: int, stop: int, at: int) -> None:
+        chunk = self._chunk
+        keys, values, ends = chunk.header_keys, chunk.header_values, chunk.header_ends
+        if keys is None or values is None or ends is None:
+            return
+        before = ends[at]
+        total = kernel.header_ends(rows.rows, first, stop, ends, at)
+        if total == before:
+            return
+        if len(self._headers) < (total - before) * HEADER_WIDTH:
+            self._headers = int64s(2 * (total - before) * HEADER_WIDTH)
+        count = kernel.headers_of(rows.rows, first, stop, rows.headers, self._headers)
+        for column, header_field in ((keys, HEADER_KEY), (values, HEADER_VALUE)):
+            column.widen(total, before)
+            column.add(rows.payload, self._headers, 0, count, HEADER_WIDTH, header_field, before)

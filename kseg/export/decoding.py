@@ -1,0 +1,125 @@
+"""Decodes runs of frames into chunks of columns, mostly in the kernel, many batches a call.
+
+Each decoder has its own buffers, so that several threads can work on one segment.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from kseg.export.chunk import Chunk, Chunks
+from kseg.formats.expansion import room
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel.codecs.batch_expansion import lay_open
+from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.records import columns as kernel
+from kseg.kernel.records.plain import DONE, MORE_HEADERS
+from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
+from kseg.segment.batches import RecordBatch
+from kseg.segment.problems import HARMLESS_CODES
+from kseg.segment.reader import Run, SegmentReader
+
+_MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
+
+_Left = Callable[[int], Generator[Chunk, None, int]]
+
+
+class LeftOut(NamedTuple):
+    """A range whose records, or some of them, cannot be read: damage, or a batch with the problem ``code``."""
+
+    code: str
+    position: int
+    length: int
+    message: str
+
+
+Tell = Callable[[LeftOut], None]
+
+
+class Decoder:
+    """Fills ``chunks`` with the records of runs. ``tell`` is called for each skipped range, in order.
+
+    ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted.
+    """
+
+    def __init__(
+        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, tell: Tell, wanted: memoryview, is_all: bool
+    ) -> None:
+        self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
+        self._wanted, self._is_all = wanted, is_all
+        self._room, self._laying = room(scratch.max_batch_bytes), room(scratch.max_batch_bytes)
+        self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yields the last chunk."""
+        yield from self._chunks.rest()
+
+    def take(self, run: Run) -> Iterator[Chunk]:
+        """Yields the chunks that the frames of a run fill."""
+        first = 0
+        while first < run.count and self._reader.era_07:
+            first += yield from self._batch(run, first)
+        while first < run.count:
+            buffer, frames, _, stop = self._reader.window(run, first)
+            yield from self._frames(buffer, frames, first, stop, partial(self._left, run, buffer, frames, stop))
+            first = stop
+
+    def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
+        """Decodes uncompressed frames in the kernel, and the others with ``left``."""
+        collector, scratch = kernel.Collector(first), self._scratch
+        while True:
+            status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
+            if collector.row_count:
+                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
+                collector.row_count = collector.header_count = 0
+            elif status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MOST_HEADERS:
+                scratch.headers = int64s(_MOST_HEADERS)
+            elif status == DONE:
+                return
+            else:
+                taken = 1
+                if collector.position == 0:  # otherwise the file has changed since the run was read
+                    taken = yield from left(collector.frame)
+                collector.go_to(collector.frame + taken)
+
+    def _left(
+        self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
+    ) -> Generator[Chunk, None, int]:
+        """Decodes frames of a run from ``first`` on that the kernel skips. Returns their number."""
+        laid = lay_open(buffer, frames, first, stop, self._wanted, self._laying, self._laid)
+        if laid:
+            yield from self._frames(self._laying.view(), self._laid, 0, laid, lambda i: self._batch(run, first + i))
+            return laid
+        return (yield from self._batch(run, first))
+
+    def _rows(self, rows: Rows) -> Iterator[Chunk]:
+        if not self._is_all:
+            rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+        yield from self._chunks.add(rows)
+
+    def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
+        """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._room)
+        if not batch.is_valid:
+            for problem in batch.problems:
+                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
+            return 1
+        if batch.is_control:
+            return 1
+        wrong = 0
+        try:
+            for rows in batch.rows():
+                if isinstance(batch, RecordBatch):
+                    kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
+                wrong += kernel.count_invalid(rows.rows, rows.count)
+                rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+                yield from self._chunks.add(rows)
+        except UndecodableError as error:
+            self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))
+        for problem in batch.passed():
+            if problem.code not in HARMLESS_CODES:
+                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
+        if wrong:
+            text = f"{wrong} messages inside have a wrong checksum"
+            self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+        return 1

@@ -1,0 +1,136 @@
+"""Reads the records of a part of a segment as chunks of columns.
+
+The records are those that a consumer sees: no control records, none from batches with a wrong checksum. Every range
+skipped because of damage is reported.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kseg.export.chunk import Chunk, Chunks
+from kseg.export.decoding import Decoder, LeftOut, Tell
+from kseg.export.prefetch import ChunkPrefetcher
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.rows import FRAME_MAGIC
+from kseg.kernel.records import columns as kernel
+from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.seek import seek_offset
+from kseg.segment.slices import Slice, runs_of
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+class Wanted(NamedTuple):
+    """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
+    times.
+
+    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
+    """
+
+    first_offset: int = _SMALLEST
+    last_offset: int = LAST_OFFSET
+    earliest_ms: int = _SMALLEST
+    latest_ms: int = _LARGEST
+    transactions: Transactions | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return self == Wanted()
+
+
+class RecordColumns:
+    """Iterates over the chunks of one part of a segment. ``tell`` is called for each skipped range, in order.
+
+    With several ``jobs``, threads decode compressed batches, and chunks are smaller.
+    """
+
+    def __init__(
+        self,
+        reader: SegmentReader,
+        file: SegmentFile,
+        chunks: Chunks,
+        tell: Tell,
+        wanted: Wanted = Wanted(),  # noqa: B008 - it cannot be changed
+        part: Slice = Slice(),  # noqa: B008
+        jobs: int = 1,
+    ) -> None:
+        self._reader, self._file, self._chunks, self._tell = reader, file, chunks, tell
+        self._part = part
+        self._jobs = jobs
+        self._transactions = wanted.transactions
+        stable = None if wanted.transactions is None else wanted.transactions.last_stable_offset
+        last = wanted.last_offset if stable is None else min(wanted.last_offset, stable - 1)
+        self._first_offset = wanted.first_offset
+        self._is_all = wanted.is_all
+        self._wanted = int64s(kernel.WANTED_WIDTH)
+        self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted.first_offset, last
+        self._wanted[kernel.WANTED_EARLIEST] = wanted.earliest_ms
+        self._wanted[kernel.WANTED_LATEST] = wanted.latest_ms
+
+    def __iter__(self) -> Iterator[Chunk]:
+        if self._jobs > 1:
+            yield from self._prefetched()
+            return
+        decoder = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        for item in self._items():
+            if isinstance(item, LeftOut):
+                self._tell(item)
+            else:
+                yield from decoder.take(item)
+        yield from decoder.rest()
+
+    def _prefetched(self) -> Iterator[Chunk]:
+        plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as prefetcher:
+            for item in self._items():
+                if isinstance(item, LeftOut):
+                    prefetcher.leave_out(item)
+                elif self._is_compressed(item):
+                    yield from plain.rest()
+                    yield from prefetcher.take(item)
+                else:
+                    yield from prefetcher.rest()
+                    yield from plain.take(item)
+            yield from plain.rest()
+            yield from prefetcher.rest()
+
+    def _another_decoder(self, tell: Tell) -> Decoder:
+        return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
+
+    def _is_compressed(self, run: Run) -> bool:
+        """Whether the first batch is compressed. Copying uncompressed records is not worth a thread."""
+        at = 22 if run.rows[FRAME_MAGIC] == 2 else 17
+        position = run.position + at
+        return bool(self._reader.era_07 or self._reader.buffer[position : position + 1][0] & 7)
+
+    def _decoder(self, scratch: Scratch, chunks: Chunks, tell: Tell) -> Decoder:
+        return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all)
+
+    def _items(self) -> Iterator[Run | LeftOut]:
+        for item in runs_of(self._reader, self._file, self._sought()):
+            if isinstance(item, Damage):
+                yield LeftOut(*item)
+            elif self._transactions is None:
+                yield item
+            else:
+                yield from self._committed(item, self._transactions)
+
+    def _sought(self) -> Slice:
+        """Returns the part without the bytes that, by the index, precede the first offset."""
+        if self._first_offset <= (self._file.base_offset or 0):
+            return self._part
+        start = seek_offset(self._reader, self._file, self._first_offset).position
+        return self._part._replace(start=max(start, self._part.start))
+
+    def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
+        """Yields a run without the batches of aborted transactions."""
+        first = 0
+        for i in transactions.aborted_in(self._reader, run):
+            if i > first:
+                yield run.part(first, i)
+            first = i + 1
+        if first < run.count:
+            yield run.part(first, run.count)

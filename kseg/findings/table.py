@@ -1,0 +1,39 @@
+"""The table of all findings: code, severity, what it is, what it means, what repairs it.
+
+It feeds the output of ``kseg verify``, ``--explain`` and man/kseg-findings.7. Codes are stable names; messages are not.
+Its sections are the modules of `kseg.verification.table`.
+"""
+
+from kseg.findings.comparisons import COMPARISON_KINDS
+from kseg.findings.directories import DIRECTORY_KINDS
+from kseg.findings.indexes import INDEX_KINDS
+from kseg.findings.kind import (
+    BROKER,
+    DECISION,
+    ERROR,
+    FROM_REPLICA,
+    INFO,
+    NEEDS,
+    RECOVER,
+    REINDEX,
+    REPLICA,
+    SALVAGE,
+    SEVERITIES,
+    TOPIC_ID,
+    WARNING,
+    Kind,
+)
+from kseg.findings.log import LOG_KINDS
+from kseg.findings.producers import PRODUCER_KINDS
+
+__all__ = [
+    "BROKER", "DECISION", "ERROR", "FROM_REPLICA", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE",
+    "SEVERITIES", "TOPIC_ID", "WARNING", "Kind", "severity_of",
+]  # fmt: skip
+
+KINDS: dict[str, Kind] = {**LOG_KINDS, **INDEX_KINDS, **PRODUCER_KINDS, **DIRECTORY_KINDS, **COMPARISON_KINDS}
+
+
+def severity_of(code: str) -> str:
+    """One of SEVERITIES."""
+    return KINDS[code].severity

@@ -1,0 +1,30 @@
+"""Names, keys and values as JSON: text where they are UTF-8, else base64."""
+
+import json
+import os
+from base64 import b64encode
+from typing import Any
+
+
+def encode(value: Any) -> bytes:
+    """Returns JSON without spaces. Lone surrogates, which UTF-8 cannot encode, are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def name_value(name: str | None) -> Any:
+    """Returns the JSON value for the name of a file or topic. Names on disk are bytes."""
+    return None if name is None else bytes_value(os.fsencode(name))
+
+
+def bytes_value(data: bytes | None) -> Any:
+    """Returns the JSON value for a key or value."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}

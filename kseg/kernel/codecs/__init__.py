@@ -1,0 +1,1 @@
+"""Compressed areas: expanding, packing, recoding."""

@@ -1,0 +1,133 @@
+"""Expands compressed v2 batches as if they had never been compressed: many of them, end to end, for one call of a loop
+over uncompressed frames.
+
+Each becomes its own header, with no codec in it, and behind that its records. Its length and CRC stay those of the
+compressed batch: a reader that STATE tells that the CRC is right does not look at them.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, Room, expand_batch
+    from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+    )
+    from cython.cimports.kseg.kernel.records.columns import is_outside
+    from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
+    from cython.cimports.libc.string import memcpy
+else:
+    from kseg.kernel.codecs.expand import Room
+
+COMPILED = cython.compiled
+
+NO_CODEC = cython.declare(cython.int, 0xF8)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def lay_frames(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    wanted: cython.pointer[cython.const[cython.longlong]],
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    zstd: cython.p_void,
+    laid: cython.pointer[cython.longlong],
+) -> cython.Py_ssize_t:
+    """How many of the frames are laid open; NO_ROOM where there is not enough for the first."""
+    at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    held: cython.Py_ssize_t
+    largest: cython.Py_ssize_t = 0
+    filled: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t = 0
+    while i < count:
+        at = frames[i * FRAME_WIDTH + FRAME_POSITION]
+        size = frames[i * FRAME_WIDTH + FRAME_SIZE]
+        if not frames[i * FRAME_WIDTH + FRAME_STATE] & CRC_RIGHT or frames[i * FRAME_WIDTH + FRAME_MAGIC] != 2:
+            return i
+        if size <= V2_HEADER_BYTES or not p[at + V2_FLAGS] & CODEC:
+            return i
+        if cython.compiled and not be32(p, at + V2_COUNT):
+            return i
+        # Where the largest so far would not fit, the next may not either, and what is decoded of it would be lost.
+        if capacity - filled < V2_HEADER_BYTES + largest:
+            return i if i else NO_ROOM
+        if cython.compiled:
+            held = 0
+            if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
+                held = expand_batch(
+                    p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd
+                )
+            if held < 0:
+                return i if i or held != NO_ROOM else NO_ROOM
+            memcpy(out + filled, p + at, V2_HEADER_BYTES)
+            out[filled + V2_FLAGS] &= NO_CODEC
+            laid[i * FRAME_WIDTH + FRAME_POSITION] = filled
+            laid[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
+            laid[i * FRAME_WIDTH + FRAME_MAGIC] = 2
+            laid[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+            filled += V2_HEADER_BYTES + held
+            if held > largest:
+                largest = held
+        i += 1
+    return i
+
+
+def lay_open(
+    buf: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    wanted: cython.const[cython.longlong][::1],
+    room: Room,
+    laid: cython.longlong[::1],
+) -> int:
+    """How many frames from ``first`` on, at most up to ``stop``, now lie open in ``room``; ``laid`` has rows FRAME_*
+    of them, as many as it holds. 0: the first is someone else's to open, as all are to an interpreted kernel.
+
+    Of frames in which nothing is ``wanted`` (int64[4], see `kseg.kernel.records.columns`) the header alone is laid
+    there.
+    """
+    found: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    p: cython.pointer[cython.const[cython.uchar]]
+    asked: cython.pointer[cython.const[cython.longlong]]
+    out: cython.pointer[cython.uchar]
+    opened: cython.pointer[cython.longlong]
+    if not cython.compiled or first >= stop or len(buf) == 0:
+        return 0
+    if first < 0 or stop > len(frames) // FRAME_WIDTH or len(laid) < FRAME_WIDTH or len(wanted) < 4:
+        raise ValueError("no such frames")
+    last = (stop - 1) * FRAME_WIDTH
+    if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buf):
+        raise ValueError("frames reach beyond the buffer")
+    if cython.compiled:
+        if stop - first > laid.shape[0] // FRAME_WIDTH:
+            stop = first + laid.shape[0] // FRAME_WIDTH
+        p = bytes_in(buf)
+        asked = int64s_in(wanted)
+        opened = int64s_out(laid)
+        while True:
+            out = bytes_out(room.out)
+            with cython.nogil:
+                found = lay_frames(
+                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, room.capacity, room.zstd,
+                    opened,
+                )  # fmt: skip
+            if found != NO_ROOM:
+                return found
+            if not room.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
+                return 0

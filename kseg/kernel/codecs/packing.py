@@ -1,0 +1,75 @@
+"""Areas into the frames of liblz4 and libzstd, or as they are, many in one call and without the GIL. Interpreted there
+is no such way.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs import packers
+    from cython.cimports.libc.string import memcpy
+
+COMPILED = cython.compiled
+
+NONE, LZ4, ZSTD = 0, 3, 4
+"""Codecs, as in a batch's attributes, that there are packers of."""
+
+LZ4_BITS = cython.declare(cython.int, 3)
+ZSTD_BITS = cython.declare(cython.int, 4)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pack_area(
+    codec: cython.int,
+    context: cython.p_void,
+    p: cython.pointer[cython.const[cython.uchar]],
+    n: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Bytes written to out, -1 where it cannot be done."""
+    if cython.compiled:
+        if codec == ZSTD_BITS:
+            return packers.zstd_pack(context, p, n, out, capacity)
+        if codec == LZ4_BITS:
+            return packers.lz4_pack(context, p, n, out, capacity)
+        if codec == 0 and n <= capacity:
+            memcpy(out, p, n)
+            return n
+    return -1
+
+
+class Packer:
+    """What compresses areas with a codec of this module at a level; for one thread at a time.
+
+    ``functions``: addresses of those of the library, none for NONE. Of liblz4: to compress a frame, and tell an error;
+    of libzstd: to create and free a context, set a parameter, compress, and tell an error. `is_usable` is false where
+    they do not do it, and of an interpreted kernel.
+    """
+
+    def __init__(self, codec: cython.int, level: cython.int, functions: tuple):
+        if cython.compiled:
+            self.codec = codec
+            if codec == ZSTD_BITS:
+                create, destroy, set_parameter, compress, is_error = functions
+                packers.zstd_use(create, destroy, set_parameter, compress, is_error)
+                self.context = packers.zstd_create(level)
+            elif codec == LZ4_BITS:
+                compress, is_error = functions
+                packers.lz4_use(compress, is_error)
+                self.context = packers.lz4_create(level)
+
+    def __dealloc__(self):
+        if cython.compiled:
+            if self.codec == ZSTD_BITS:
+                packers.zstd_destroy(self.context)
+            elif self.codec == LZ4_BITS:
+                packers.lz4_destroy(self.context)
+
+    @property
+    def is_usable(self) -> bool:
+        return self.codec == NONE or self.context != cython.NULL if cython.compiled else False

@@ -1,0 +1,373 @@
+"""Batches of which only the codec changes: which of a run they are, whether their records are intact, and the header
+around the area once it is packed again.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+    from cython.cimports.kseg.kernel.codecs.packing import pack_area
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        ZSTD,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        native_setup,
+    )
+    from cython.cimports.kseg.kernel.native.search import could_be_frame
+    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
+    from cython.cimports.kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+    from cython.cimports.libc.string import memcpy
+else:
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        ZSTD,
+    )
+    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+    from kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        native_setup,
+    )
+    from kseg.kernel.native.search import could_be_frame
+    from kseg.kernel.records.record_fields import COMPLETE
+    from kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+# Below this size a call ends sooner than Python's lock is released and taken again.
+SHORT = cython.declare(cython.Py_ssize_t, 16384)
+LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+native_setup()
+
+
+class Selection:
+    """Selects batches to recode. ``next_offset``: the next one must not be below; ``size``: bytes of those selected."""
+
+    def __init__(self, next_offset=0):
+        self.next_offset = next_offset
+        self.size = 0
+
+    def select(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        first: cython.Py_ssize_t,
+        stop: cython.Py_ssize_t,
+        kept: cython.int,
+        most_bytes: cython.longlong,
+    ) -> int:
+        """The end of the intact v2 batches from frame ``first`` on that hold records in another codec than ``kept``.
+
+        ``frames`` are rows FRAME_* of ``buffer``. The batches have at most ``most_bytes``, or there is one alone.
+        """
+        check_frames(len(buffer), frames, first, stop)
+        self.size = 0
+        return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, most_bytes)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def can_recode(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    kept: cython.int,
+) -> cython.bint:
+    """Whether a valid v2 batch holds records in a known codec other than ``kept``, and is no control batch."""
+    codec: cython.int = p[at + V2_FLAGS] & CODEC
+    if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
+        return False
+    return could_be_frame(p, at, size, False) and codec != kept and codec <= ZSTD
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_selected(
+    selection: Selection,
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    kept: cython.int,
+    most_bytes: cython.longlong,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    frame: cython.Py_ssize_t
+    size: cython.longlong
+    base: cython.longlong
+    delta: cython.longlong
+    for i in range(first, stop):
+        frame = i * FRAME_WIDTH
+        at = frames[frame + FRAME_POSITION]
+        size = frames[frame + FRAME_SIZE]
+        if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1 or not can_recode(p, at, size, kept):
+            return i
+        base = be64(p, at + V2_BASE_OFFSET)
+        delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+        if base < selection.next_offset or delta < 0 or base >= LARGEST_OFFSET - delta:
+            return i
+        if selection.size and selection.size + size > most_bytes:
+            return i
+        selection.size += size
+        selection.next_offset = base + delta + 1
+    return stop
+
+
+@cython.cfunc
+def check_frames(
+    length: cython.Py_ssize_t,
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+):
+    """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
+    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
+    if first < 0 or len(frames) < stop * FRAME_WIDTH:
+        raise ValueError("a buffer is too short")
+    if first < stop and (
+        frames[first * FRAME_WIDTH + FRAME_POSITION] < 0
+        or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length
+    ):
+        raise ValueError("frames lie outside the buffer")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def check_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    records: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether records[start:end] are what the v2 batch header at p[at] says, with rising offsets in its range."""
+    header: RecordsHeader
+    cursor: RecordCursor
+    if not cython.compiled:
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, at, cython.address(header))
+    if header.count > header.last_offset_delta + 1:
+        return False
+    begin_records(cython.address(cursor), start, 0)
+    if walk_records(records, end, cython.address(cursor), cython.address(header)) != COMPLETE:
+        return False
+    return not cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
+
+
+def are_right(
+    buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
+) -> bool:
+    """Whether ``records`` are what the v2 batch header at ``at`` says, with rising offsets in its range."""
+    found: cython.bint
+    end: cython.Py_ssize_t = len(records)
+    if at < 0 or at + V2_HEADER_BYTES > len(buffer):
+        raise ValueError("a buffer is too short")
+    if end == 0:
+        return False
+    p, area = bytes_in(buffer), bytes_in(records)
+    if end < SHORT:
+        return check_records(p, at, area, 0, end)
+    with cython.nogil:
+        found = check_records(p, at, area, 0, end)
+    return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_be32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
+    k: cython.int
+    for k in range(4):
+        out[at + k] = (value >> (8 * (3 - k))) & 255
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_header(
+    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, end: cython.Py_ssize_t, codec: cython.int
+) -> cython.void:
+    """Sets length, codec and checksum of the v2 batch out[at:end]."""
+    put_be32(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD)
+    out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
+    put_be32(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end))
+
+
+def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:
+    """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``."""
+    end: cython.Py_ssize_t = len(out)
+    if at < 0 or at + V2_HEADER_BYTES > end:
+        raise ValueError("a buffer is too short")
+    p = bytes_out(out)
+    if end - at < SHORT:
+        write_header(p, at, end, codec)
+        return
+    with cython.nogil:
+        write_header(p, at, end, codec)
+
+
+class Repacking:
+    """Packs v2 batches anew, for one thread at a time. Records of more than ``largest`` bytes are left to the caller.
+
+    ``frame``: the next one; ``size``: bytes in the output; the caller sets both. ``needed``: see FULL.
+    """
+
+    def __init__(self, room, packer, largest):
+        self.room = room
+        self.packer = packer
+        self.largest = largest
+        self.frame = self.size = 0
+        self.needed = 0
+
+    def repack(
+        self,
+        buffer: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        out: cython.uchar[::1],
+    ) -> int:
+        """Writes the batches of ``buffer`` (rows FRAME_*) to ``out``, from ``frame`` on, behind ``size`` bytes.
+
+        DONE, FULL or LEFT: the records of the batch are not intact, or too large, or compressed in a way that only
+        Python decompresses. An interpreted kernel leaves all.
+        """
+        status: cython.int = MORE_ROOM
+        stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
+        if self.frame < 0 or not 0 <= self.size <= len(out):
+            raise ValueError("no such state")
+        if self.frame >= stop:
+            return DONE
+        check_frames(len(buffer), frames, 0, stop)
+        if not cython.compiled or not self.packer.is_usable:
+            return LEFT
+        if len(out) == 0:
+            self.needed = V2_HEADER_BYTES
+            return FULL
+        if cython.compiled:
+            while status == MORE_ROOM:
+                with cython.nogil:
+                    status = pack_frames(
+                        self, cython.address(buffer[0]), cython.address(frames[0]), stop, cython.address(out[0]),
+                        out.shape[0],
+                    )  # fmt: skip
+                at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == MORE_ROOM else 0
+                if status == MORE_ROOM and not self.room.extend(buffer[at + V2_FLAGS] & CODEC):
+                    return LEFT
+        return status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pack_frames(
+    repacking: Repacking,
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    stop: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+) -> cython.int:
+    """As `Repacking.repack`, or MORE_ROOM."""
+    at: cython.Py_ssize_t
+    held: cython.Py_ssize_t
+    packed: cython.Py_ssize_t
+    area: cython.Py_ssize_t
+    codec: cython.int
+    records: cython.pointer[cython.const[cython.uchar]]
+    if cython.compiled:
+        while repacking.frame < stop:
+            at = frames[repacking.frame * FRAME_WIDTH + FRAME_POSITION]
+            held = frames[repacking.frame * FRAME_WIDTH + FRAME_SIZE] - V2_HEADER_BYTES
+            if held <= 0:
+                return LEFT
+            records = p + at + V2_HEADER_BYTES
+            codec = p[at + V2_FLAGS] & CODEC
+            if codec:
+                held = expand_batch(
+                    p, at, V2_HEADER_BYTES + held, cython.address(repacking.room.out[0]), repacking.room.capacity,
+                    repacking.room.zstd,
+                )  # fmt: skip
+                if held < 0:
+                    return MORE_ROOM if held == NO_ROOM else LEFT
+                records = cython.address(repacking.room.out[0])
+            if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
+                return LEFT
+            # As much as libzstd or liblz4 ever asks for.
+            repacking.needed = V2_HEADER_BYTES + held + held // 256 + 64
+            if capacity - repacking.size < repacking.needed:
+                return FULL
+            memcpy(out + repacking.size, p + at, V2_HEADER_BYTES)
+            area = repacking.size + V2_HEADER_BYTES
+            packed = pack_area(
+                repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area
+            )
+            if packed < 0:
+                return LEFT
+            write_header(out, repacking.size, area + packed, repacking.packer.codec)
+            repacking.size = area + packed
+            repacking.frame += 1
+    return DONE

@@ -1,0 +1,1 @@
+"""Compaction: key hashes, the key map, survivors, rewritten batches."""

@@ -1,0 +1,304 @@
+"""The map of a compaction: the last offset at which the hash of each key was seen (`kseg.kernel.compact.key_hash`).
+
+Its table has slots of three int64: the two halves of a hash, and the offset + 1; 0 there is a free slot. Slots are
+probed one after the other. As in Kafka's SkimpyOffsetMap an entry takes 24 bytes, and 16 of them tell keys apart.
+
+A map that is spread over machines travels as entries: three int64 each as well, but with the offset itself.
+`KeyMap.scatter` distributes them by the half of the hash that does not choose the slot, so that each share fills its
+own map evenly.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.compact.key_hash import KeyHash
+    from cython.cimports.kseg.kernel.layout.rows import prefetch
+else:
+    from kseg.kernel.compact.key_hash import KeyHash
+    from kseg.kernel.layout.rows import prefetch
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+AHEAD = cython.declare(cython.Py_ssize_t, 12)
+"""How many keys ahead a slot is prefetched: a cache miss costs as much as a dozen hashes."""
+
+
+class KeyMap:
+    """``slots`` of the table, the ``most`` keys that it may hold, the ``count`` that it holds.
+
+    ``latest_offset``: the map covers the log up to there, -1 at first. A table is set by `use`.
+    """
+
+    def __init__(self, secret):
+        self.secret = secret
+        self._table = None
+        self.slots = self.most = self.count = 0
+        self.latest_offset = -1
+
+    def use(self, table: cython.longlong[::1], slots: cython.longlong, most: cython.longlong) -> None:
+        """Sets the table: int64, three a slot, all zeros.
+
+        Raises ValueError where slots lie outside the buffer, or a search would have no end.
+        """
+        if slots < 1 or slots >> 32 or len(table) < ENTRY_WIDTH * slots or most >= slots:
+            raise ValueError("a table has no room")
+        self._table = table
+        self.slots = slots
+        self.most = most
+
+    def clear(self) -> None:
+        """Gives the table up: its memory is no longer used."""
+        self._table = None
+        self.slots = self.most = self.count = 0
+
+    def put(
+        self,
+        hashes: cython.const[cython.longlong][::1],
+        offsets: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+    ) -> int:
+        """Puts keys by their hashes (two int64 each) and offsets, until the map is full; the number it took."""
+        taken: cython.Py_ssize_t
+        self.check()
+        if len(hashes) < 2 * count or len(offsets) < count:
+            raise ValueError("a buffer is too short")
+        with cython.nogil:
+            taken = put_hashes(self, hashes, offsets, count)
+        return taken
+
+    def find(self, high: cython.longlong, low: cython.longlong) -> int:
+        """The offset of a hash, -1 for one that is not in the map."""
+        self.check()
+        return self._table[find_entry(self, high, low) + SLOT_OFFSET] - 1
+
+    def scatter(self, bounds: cython.longlong[::1], out: cython.longlong[::1]) -> None:
+        """Writes the entries to ``out``, bucket by bucket: ``bounds[b]`` to ``bounds[b + 1]`` are those of bucket b.
+
+        ``bounds``: zeros, two more than there are buckets.
+        """
+        self.check()
+        if len(bounds) < 3 or len(bounds) >> 32 or len(out) < ENTRY_WIDTH * self.count or max(bounds) or min(bounds):
+            raise ValueError("a buffer is too short")
+        with cython.nogil:
+            scatter_entries(self, bounds, out)
+
+    def merge(self, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> bool:
+        """Puts entries whose offset is at least ``least`` (0 or above), in any order: of each key the largest stays.
+
+        False where the map was full.
+        """
+        fits: cython.bint
+        self.check()
+        if least < 0:
+            raise ValueError("offsets begin at 0")
+        with cython.nogil:
+            fits = merge_entries(self, entries, least)
+        return fits
+
+    def move(self, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
+        """Puts the entries of slots ``first`` to ``stop`` of another table, none of which are in this one; `count`
+        includes them already. Slots keep the order of hashes, so both tables are passed from one end to the other.
+        """
+        self.check()
+        if not 0 <= first <= stop <= len(old) // ENTRY_WIDTH or self.count >= self.slots:
+            raise ValueError("no such slots, or no room for them")
+        with cython.nogil:
+            move_entries(self, old, first, stop)
+
+    def look_up(self, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]) -> int:
+        """Writes to ``out`` the entries of this map for the keys of ``entries``; their number."""
+        found: cython.Py_ssize_t
+        self.check()
+        if len(out) < len(entries) // ENTRY_WIDTH * ENTRY_WIDTH:
+            raise ValueError("a buffer is too short")
+        with cython.nogil:
+            found = look_up_entries(self, entries, out)
+        return found
+
+    def check(self) -> None:
+        """Raises ValueError without a table."""
+        if self.slots == 0:
+            raise ValueError("a table has no room")
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def slot_of(half: cython.longlong, slots: cython.longlong) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(
+            cython.longlong, ((cython.cast(cython.ulonglong, half) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
+        )
+    else:
+        return ((half & 0xFFFFFFFFFFFFFFFF) >> 32) * slots >> 32
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def ask_for(key_map: KeyMap, high: cython.longlong) -> cython.void:
+    """Prefetches the slot of a hash."""
+    if cython.compiled:
+        prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find_entry(key_map: KeyMap, high: cython.longlong, low: cython.longlong) -> cython.longlong:
+    """The index of the entry of a hash in the table, or of the free slot that it would take."""
+    slots: cython.longlong = key_map.slots
+    i: cython.longlong = slot_of(high, slots)
+    at: cython.longlong = ENTRY_WIDTH * i
+    while key_map._table[at + SLOT_OFFSET] != 0 and (
+        key_map._table[at + SLOT_HIGH] != high or key_map._table[at + SLOT_LOW] != low
+    ):
+        i += 1
+        if i == slots:
+            i = 0
+        at = ENTRY_WIDTH * i
+    return at
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def last_offset(key_map: KeyMap, key: cython.pointer[cython.const[KeyHash]]) -> cython.longlong:
+    """The offset of a hash, -1 for one that is not in the map."""
+    return key_map._table[find_entry(key_map, key.high, key.low) + SLOT_OFFSET] - 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_hashes(
+    key_map: KeyMap,
+    hashes: cython.const[cython.longlong][::1],
+    offsets: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    at: cython.longlong
+    for k in range(min(AHEAD, count)):
+        ask_for(key_map, hashes[2 * k])
+    for k in range(count):
+        if k + AHEAD < count:
+            ask_for(key_map, hashes[2 * (k + AHEAD)])
+        if key_map.count >= key_map.most:
+            return k
+        at = find_entry(key_map, hashes[2 * k], hashes[2 * k + 1])
+        if key_map._table[at + SLOT_OFFSET] == 0:
+            key_map.count += 1
+            key_map._table[at + SLOT_HIGH] = hashes[2 * k]
+            key_map._table[at + SLOT_LOW] = hashes[2 * k + 1]
+        key_map._table[at + SLOT_OFFSET] = offsets[k] + 1
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def scatter_entries(key_map: KeyMap, bounds: cython.longlong[::1], out: cython.longlong[::1]) -> cython.void:
+    at: cython.longlong
+    b: cython.longlong
+    to: cython.longlong
+    i: cython.longlong
+    buckets: cython.longlong = len(bounds) - 2
+    for i in range(key_map.slots):
+        at = ENTRY_WIDTH * i
+        if key_map._table[at + SLOT_OFFSET] != 0:
+            bounds[slot_of(key_map._table[at + SLOT_LOW], buckets) + 2] += 1
+    for b in range(2, buckets + 2):
+        bounds[b] += bounds[b - 1]
+    for i in range(key_map.slots):
+        at = ENTRY_WIDTH * i
+        if key_map._table[at + SLOT_OFFSET] != 0:
+            b = slot_of(key_map._table[at + SLOT_LOW], buckets) + 1
+            to = ENTRY_WIDTH * bounds[b]
+            bounds[b] += 1
+            put_out(key_map, at, out, to)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_out(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to: cython.longlong) -> cython.void:
+    """Copies an entry of the table to out[to], with the offset itself."""
+    out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
+    out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]
+    out[to + SLOT_OFFSET] = key_map._table[at + SLOT_OFFSET] - 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def merge_entries(key_map: KeyMap, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> cython.bint:
+    k: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    at: cython.longlong
+    count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
+    for k in range(count):
+        entry = ENTRY_WIDTH * k
+        if k + AHEAD < count:
+            ask_for(key_map, entries[entry + AHEAD * ENTRY_WIDTH])
+        if entries[entry + SLOT_OFFSET] < least:
+            continue
+        at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
+        if key_map._table[at + SLOT_OFFSET] == 0:
+            if key_map.count >= key_map.most:
+                return False
+            key_map.count += 1
+            key_map._table[at + SLOT_HIGH] = entries[entry + SLOT_HIGH]
+            key_map._table[at + SLOT_LOW] = entries[entry + SLOT_LOW]
+        if key_map._table[at + SLOT_OFFSET] <= entries[entry + SLOT_OFFSET]:
+            key_map._table[at + SLOT_OFFSET] = entries[entry + SLOT_OFFSET] + 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def move_entries(
+    key_map: KeyMap, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t
+) -> cython.void:
+    i: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    at: cython.longlong
+    for i in range(first, stop):
+        entry = ENTRY_WIDTH * i
+        if old[entry + SLOT_OFFSET] != 0:
+            at = find_entry(key_map, old[entry + SLOT_HIGH], old[entry + SLOT_LOW])
+            key_map._table[at + SLOT_HIGH] = old[entry + SLOT_HIGH]
+            key_map._table[at + SLOT_LOW] = old[entry + SLOT_LOW]
+            key_map._table[at + SLOT_OFFSET] = old[entry + SLOT_OFFSET]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def look_up_entries(
+    key_map: KeyMap, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]
+) -> cython.Py_ssize_t:
+    k: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    at: cython.longlong
+    count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
+    found: cython.Py_ssize_t = 0
+    for k in range(count):
+        entry = ENTRY_WIDTH * k
+        if k + AHEAD < count:
+            ask_for(key_map, entries[entry + AHEAD * ENTRY_WIDTH])
+        at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
+        if key_map._table[at + SLOT_OFFSET] != 0:
+            put_out(key_map, at, out, ENTRY_WIDTH * found)
+            found += 1
+    return found

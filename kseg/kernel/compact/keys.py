@@ -1,0 +1,252 @@
+"""Hashes the keys of v2 batches and of plain messages v0 and v1 for `kseg.kernel.compact.key_map`."""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import Room
+    from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
+    from cython.cimports.kseg.kernel.layout.headers import CONTROL
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_COUNT,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.records.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
+    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
+else:
+    from kseg.kernel.codecs.expand import Room
+    from kseg.kernel.compact.key_hash import KeyHash, hash_key
+    from kseg.kernel.layout.headers import CONTROL
+    from kseg.kernel.layout.pointers import bytes_in, int64s_in
+    from kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_COUNT,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_WIDTH,
+    )
+    from kseg.kernel.records.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
+    from kseg.kernel.records.plain import is_legacy_plain, legacy_row
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+
+class KeyReader:
+    """Reads the keys of records whose offset is ``least`` or above, window by window.
+
+    ``batch``: the next batch of the window; ``keys``: the number written so far; the caller resets both. ``needed``:
+    records for which the buffers are too small. ``reason``: why records are malformed (REASONS of opening and
+    record_fields).
+    """
+
+    def __init__(self, secret, least):
+        self.secret = secret
+        self.least = least
+        self.batch = self.keys = 0
+        self.needed = self.reason = 0
+
+    def read(
+        self,
+        data: cython.const[cython.uchar][::1],
+        batches: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        verdicts: cython.const[cython.longlong][::1],
+        rows: cython.longlong[::1],
+        hashes: cython.longlong[::1],
+        offsets: cython.longlong[::1],
+        room: Room,
+        opened: cython.const[cython.uchar][::1] = None,
+    ) -> int:
+        """Hashes the keys of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
+
+        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at ``batch``.
+        """
+        status: cython.int
+        window: BatchWindow
+        if not cython.compiled:
+            window = BatchWindow()
+        if count <= self.batch:
+            return DONE
+        if self.batch < 0 or self.keys < 0:
+            raise ValueError("there are no such batches")
+        fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
+        with cython.nogil:
+            status = hash_window(self, cython.address(window), hashes, offsets)
+        return status
+
+    def read_rows(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        rows: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        hashes: cython.longlong[::1],
+        offsets: cython.longlong[::1],
+    ) -> int:
+        """The same for ``count`` records in rows (ROW_*), written from the start; the number of keys."""
+        if count <= 0 or len(payload) == 0:
+            return 0
+        if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count:
+            raise ValueError("a buffer is too short")
+        self.keys = 0
+        hash_rows(self, bytes_in(payload), int64s_in(rows), count, hashes, offsets)
+        count, self.keys = self.keys, 0
+        return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_rows(
+    reader: KeyReader,
+    payload: cython.pointer[cython.const[cython.uchar]],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    count: cython.longlong,
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.void:
+    """Adds the records of a batch that have a key and an offset of ``least`` or above."""
+    k: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    keys: cython.Py_ssize_t = reader.keys
+    key: KeyHash
+    if not cython.compiled:
+        key = KeyHash()
+    for k in range(count):
+        row = k * ROW_WIDTH
+        if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] >= reader.least:
+            hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], reader.secret, cython.address(key))
+            hashes[2 * keys] = key.high
+            hashes[2 * keys + 1] = key.low
+            offsets[keys] = rows[row + ROW_OFFSET]
+            keys += 1
+    reader.keys = keys
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_window(
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.int:
+    i: cython.Py_ssize_t
+    status: cython.int
+    capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
+    for i in range(reader.batch, window.count):
+        reader.batch = i
+        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == 2:
+            status = hash_batch(reader, window, i, capacity, hashes, offsets)
+        else:
+            status = hash_message(reader, window, i, capacity, hashes, offsets)
+        if status != DONE:
+            return status
+    reader.batch = window.count
+    return DONE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_message(
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    i: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.int:
+    """The key of a plain message v0 or v1."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    magic: cython.int = window.batches[at + BATCH_MAGIC]
+    if magic > 1 or not is_legacy_plain(window.p, position, window.batches[at + BATCH_SIZE], magic):
+        return OPEN
+    if reader.keys >= capacity:
+        reader.needed = 1
+        return FULL
+    legacy_row(window.p, position, magic, window.rows)
+    hash_rows(reader, window.p, window.rows, 1, hashes, offsets)
+    return DONE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_batch(
+    reader: KeyReader,
+    window: cython.pointer[BatchWindow],
+    i: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
+    hashes: cython.longlong[::1],
+    offsets: cython.longlong[::1],
+) -> cython.int:
+    """The keys of a v2 batch."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    records: cython.longlong = window.batches[at + BATCH_COUNT]
+    status: cython.int
+    if (
+        window.verdicts[i] & SKIP
+        or window.batches[at + BATCH_ATTRIBUTES] & CONTROL
+        or records == 0
+        or window.batches[at + BATCH_LAST_OFFSET] < reader.least
+    ):
+        return DONE
+    status = open_batch(window, at)
+    if status == NO_ROOM:
+        return ROOM
+    if status == CLOSED:
+        return OPEN
+    if not count_is_right(window, at):
+        reader.reason = TOO_MANY
+        return BAD
+    if records > capacity - reader.keys or records > window.row_capacity:
+        reader.needed = records
+        return FULL if reader.keys else ROWS
+    reader.reason = read_batch(window, at)
+    if reader.reason:
+        return BAD
+    hash_rows(reader, window.payload, window.rows, records, hashes, offsets)
+    return DONE

@@ -1,0 +1,183 @@
+"""Writes records of a v2 batch anew, and the header around them (the layout: `kseg.formats.record_batch`).
+
+Records come as rows (ROW_*) over the buffer that holds them. Of each, HEADERS and CHECK tell where its headers begin,
+their count included, and where they end; they are copied as they stand. 0 and 0: no headers.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import (
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        crc32c,
+        difference,
+        native_setup,
+        put_bytes,
+        put_varint,
+        varint_bytes,
+    )
+
+    native_setup()
+else:
+    from kseg.kernel.layout.rows import (
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        crc32c,
+        difference,
+        put_bytes,
+        put_varint,
+        varint_bytes,
+    )
+
+COMPILED = cython.compiled
+
+HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+GROWTH_BYTES = cython.declare(cython.Py_ssize_t, 16)
+"""A record written anew is so much longer at most: a longer timestamp delta, and a longer length."""
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_record(
+    p: cython.pointer[cython.const[cython.uchar]],
+    row: cython.pointer[cython.const[cython.longlong]],
+    at_row: cython.Py_ssize_t,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    out: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Writes one record; the position behind it. The caller sees to the room."""
+    timestamp: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
+    offset: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
+    key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]
+    value_size: cython.longlong = row[at_row + ROW_VALUE_SIZE]
+    headers: cython.Py_ssize_t = row[at_row + ROW_CHECK] - row[at_row + ROW_HEADERS]
+    size: cython.longlong = 1 + varint_bytes(timestamp) + varint_bytes(offset) + varint_bytes(key_size)
+    size += varint_bytes(value_size) + (headers if headers else 1)
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    at = put_varint(out, at, size)
+    out[at] = 0
+    at = put_varint(out, at + 1, timestamp)
+    at = put_varint(out, at, offset)
+    at = put_varint(out, at, key_size)
+    if key_size > 0:
+        at = put_bytes(out, at, p, row[at_row + ROW_KEY], key_size)
+    at = put_varint(out, at, value_size)
+    if value_size > 0:
+        at = put_bytes(out, at, p, row[at_row + ROW_VALUE], value_size)
+    if headers:
+        return put_bytes(out, at, p, row[at_row + ROW_HEADERS], headers)
+    out[at] = 0
+    return at + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    keep: cython.pointer[cython.const[cython.uchar]],
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    out: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Writes those of ``count`` records that ``keep`` marks; the position behind them."""
+    k: cython.Py_ssize_t
+    for k in range(count):
+        if keep[k]:
+            at = put_record(p, rows, k * ROW_WIDTH, base_offset, base_timestamp, out, at)
+    return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_be(
+    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong, size: cython.int
+) -> cython.void:
+    k: cython.int
+    for k in range(size):
+        out[at + k] = (value >> (8 * (size - 1 - k))) & 255
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_header(
+    out: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    model: cython.Py_ssize_t,
+    attributes: cython.longlong,
+    base_timestamp: cython.longlong,
+    max_timestamp: cython.longlong,
+    count: cython.longlong,
+) -> cython.void:
+    """Writes the header of the batch [at, end): offsets, epochs, producer and sequence are those of that at p[model].
+
+    The records are there already, as the checksum covers them.
+    """
+    put_bytes(out, at, p, model, 61)
+    put_be(out, at + 8, end - at - 12, 4)
+    put_be(out, at + 21, attributes, 2)
+    put_be(out, at + 27, base_timestamp, 8)
+    put_be(out, at + 35, max_timestamp, 8)
+    put_be(out, at + 57, count, 4)
+    put_be(out, at + 17, crc32c(0, out, at + 21, end), 4)
+
+
+def seal(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    model: cython.const[cython.uchar][::1],
+    attributes: cython.longlong,
+    base_timestamp: cython.longlong,
+    max_timestamp: cython.longlong,
+    count: cython.longlong,
+) -> None:
+    """`put_header` for a batch in ``out`` whose other fields are those of the header in ``model``."""
+    if at < 0 or end - at < 61 or end > len(out) or len(model) < 61:
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        put_header(
+            cython.address(out[0]),
+            at,
+            end,
+            cython.address(model[0]),
+            0,
+            attributes,
+            base_timestamp,
+            max_timestamp,
+            count,
+        )
+    else:
+        put_header(out, at, end, model, 0, attributes, base_timestamp, max_timestamp, count)

@@ -1,0 +1,39 @@
+# The batches of a window that survive a compaction.
+from kseg.kernel.compact.judging cimport Counts
+from kseg.kernel.compact.key_map cimport KeyMap
+
+cpdef enum:
+    # What `Survivors.write` ends with: all batches are done; no room for ``needed`` bytes of output; no room for
+    # ``needed`` rows; a larger room to expand into is needed; the caller has to open a batch; records make no sense
+    # (``reason``); the caller has to compress records and to seal their batch (`kseg.kernel.compact.rewriting`).
+    DONE = 0
+    FULL = 1
+    ROWS = 2
+    ROOM = 3
+    OPEN = 4
+    BAD = 5
+    PACK = 6
+
+    # Verdicts on a batch: its records go unread; its header stays; it is the marker of a transaction of which nothing
+    # is left; all of its records stay (control).
+    DISCARD = 1
+    KEEP_EMPTY = 2
+    EMPTY_TXN = 4
+    ALL = 8
+
+cdef class Survivors:
+    cdef readonly KeyMap key_map
+    cdef readonly Counts counts
+    cdef public long long now_ms, retention_ms
+    cdef public bint keeps_format, keeps_tombstones, has_horizons
+    cdef public Py_ssize_t batch, size
+    cdef readonly long long needed
+    cdef readonly int reason
+    cdef readonly Py_ssize_t area_size
+    cdef readonly long long base_timestamp, max_timestamp, attributes, records
+
+# Where the batches that come out are written: ``limit`` bytes at p; ``keep`` marks the records of a batch that stay.
+cdef struct Output:
+    unsigned char* p
+    Py_ssize_t limit
+    unsigned char* keep

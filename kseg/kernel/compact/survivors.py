@@ -1,0 +1,443 @@
+"""Decides which records of v2 batches survive a compaction, and writes the batches that come out.
+
+The rules are those of Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo: a batch that keeps all of its
+records is copied as it stands; one that loses some, or gets a delete horizon, is written anew; one that loses all is
+dropped, or leaves its header behind.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import Room
+    from cython.cimports.kseg.kernel.compact.judging import has_tombstone, judge
+    from cython.cimports.kseg.kernel.compact.rewriting import put_header, put_records
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        DELETE_HORIZON,
+        ENTRY_MAGIC,
+        ENTRY_SIZE,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        TRANSACTIONAL,
+        V2_BASE_TIMESTAMP,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        put_bytes,
+    )
+    from cython.cimports.kseg.kernel.records.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
+    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
+else:
+    from kseg.kernel.codecs.expand import Room
+    from kseg.kernel.compact.judging import has_tombstone, judge
+    from kseg.kernel.compact.rewriting import put_header, put_records
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        DELETE_HORIZON,
+        ENTRY_MAGIC,
+        ENTRY_SIZE,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        TRANSACTIONAL,
+        V2_BASE_TIMESTAMP,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+    )
+    from kseg.kernel.layout.pointers import bytes_out
+    from kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        put_bytes,
+    )
+    from kseg.kernel.records.opening import (
+        CLOSED,
+        NO_ROOM,
+        TOO_MANY,
+        BatchWindow,
+        count_is_right,
+        fill_window,
+        open_batch,
+        read_batch,
+    )
+    from kseg.kernel.records.plain import is_legacy_plain, legacy_row
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+    globals().update(cython.structs(__name__))
+
+# A message of its own becomes a batch that is so much longer at most.
+_BATCH_GROWTH = cython.declare(cython.longlong, 128)
+# A record written anew is so much longer at most (`kseg.kernel.compact.rewriting`).
+_RECORD_GROWTH = cython.declare(cython.longlong, 16)
+_ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
+_NONE = cython.declare(cython.uchar, 255)
+
+
+class Survivors:
+    """Writes the surviving batches of one window after the other. ``counts``: Counts, added to.
+
+    ``now_ms`` and ``retention_ms`` make the delete horizon of tombstones. ``keeps_format``: plain messages v0 and v1
+    are copied, else each becomes a batch (KIP-724). ``keeps_tombstones``: tombstones of v0 and v1, and without
+    ``has_horizons`` (before KIP-534) of all batches, may not go yet.
+
+    ``batch``: the next one of the window; ``size``: bytes written so far; the caller sets both back. ``needed`` and
+    ``reason``: see FULL, ROWS and BAD. Of the batch that is to be packed (PACK): its records are ``area_size`` bytes
+    behind the room for a header at ``size``; ``base_timestamp``, ``max_timestamp``, ``attributes``, ``records``.
+    """
+
+    def __init__(self, key_map, counts):
+        key_map.check()
+        self.key_map = key_map
+        self.counts = counts
+        self.now_ms = self.retention_ms = 0
+        self.keeps_format = self.keeps_tombstones = False
+        self.has_horizons = True
+        self.batch = self.size = self.area_size = 0
+        self.needed = self.reason = 0
+        self.base_timestamp = self.max_timestamp = self.attributes = self.records = 0
+
+    def write(
+        self,
+        data: cython.const[cython.uchar][::1],
+        batches: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        verdicts: cython.const[cython.longlong][::1],
+        rows: cython.longlong[::1],
+        keep: cython.uchar[::1],
+        out: cython.uchar[::1],
+        room: Room,
+        opened: cython.const[cython.uchar][::1] = None,
+    ) -> int:
+        """Writes the survivors of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
+
+        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at ``batch``.
+        """
+        status: cython.int
+        window: BatchWindow
+        output: Output
+        if not cython.compiled:
+            window, output = BatchWindow(), Output()
+        if count <= self.batch:
+            return DONE
+        if self.batch < 0 or self.size < 0 or len(keep) < 1 or len(out) < 1:
+            raise ValueError("a buffer is too short")
+        self.key_map.check()
+        fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
+        window.row_capacity = min(window.row_capacity, len(keep))
+        output.p, output.limit, output.keep = bytes_out(out), len(out), bytes_out(keep)
+        with cython.nogil:
+            status = write_window(self, cython.address(window), cython.address(output))
+        return status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_window(
+    survivors: Survivors, window: cython.pointer[BatchWindow], output: cython.pointer[Output]
+) -> cython.int:
+    i: cython.Py_ssize_t
+    status: cython.int
+    for i in range(survivors.batch, window.count):
+        survivors.batch = i
+        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == 2:
+            status = write_batch(survivors, window, i, output)
+        else:
+            status = write_message(survivors, window, i, output)
+        if status != DONE:
+            return status
+    survivors.batch = window.count
+    return DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_message(
+    survivors: Survivors, window: cython.pointer[BatchWindow], i: cython.Py_ssize_t, output: cython.pointer[Output]
+) -> cython.int:
+    """A plain message v0 or v1: copied, or as a v2 batch."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
+    magic: cython.int = window.batches[at + BATCH_MAGIC]
+    if magic > 1 or window.verdicts[i] & KEEP_EMPTY or not is_legacy_plain(window.p, position, size, magic):
+        return OPEN
+    if output.limit - survivors.size < size + _BATCH_GROWTH:
+        survivors.needed = size + _BATCH_GROWTH
+        return FULL
+    legacy_row(window.p, position, magic, window.rows)
+    window.rows[ROW_CHECK] = 0  # where headers end: there are none
+    survivors.counts.records += 1
+    if (
+        judge(survivors.key_map, window.p, window.rows, 1, survivors.keeps_tombstones, output.keep, survivors.counts)
+        == 0
+    ):
+        survivors.counts.dropped += 1
+        return DONE
+    survivors.counts.kept += 1
+    if survivors.keeps_format:
+        survivors.size = put_bytes(output.p, survivors.size, window.p, position, size)
+        survivors.counts.copied += 1
+    else:
+        put_as_batch(survivors, window, position, magic, output)
+        survivors.counts.rewritten += 1
+    return DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_records(
+    survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t, output: cython.pointer[Output]
+) -> cython.int:
+    """Rows of the records of a batch. DONE; FULL where it might not fit into the output once written anew."""
+    records: cython.longlong = window.batches[at + BATCH_COUNT]
+    size: cython.Py_ssize_t
+    status: cython.int = open_batch(window, at)
+    if status == NO_ROOM:
+        return ROOM
+    if status == CLOSED:
+        return OPEN
+    if not count_is_right(window, at):
+        survivors.reason = TOO_MANY
+        return BAD
+    if records > window.row_capacity:
+        survivors.needed = records
+        return ROWS
+    size = V2_HEADER_BYTES + window.end - window.first + _RECORD_GROWTH * records
+    if size > output.limit - survivors.size:
+        survivors.needed = size
+        return FULL
+    survivors.reason = read_batch(window, at)
+    return BAD if survivors.reason else DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_batch(
+    survivors: Survivors, window: cython.pointer[BatchWindow], i: cython.Py_ssize_t, output: cython.pointer[Output]
+) -> cython.int:
+    """What is left of a v2 batch."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    verdict: cython.longlong = window.verdicts[i]
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
+    records: cython.longlong = window.batches[at + BATCH_COUNT]
+    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES]
+    status: cython.int
+    k: cython.Py_ssize_t
+    kept: cython.longlong = 0
+    has_horizon: cython.bint = not survivors.has_horizons or (attributes & DELETE_HORIZON) != 0
+    needs_horizon: cython.bint = False
+    if output.limit - survivors.size < size:
+        survivors.needed = size
+        return FULL
+    if verdict & DISCARD:
+        survivors.counts.records += records
+        if attributes & CONTROL:
+            survivors.counts.discarded_markers += records
+        else:
+            survivors.counts.discarded_records += records
+    elif records != 0:
+        status = open_records(survivors, window, at, output)
+        if status != DONE:
+            return status
+        survivors.counts.records += records
+        if verdict & ALL:
+            for k in range(records):
+                output.keep[k] = 1
+            kept = records
+            needs_horizon = (verdict & EMPTY_TXN) != 0 and not has_horizon
+        else:
+            kept = judge(
+                survivors.key_map, window.payload, window.rows, records, tombstones_stay(survivors, window, at),
+                output.keep, survivors.counts,
+            )  # fmt: skip
+            needs_horizon = not has_horizon and has_tombstone(window.rows, records, output.keep)
+        survivors.counts.kept += kept
+    if kept == 0:
+        if verdict & KEEP_EMPTY:
+            put_empty(survivors, window, at, output)
+            survivors.counts.emptied += 1
+        else:
+            survivors.counts.dropped += 1
+    elif kept == records and not needs_horizon:
+        survivors.size = put_bytes(output.p, survivors.size, window.p, position, size)
+        survivors.counts.copied += 1
+    else:
+        survivors.counts.rewritten += 1
+        return rewrite(survivors, window, at, output, kept, needs_horizon)
+    return DONE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
+    """Whether tombstones of a batch may not go yet: it has no delete horizon, or one that is not reached."""
+    if not survivors.has_horizons:
+        return survivors.keeps_tombstones
+    if not window.batches[at + BATCH_ATTRIBUTES] & DELETE_HORIZON:
+        return True
+    return survivors.now_ms < window.batches[at + BATCH_BASE_TIMESTAMP]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rewrite(
+    survivors: Survivors,
+    window: cython.pointer[BatchWindow],
+    at: cython.Py_ssize_t,
+    output: cython.pointer[Output],
+    kept: cython.longlong,
+    needs_horizon: cython.bint,
+) -> cython.int:
+    """Writes a batch anew: DONE, or PACK where its records have to be compressed."""
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    end: cython.Py_ssize_t
+    describe(survivors, window, at, output, needs_horizon)
+    end = put_records(
+        window.payload, window.rows, output.keep, window.batches[at + BATCH_COUNT],
+        window.batches[at + BATCH_FIRST_OFFSET], survivors.base_timestamp, output.p, survivors.size + V2_HEADER_BYTES,
+    )  # fmt: skip
+    survivors.records = kept
+    if window.batches[at + BATCH_ATTRIBUTES] & CODEC:
+        survivors.area_size = end - survivors.size - V2_HEADER_BYTES
+        return PACK
+    put_header(
+        output.p, survivors.size, end, window.p, position, survivors.attributes, survivors.base_timestamp,
+        survivors.max_timestamp, kept,
+    )  # fmt: skip
+    survivors.size = end
+    return DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def describe(
+    survivors: Survivors,
+    window: cython.pointer[BatchWindow],
+    at: cython.Py_ssize_t,
+    output: cython.pointer[Output],
+    needs_horizon: cython.bint,
+) -> cython.void:
+    """Sets timestamps and attributes of the batch that comes out."""
+    k: cython.Py_ssize_t
+    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
+    first: cython.longlong = -1
+    largest: cython.longlong = -1
+    for k in range(window.batches[at + BATCH_COUNT]):
+        if output.keep[k]:
+            if first < 0:
+                first = k
+            if window.rows[k * ROW_WIDTH + ROW_TIMESTAMP] > largest:
+                largest = window.rows[k * ROW_WIDTH + ROW_TIMESTAMP]
+    survivors.base_timestamp = window.rows[first * ROW_WIDTH + ROW_TIMESTAMP]
+    survivors.max_timestamp = window.batches[at + BATCH_MAX_TIMESTAMP] if attributes & LOG_APPEND_TIME else largest
+    if needs_horizon:
+        survivors.base_timestamp = survivors.now_ms + survivors.retention_ms
+        attributes |= DELETE_HORIZON
+    elif attributes & DELETE_HORIZON:
+        survivors.base_timestamp = window.batches[at + BATCH_BASE_TIMESTAMP]
+    survivors.attributes = attributes
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_empty(
+    survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t, output: cython.pointer[Output]
+) -> cython.void:
+    """Writes the header that stays of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
+    end: cython.Py_ssize_t = survivors.size + V2_HEADER_BYTES
+    attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    put_header(
+        output.p, survivors.size, end, window.p, window.batches[at + BATCH_POSITION], attributes, -1,
+        window.batches[at + BATCH_MAX_TIMESTAMP], 0,
+    )  # fmt: skip
+    survivors.size = end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_as_batch(
+    survivors: Survivors,
+    window: cython.pointer[BatchWindow],
+    position: cython.Py_ssize_t,
+    magic: cython.int,
+    output: cython.pointer[Output],
+) -> cython.void:
+    """Writes the v2 batch of the one record that a plain message v0 or v1 holds, whose row is the first."""
+    model: cython.uchar[V2_HEADER_BYTES]
+    k: cython.int
+    end: cython.Py_ssize_t
+    timestamp: cython.longlong = window.rows[ROW_TIMESTAMP]
+    base: cython.longlong = timestamp
+    attributes: cython.longlong = window.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
+    if not cython.compiled:
+        model = bytearray(V2_HEADER_BYTES)
+    # The offset of the message; no epoch, no producer, no sequence (-1 each); no offset delta.
+    for k in range(V2_HEADER_BYTES):
+        model[k] = window.p[position + k] if k < ENTRY_SIZE else _NONE
+    for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
+        model[k] = 0
+    model[ENTRY_MAGIC] = 2
+    if window.rows[ROW_VALUE_SIZE] < 0:
+        base = survivors.now_ms + survivors.retention_ms
+        attributes |= DELETE_HORIZON
+    end = put_records(
+        window.p, window.rows, output.keep, 1, window.rows[ROW_OFFSET], base, output.p,
+        survivors.size + V2_HEADER_BYTES,
+    )  # fmt: skip
+    put_header(output.p, survivors.size, end, model, 0, attributes, base, timestamp, 1)
+    survivors.size = end

@@ -1,4 +1,0 @@
-# For the renderer of batches and records.
-from kseg.kernel.lines cimport Line
-
-cdef Py_ssize_t put_fields(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil

@@ -1,0 +1,1 @@
+"""C headers, the declarations through which Cython reaches them, and their interpreted twins."""

@@ -1,0 +1,91 @@
+"""The interpreted twin of search.h: regular expressions find what C looks for byte by byte."""
+
+import re
+
+from kseg.kernel.layout.rows import be32, be64
+
+# A magic of 0-2 sixteen bytes on, an offset that is not negative, and a length that is neither negative nor under 14
+# (0.7: the magic four bytes on, the length not under 6).
+_CANDIDATE = re.compile(rb"(?s)(?=[\0-\x7f].{7}(?!\0\0\0[\0-\x0d])[\0-\x7f].{7}[\0-\x02])")
+_CANDIDATE_V07 = re.compile(rb"(?s)(?=(?!\0\0\0[\0-\x05])[\0-\x7f].{3}[\0\x01])")
+_NOT_ZERO = re.compile(rb"[^\0]")
+_CHUNK_BYTES = 1 << 16
+
+
+def frame_bytes(p, i, end, v07):
+    """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
+    if v07:
+        if end - i < 9:
+            return 0
+        magic = p[i + 4]
+        size = be32(p, i)
+        return 0 if magic > 1 or size < 5 + magic or size > end - i - 4 else size + 4
+    if end - i < 26:
+        return 0
+    magic = p[i + 16]
+    size = be32(p, i + 8)
+    if magic > 2 or size > end - i - 12 or size < (49 if magic == 2 else 14 + 8 * magic):
+        return 0
+    return size + 12
+
+
+def could_be_frame(p, i, size, v07):
+    """What is cheap to tell of a frame found by search: fields that no writer ever filled so."""
+    if v07:
+        return size > 9 + p[i + 4]
+    if p[i] >= 128:
+        return False
+    if p[i + 16] == 2:
+        return (
+            (p[i + 22] & 7) <= 4
+            and p[i + 23] < 128
+            and be64(p, i + 43) >= -1
+            and be32(p, i + 53) >= -1
+            and p[i + 57] < 128
+        )
+    fields = i + 18 + 8 * p[i + 16]
+    room = i + size - fields - 8
+    key_size = max(be32(p, fields), 0)
+    return key_size <= room and key_size + max(be32(p, fields + 4 + key_size), 0) == room
+
+
+search_state = None  # where a search is, which C alone has to know
+
+
+def search_from(search, i):
+    """Begins a search at a position: nothing to do here."""
+
+
+def next_candidate(p, i, stop, end, v07, *_others):
+    """The first position in [i, stop) at which there is a frame, but for its checksum, as far as is cheap to tell; else
+    stop.
+    """
+    pattern = _CANDIDATE_V07 if v07 else _CANDIDATE
+    while i < stop:
+        until = min(i + _CHUNK_BYTES, stop)
+        for found in pattern.finditer(bytes(p[i : min(until + 17, end)])):
+            at = i + found.start()
+            if at >= until:
+                break
+            size = frame_bytes(p, at, end, v07)
+            if size and could_be_frame(p, at, size, v07):
+                return at
+        i = until
+    return stop
+
+
+def zeros_ahead(p, i, end):
+    """Zero bytes from i on, up to end."""
+    start = i
+    while i < end:
+        until = min(i + _CHUNK_BYTES, end)
+        found = _NOT_ZERO.search(bytes(p[i:until]))
+        if found:
+            return i + found.start() - start
+        i = until
+    return i - start
+
+
+def zeros_in_runs(p, i, end, least):
+    """How many of the bytes [i, end) are zeros in runs of at least ``least``."""
+    return sum(map(len, re.findall(rb"\0{%d,}" % least, bytes(p[i:end]))))

@@ -1,0 +1,1 @@
+"""From frames to records and columns, and back."""

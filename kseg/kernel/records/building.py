@@ -1,0 +1,317 @@
+"""Writes rows of records as the bytes of a record area (v2) or of a message set (v0, v1)."""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        ENTRY_MAGIC,
+        ENTRY_OVERHEAD,
+        LEGACY_CRC,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+    from cython.cimports.kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        crc32,
+        difference,
+        native_setup,
+        put_big,
+        put_bytes,
+        put_varint,
+        varint_bytes,
+    )
+else:
+    from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_CRC, V0_HEADER_BYTES, V1_HEADER_BYTES
+    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+    from kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        crc32,
+        difference,
+        native_setup,
+        put_big,
+        put_bytes,
+        put_varint,
+        varint_bytes,
+    )
+
+COMPILED = cython.compiled
+
+# As a C variable: Cython takes literals of more than 31 bits for Python objects.
+LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)
+
+# Of the sizes of key and value of a v0 or v1 message.
+SIZES_BYTES = cython.declare(cython.longlong, 8)
+# What a length and its record may take more than the record: a varint of five bytes.
+MOST_LENGTH_BYTES = cython.declare(cython.longlong, 5)
+
+native_setup()
+
+
+class AreaWriter:
+    """Where the records of one batch are written, kept from call to call.
+
+    `use` gives the buffer, `begin` empties it. Offsets count from ``base_offset``, timestamps (ms) from
+    ``base_timestamp``, that of the first record unless ``is_base_given``. ``end``: bytes so far. ``count`` of records
+    written, ``last_offset`` of the last, their ``largest_timestamp``. No record but the first goes beyond ``limit``
+    bytes. ``needed``: bytes that the buffer must have for the next record, 0 where it is not too short.
+    """
+
+    def __init__(self, out):
+        self.end = 0
+        self.use(out)
+        self.begin(0, 0, None)
+
+    def use(self, out: cython.uchar[::1]) -> None:
+        """Writes here from now on; the bytes so far are there already."""
+        if len(out) == 0 or len(out) < self.end:
+            raise ValueError("a buffer is too short")
+        self._out = out
+        self.out, self.room = bytes_out(out), len(out)
+
+    def begin(self, base_offset, limit, base_timestamp) -> None:
+        """``base_timestamp`` is None where the first record has it."""
+        begin_area(self, 0, base_offset)
+        self.limit = limit
+        self.largest_timestamp = -1
+        self.is_base_given = base_timestamp is not None
+        self.base_timestamp = -1 if base_timestamp is None else base_timestamp
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_area(area: AreaWriter, end: cython.Py_ssize_t, base_offset: cython.longlong) -> cython.void:
+    """Begins with no records at byte ``end`` of the buffer, without a base timestamp."""
+    area.end = end
+    area.base_offset = base_offset
+    area.base_timestamp = area.largest_timestamp = area.last_offset = 0
+    area.count = area.needed = 0
+    area.is_base_given = False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def body_size(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    row: cython.Py_ssize_t,
+    headers: cython.pointer[cython.const[cython.longlong]],
+    time_delta: cython.longlong,
+    offset_delta: cython.longlong,
+) -> cython.longlong:
+    """Bytes of a record behind its length."""
+    key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
+    value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
+    count: cython.longlong = rows[row + ROW_HEADER_COUNT]
+    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta)
+    h: cython.Py_ssize_t
+    k: cython.longlong
+    size += varint_bytes(key_size) + varint_bytes(value_size) + varint_bytes(count)
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    for k in range(count):
+        h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
+        size += varint_bytes(headers[h + HEADER_KEY_SIZE]) + headers[h + HEADER_KEY_SIZE]
+        size += varint_bytes(headers[h + HEADER_VALUE_SIZE])
+        if headers[h + HEADER_VALUE_SIZE] > 0:
+            size += headers[h + HEADER_VALUE_SIZE]
+    return size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_records(
+    area: AreaWriter,
+    p: cython.pointer[cython.const[cython.uchar]],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    headers: cython.pointer[cython.const[cython.longlong]],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    h: cython.Py_ssize_t
+    k: cython.longlong
+    out: cython.pointer[cython.uchar] = area.out
+    o: cython.Py_ssize_t = area.end
+    size: cython.longlong
+    time_delta: cython.longlong
+    offset_delta: cython.longlong
+    timestamp: cython.longlong
+    area.needed = 0
+    for i in range(first, stop):
+        row = i * ROW_WIDTH
+        timestamp = rows[row + ROW_TIMESTAMP]
+        if area.count == 0:
+            area.largest_timestamp = timestamp
+            if not area.is_base_given:
+                area.base_timestamp = timestamp
+        time_delta = difference(timestamp, area.base_timestamp)
+        offset_delta = difference(rows[row + ROW_OFFSET], area.base_offset)
+        if offset_delta < 0 or offset_delta > LARGEST_DELTA:
+            return i
+        size = body_size(rows, row, headers, time_delta, offset_delta)
+        if area.count and o + size + varint_bytes(size) > area.limit:
+            return i
+        if size + MOST_LENGTH_BYTES > area.room - o:
+            area.needed = o + size + MOST_LENGTH_BYTES
+            return i
+        o = put_varint(out, o, size)
+        out[o] = 0
+        o = put_varint(out, o + 1, time_delta)
+        o = put_varint(out, o, offset_delta)
+        o = put_varint(out, o, rows[row + ROW_KEY_SIZE])
+        o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
+        o = put_varint(out, o, rows[row + ROW_VALUE_SIZE])
+        o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
+        o = put_varint(out, o, rows[row + ROW_HEADER_COUNT])
+        for k in range(rows[row + ROW_HEADER_COUNT]):
+            h = (rows[row + ROW_HEADERS] + k) * HEADER_WIDTH
+            o = put_varint(out, o, headers[h + HEADER_KEY_SIZE])
+            o = put_bytes(out, o, p, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE])
+            o = put_varint(out, o, headers[h + HEADER_VALUE_SIZE])
+            o = put_bytes(out, o, p, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE])
+        area.end = o
+        area.count += 1
+        area.last_offset = rows[row + ROW_OFFSET]
+        if timestamp > area.largest_timestamp:
+            area.largest_timestamp = timestamp
+    return stop
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_messages(
+    area: AreaWriter,
+    p: cython.pointer[cython.const[cython.uchar]],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    magic: cython.int,
+    attributes: cython.int,
+    base: cython.longlong,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    out: cython.pointer[cython.uchar] = area.out
+    o: cython.Py_ssize_t = area.end
+    size: cython.longlong
+    timestamp: cython.longlong
+    area.needed = 0
+    for i in range(first, stop):
+        row = i * ROW_WIDTH
+        timestamp = rows[row + ROW_TIMESTAMP]
+        if area.count == 0:
+            area.base_timestamp = timestamp
+            area.largest_timestamp = timestamp
+        size = (V1_HEADER_BYTES if magic else V0_HEADER_BYTES) + SIZES_BYTES
+        if rows[row + ROW_KEY_SIZE] > 0:
+            size += rows[row + ROW_KEY_SIZE]
+        if rows[row + ROW_VALUE_SIZE] > 0:
+            size += rows[row + ROW_VALUE_SIZE]
+        if size - ENTRY_OVERHEAD > LARGEST_DELTA or (area.count and o + size > area.limit):
+            return i
+        if size > area.room - o:
+            area.needed = o + size
+            return i
+        start = o
+        o = put_big(out, o, difference(rows[row + ROW_OFFSET], base), 8)
+        o = put_big(out, o, size - ENTRY_OVERHEAD, 4) + 4
+        out[o] = magic
+        out[o + 1] = attributes
+        o += 2
+        if magic:
+            o = put_big(out, o, timestamp, 8)
+        o = put_big(out, o, rows[row + ROW_KEY_SIZE], 4)
+        o = put_bytes(out, o, p, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE])
+        o = put_big(out, o, rows[row + ROW_VALUE_SIZE], 4)
+        o = put_bytes(out, o, p, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE])
+        put_big(out, start + LEGACY_CRC, crc32(0, out, start + ENTRY_MAGIC, o), 4)
+        area.end = o
+        area.count += 1
+        area.last_offset = rows[row + ROW_OFFSET]
+        if timestamp > area.largest_timestamp:
+            area.largest_timestamp = timestamp
+    return stop
+
+
+def add_records(
+    area: AreaWriter,
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    headers: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+) -> int:
+    """Appends the rows ``first`` to ``stop`` (ROW_*, their bytes in ``payload``) as records of a v2 batch.
+
+    Returns the row before which it stopped: ``stop``, or one that goes beyond the limit, whose offset does not fit a
+    batch of this base offset, or that needs more room.
+    """
+    done: cython.Py_ssize_t
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
+    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
+    with cython.nogil:
+        done = write_records(area, p, row, header, first, stop)
+    return done
+
+
+def add_messages(
+    area: AreaWriter,
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    magic: cython.int,
+    attributes: cython.int,
+    base: cython.longlong,
+) -> int:
+    """As `add_records`, as messages of magic 0 or 1 with these attributes; ``base`` is taken off their offsets."""
+    done: cython.Py_ssize_t
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    if not 0 <= first <= stop <= len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
+    if magic not in (0, 1):
+        raise ValueError("no such magic")
+    with cython.nogil:
+        done = write_messages(area, p, row, first, stop, magic, attributes, base)
+    return done

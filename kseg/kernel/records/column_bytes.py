@@ -1,0 +1,104 @@
+"""Gathers column bytes: keys, values or headers that rows point to, end to end, as Apache Arrow has them.
+
+Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.records.columns`.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in
+    from cython.cimports.libc.string import memcpy
+else:
+    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in
+
+COMPILED = cython.compiled
+
+NO_ROOM = cython.declare(cython.Py_ssize_t, -1)
+OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
+INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def gather_bytes(
+    payload: cython.pointer[cython.const[cython.uchar]],
+    length: cython.Py_ssize_t,
+    fields: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    data: cython.pointer[cython.uchar],
+    capacity: cython.Py_ssize_t,
+    ends: cython.pointer[cython.int],
+    valid: cython.pointer[cython.uchar],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """As `gather`, of fields that lie ``width`` columns apart; OUTSIDE where one points outside the payload."""
+    k: cython.Py_ssize_t
+    position: cython.longlong
+    size: cython.longlong
+    filled: cython.Py_ssize_t = ends[at]
+    for k in range(count):
+        position = fields[k * width]
+        size = fields[k * width + 1]
+        if size >= 0:
+            if position < 0 or size > length or position > length - size:
+                return OUTSIDE
+            if size > capacity - filled:
+                return NO_ROOM
+            if size > 0:
+                if cython.compiled:
+                    memcpy(data + filled, payload + position, size)
+                else:
+                    data[filled : filled + size] = payload[position : position + size]
+                filled += size
+            valid[(at + k) >> 3] |= 1 << ((at + k) & 7)
+        ends[at + k + 1] = cython.cast(cython.int, filled)
+    return filled
+
+
+def gather(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    field: cython.Py_ssize_t,
+    data: cython.uchar[::1],
+    ends: cython.int[::1],
+    valid: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+) -> int:
+    """The bytes that ``field`` (a position in ``payload``, its size in the field behind it) of the rows points to.
+
+    They go behind data[ends[at]], their ends to ends[at + 1] and on. Returns the last end; -1 where ``data`` has not
+    enough room, and nothing is to be believed that was written. ``width`` is that of the rows, of records or headers.
+    """
+    found: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t = len(data)
+    length: cython.Py_ssize_t = len(payload)
+    if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
+        raise ValueError("no such rows")
+    check_room(len(ends), at + 1, stop - first)
+    check_room(8 * len(valid), at, stop - first)
+    if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
+        raise ValueError("no such place in the data")
+    if first == stop:
+        return ends[at]
+    p, fields, out, out_ends, bits = (
+        bytes_in(payload), int64s_in(rows[first * width + field :]), bytes_out(data), int32s_out(ends), bytes_out(valid)
+    )  # fmt: skip
+    with cython.nogil:
+        found = gather_bytes(p, length, fields, stop - first, width, out, capacity, out_ends, bits, at)
+    if found == OUTSIDE:
+        raise ValueError("a row points outside the payload")
+    return found
+
+
+@cython.cfunc
+def check_room(length: cython.Py_ssize_t, at: cython.Py_ssize_t, count: cython.Py_ssize_t):
+    if at < 0 or count < 0 or at > length - count:
+        raise ValueError("no such place in the column")

@@ -1,0 +1,378 @@
+"""Messages of the eras before v2: one walk over a message set that writes rows (layout: `kseg.kernel.layout.rows`).
+
+An entry of a v0 or v1 set (Kafka's LegacyRecord; 0.8 to 0.10):
+
+    offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | (v1: timestamp int64) | key | value
+    (key and value: int32 size, -1 null, then the bytes; the CRC-32 covers magic to the end)
+
+An entry of a 0.7 set (kafka.message.Message @0.7):
+
+    size int32 | magic int8 | (magic 1: attributes int8) | crc uint32 | payload          (the CRC-32 covers the payload)
+
+v0 and v1 are read in one of three manners. STRICT; AS_DUMPED, as kafka-dump-log reads (Kafka's LegacyRecord and
+AbstractLegacyRecordBatch): negative sizes stay as they are written, and a message whose magic is not 0 is laid out as
+v1; SIZES_ONLY, the same, and a key or value need not fit its message either: its size goes to the row, which counts as
+a misfit. Positions of misfits must not be followed.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CRC_BYTES,
+        CREATE_TIME,
+        ENTRY_MAGIC,
+        ENTRY_OFFSET,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be32,
+        be64,
+        crc32,
+        native_setup,
+        sum_of,
+    )
+
+    native_setup()
+else:
+    from kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CRC_BYTES,
+        CREATE_TIME,
+        ENTRY_MAGIC,
+        ENTRY_OFFSET,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+    )
+    from kseg.kernel.layout.pointers import bytes_in, int64s_out
+    from kseg.kernel.layout.rows import (
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be32,
+        be64,
+        crc32,
+        sum_of,
+    )
+
+    globals().update(cython.constants(__name__))
+    globals().update(cython.structs(__name__))
+
+COMPILED = cython.compiled
+
+REASONS = {
+    TOO_SMALL: "the size of a message is smaller than its header",
+    MISFIT: "a key or value does not fit its message",
+    UNKNOWN_MAGIC: "the magic of a message is unknown",
+}
+# As C variables: Cython takes literals of more than 31 bits for Python objects.
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
+KIND_SHIFT = cython.declare(cython.int, 33)
+SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
+# What the size of an entry counts before its key: two sizes and what stands before them.
+LEAST_V0 = cython.declare(cython.longlong, 14)
+LEAST_V1 = cython.declare(cython.longlong, 22)
+V07_CODEC = cython.declare(cython.int, 3)
+
+
+@cython.cclass
+class MessageWalk:
+    """A walk over one message set, from byte ``position`` on.
+
+    ``base`` is added to offsets: of 0.7, where all are that of the set, it is their offset. ``kind`` and ``timestamp``
+    (ms) are those of the wrapper; kind OWN: there is none. Without ``checks_crc`` all CRCs count as right.
+
+    ``row_count``: rows that the last call has written; of all calls ``count`` is how many entries were seen,
+    ``last_offset`` the offset of the last as written (0.7: where it starts), ``misfits`` the rows that are misfits.
+    """
+
+    position = cython.declare(cython.Py_ssize_t, visibility="public")
+    row_count = cython.declare(cython.Py_ssize_t, visibility="public")
+    count = cython.declare(cython.longlong, visibility="public")
+    last_offset = cython.declare(cython.longlong, visibility="public")
+    misfits = cython.declare(cython.longlong, visibility="public")
+    base = cython.declare(cython.longlong, visibility="public")
+    timestamp: cython.longlong
+    kind: cython.int
+    manner: cython.int
+    checks_crc: cython.bint
+
+    def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, manner=STRICT):
+        self.position = self.row_count = self.count = self.last_offset = self.misfits = 0
+        self.base = base
+        self.kind = kind
+        self.timestamp = timestamp
+        self.checks_crc = checks_crc
+        self.manner = manner
+
+    def read(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        end: cython.Py_ssize_t,
+        rows: cython.longlong[::1],
+        is_07: cython.bint = False,
+    ) -> int:
+        """Walks entries up to ``end``, writing rows: END, MORE, COMPRESSED, CUT or a key of REASONS."""
+        status: cython.int
+        capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
+        if end > len(payload) or self.position < 0 or capacity < 1:
+            raise ValueError("a buffer is too short")
+        p = bytes_in(payload)
+        out = int64s_out(rows)
+        with cython.nogil:
+            if is_07:
+                status = walk_v07(self, p, end, out, capacity)
+            else:
+                status = walk_set(self, p, end, out, capacity)
+        return status
+
+    def survey(self, payload: cython.const[cython.uchar][::1]) -> int:
+        """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``: a v1 wrapper's offsets hang on them."""
+        status: cython.int
+        end: cython.Py_ssize_t = len(payload)
+        p = bytes_in(payload)
+        with cython.nogil:
+            status = walk_set(self, p, end, cython.NULL, 0)
+        return status
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_frame(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    message: cython.pointer[Message],
+) -> cython.int:
+    """Where the entry at the position ends, and its magic; END, CUT or a key of REASONS."""
+    size: cython.longlong
+    if end - walk.position < ENTRY_OVERHEAD:
+        return CUT
+    size = be32(p, walk.position + ENTRY_SIZE)
+    if size < LEAST_V0:
+        return TOO_SMALL
+    if size > end - walk.position - ENTRY_OVERHEAD:
+        return CUT
+    message.magic = p[walk.position + ENTRY_MAGIC]
+    if message.magic > 1 and walk.manner == STRICT:
+        return UNKNOWN_MAGIC
+    if message.magic and size < LEAST_V1:
+        return TOO_SMALL
+    message.after = walk.position + ENTRY_OVERHEAD + size
+    return END
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_fields(
+    walk: MessageWalk, p: cython.pointer[cython.const[cython.uchar]], message: cython.pointer[Message]
+) -> cython.int:
+    """Where key and value of the entry at the position lie; END, COMPRESSED or MISFIT."""
+    at: cython.Py_ssize_t = walk.position + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
+    if p[walk.position + LEGACY_FLAGS] & CODEC:
+        return COMPRESSED
+    message.key_size = be32(p, at)
+    at += SIZE_BYTES
+    if message.after - at < SIZE_BYTES or message.key_size > message.after - at - SIZE_BYTES:
+        return MISFIT
+    message.key = at
+    if message.key_size > 0:
+        at += message.key_size
+    message.value_size = be32(p, at)
+    message.value = at + SIZE_BYTES
+    if message.value_size > message.after - message.value:
+        if walk.manner != SIZES_ONLY:
+            return MISFIT
+        walk.misfits += 1
+    return END
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def check_of(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    crc: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+    after: cython.Py_ssize_t,
+) -> cython.longlong:
+    """ROW_CHECK without a kind: the CRC at ``crc``, which covers the bytes from ``start`` up to ``after``."""
+    check: cython.longlong = be32(p, crc) & LOW_32_BITS
+    if not walk.checks_crc or crc32(0, p, start, after) == check:
+        check |= VALID
+    return check
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_row(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    message: cython.pointer[Message],
+    rows: cython.pointer[cython.longlong],
+) -> cython.void:
+    """Appends the row of the entry at the position, whose fields are read."""
+    at: cython.Py_ssize_t = walk.position
+    row: cython.Py_ssize_t = walk.row_count * ROW_WIDTH
+    kind: cython.longlong = NO_TIME
+    timestamp: cython.longlong = -1
+    if message.magic:
+        kind = walk.kind
+        if kind == OWN:
+            kind = APPEND_TIME if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+        timestamp = be64(p, at + V1_TIMESTAMP)
+        if walk.kind == APPEND_TIME and message.magic == 1:
+            timestamp = walk.timestamp
+    rows[row + ROW_OFFSET] = sum_of(be64(p, at + ENTRY_OFFSET), walk.base)
+    rows[row + ROW_TIMESTAMP] = timestamp
+    rows[row + ROW_SEQUENCE] = -1
+    rows[row + ROW_KEY] = message.key
+    rows[row + ROW_KEY_SIZE] = -1 if message.key_size < 0 and walk.manner == STRICT else message.key_size
+    rows[row + ROW_VALUE] = message.value
+    rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.manner == STRICT else message.value_size
+    rows[row + ROW_HEADERS] = 0
+    rows[row + ROW_HEADER_COUNT] = 0
+    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (kind << KIND_SHIFT)
+    walk.row_count += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_set(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+) -> cython.int:
+    """A ``capacity`` of 0: no rows are wanted, and none of what goes into them is looked at."""
+    message: Message
+    status: cython.int
+    if not cython.compiled:
+        message = Message()
+    walk.row_count = 0
+    while walk.position < end:
+        if walk.row_count >= capacity > 0:
+            return MORE
+        status = read_frame(walk, p, end, cython.address(message))
+        if status != END:
+            return status
+        walk.last_offset = be64(p, walk.position + ENTRY_OFFSET)
+        if capacity > 0:
+            status = read_fields(walk, p, cython.address(message))
+            if status != END:
+                return status
+            put_row(walk, p, cython.address(message), rows)
+        walk.count += 1
+        walk.position = message.after
+    return END
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_v07(
+    walk: MessageWalk,
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+) -> cython.int:
+    after: cython.Py_ssize_t
+    payload: cython.Py_ssize_t
+    size: cython.longlong
+    magic: cython.int
+    row: cython.Py_ssize_t
+    walk.row_count = 0
+    while walk.position < end:
+        if walk.row_count >= capacity:
+            return MORE
+        if end - walk.position < SIZE_BYTES:
+            return CUT
+        size = be32(p, walk.position)
+        if size < V07_LEAST_BYTES - SIZE_BYTES:
+            return TOO_SMALL
+        if size > end - walk.position - SIZE_BYTES:
+            return CUT
+        magic = p[walk.position + V07_MAGIC]
+        if magic > 1:
+            return UNKNOWN_MAGIC
+        if size < V07_LEAST_BYTES - SIZE_BYTES + magic:
+            return TOO_SMALL
+        after = walk.position + SIZE_BYTES + size
+        walk.last_offset = walk.position
+        if magic == 1 and p[walk.position + V07_ATTRIBUTES] & V07_CODEC:
+            return COMPRESSED
+        payload = walk.position + V07_LEAST_BYTES + magic
+        row = walk.row_count * ROW_WIDTH
+        rows[row + ROW_OFFSET] = walk.base
+        rows[row + ROW_TIMESTAMP] = -1
+        rows[row + ROW_SEQUENCE] = -1
+        rows[row + ROW_KEY] = 0
+        rows[row + ROW_KEY_SIZE] = -1
+        rows[row + ROW_VALUE] = payload
+        rows[row + ROW_VALUE_SIZE] = after - payload
+        rows[row + ROW_HEADERS] = 0
+        rows[row + ROW_HEADER_COUNT] = 0
+        rows[row + ROW_CHECK] = check_of(walk, p, payload - CRC_BYTES, payload, after)
+        walk.row_count += 1
+        walk.count += 1
+        walk.position = after
+    return END

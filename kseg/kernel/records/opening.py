@@ -1,0 +1,178 @@
+"""Opens the records of v2 batches for loops that look at each of them: rows of records, plain or expanded.
+
+`open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record. HEADERS and CHECK of a row are as
+`kseg.kernel.compact.rewriting` needs them: where the headers of the record begin and end.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM as EXPAND_NO_ROOM
+    from cython.cimports.kseg.kernel.codecs.expand import Room, expand_batch
+    from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_COUNT,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE
+    from cython.cimports.kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+else:
+    from kseg.kernel.codecs.expand import Room
+    from kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
+    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from kseg.kernel.layout.rows import (
+        BATCH_COUNT,
+        BATCH_POSITION,
+        BATCH_SIZE,
+        BATCH_WIDTH,
+        ROW_CHECK,
+        ROW_HEADERS,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+    )
+    from kseg.kernel.records.record_fields import COMPLETE, MORE
+    from kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+    globals().update(cython.structs(__name__))
+
+REASONS = {
+    NOT_RISING: "offset deltas do not rise",
+    OUT_OF_RANGE: "an offset delta is outside the batch",
+    TOO_MANY: "it counts more records than it has offsets or bytes",
+}
+LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fill_window(
+    window: cython.pointer[BatchWindow],
+    data: cython.const[cython.uchar][::1],
+    batches: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    verdicts: cython.const[cython.longlong][::1],
+    rows: cython.longlong[::1],
+    room: Room,
+    opened: cython.const[cython.uchar][::1],
+) -> cython.int:
+    """Raises ValueError where a buffer is too short for ``count`` batches."""
+    if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(rows) < ROW_WIDTH:
+        raise ValueError("a buffer is too short")
+    window.p = bytes_in(data)
+    window.batches, window.count, window.verdicts = int64s_in(batches), count, int64s_in(verdicts)
+    window.rows, window.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+    window.opened_size = -1
+    if opened is not None:
+        window.opened, window.opened_size = bytes_in(opened), len(opened)
+    if cython.compiled:
+        window.room, window.room_bytes, window.zstd = cython.address(room.out[0]), room.capacity, room.zstd
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+    """Finds the records of the batch whose row is batches[at]: OPENED, NO_ROOM or CLOSED."""
+    position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
+    size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
+    codec: cython.int = window.p[position + V2_FLAGS] & CODEC
+    held: cython.Py_ssize_t
+    if window.opened_size >= 0:
+        window.payload, window.first, window.end = window.opened, 0, window.opened_size
+        window.opened_size = -1
+        return OPENED
+    if codec == 0:
+        window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
+        return OPENED
+    if cython.compiled:
+        held = expand_batch(window.p, position, size, window.room, window.room_bytes, window.zstd)
+        if held >= 0:
+            window.payload, window.first, window.end = window.room, 0, held
+            return OPENED
+        if held == EXPAND_NO_ROOM:
+            return NO_ROOM
+    return CLOSED
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_is_right(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
+    """Whether so many records as the header counts fit into the bytes of the batch that is open."""
+    return 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+    """Rows of the records of the batch that is open; 0, or why they make no sense.
+
+    There are rows for all that the header counts, which `count_is_right`.
+    """
+    header: RecordsHeader
+    cursor: RecordCursor
+    table: RecordTable
+    k: cython.longlong
+    row: cython.Py_ssize_t
+    status: cython.int = COMPLETE
+    if not cython.compiled:
+        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
+    read_records_header(window.p, window.batches[at + BATCH_POSITION], cython.address(header))
+    if header.count > header.last_offset_delta + 1:
+        return TOO_MANY
+    header.base_sequence = -1
+    begin_records(cython.address(cursor), window.first, 0)
+    table.rows, table.row_count, table.header_capacity, table.header_count = window.rows, 0, -1, 0
+    for k in range(header.count):
+        table.row_capacity = k + 1
+        status = append_records(
+            window.payload, window.end, cython.address(cursor), cython.address(header), cython.address(table)
+        )
+        if status != COMPLETE and (status != MORE or table.row_count != k + 1):
+            return status
+        row = k * ROW_WIDTH
+        window.rows[row + ROW_HEADERS] = window.rows[row + ROW_VALUE]
+        if window.rows[row + ROW_VALUE_SIZE] > 0:
+            window.rows[row + ROW_HEADERS] += window.rows[row + ROW_VALUE_SIZE]
+        window.rows[row + ROW_CHECK] = cursor.position
+    if cursor.flags & FLAG_NOT_RISING:
+        return NOT_RISING
+    if cursor.flags & FLAG_OUT_OF_RANGE:
+        return OUT_OF_RANGE
+    return status

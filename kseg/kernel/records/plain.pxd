@@ -1,0 +1,36 @@
+# What the renderers share, and what the walk over frames takes from it.
+from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
+
+cpdef enum:
+    # What a pass over plain frames ends with. FULL: take what there is and call again; NOT_PLAIN: the next frame is the
+    # caller's; TOO_SMALL: an empty output is too small; MORE_HEADERS: the rows of headers are too few for one record;
+    # YOURS: the caller has to end the line of a record.
+    DONE = 0
+    FULL = 1
+    NOT_PLAIN = 2
+    TOO_SMALL = 3
+    MORE_HEADERS = 4
+    YOURS = 5
+
+cdef class Progress:
+    cdef public Py_ssize_t frame, position
+    cdef public long long record, records, needed
+
+# Frames (rows FRAME_* of ``p``), and the rows that their records are read into: from ``first_row`` on those of the
+# frame entered last. A v2 batch that has one of the attributes ``refused`` is not plain.
+cdef struct PlainFrames:
+    const unsigned char* p
+    const long long* frames
+    int refused
+    RecordsHeader header
+    RecordCursor cursor
+    RecordTable table
+    Py_ssize_t first_row
+
+cdef bint has_plain_header(const unsigned char* p, const long long* frames, Py_ssize_t at) noexcept nogil
+cdef int is_legacy_plain(const unsigned char* p, Py_ssize_t position, Py_ssize_t size, int magic) noexcept nogil
+cdef void legacy_row(const unsigned char* p, Py_ssize_t position, int magic, long long* row) noexcept nogil
+cpdef long long sequence_after(long long base, long long delta) noexcept nogil
+cdef int enter(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t room) noexcept nogil
+cdef void leave(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t stop) noexcept nogil
+cdef long long room_for(const RecordTable* table, Py_ssize_t row, Py_ssize_t capacity) noexcept nogil

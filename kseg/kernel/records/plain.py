@@ -1,0 +1,463 @@
+"""Which frames the renderers print without help, and the walk through their records.
+
+A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, every record decodes, and
+their offsets are as they should be: all that is left to do is to print. Whatever isn't plain goes back to the caller,
+with nothing of it printed.
+
+A renderer may have to stop at any record, because its output is full; `leave` notes where, `enter` goes on there.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        ZSTD,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be32,
+        be64,
+    )
+    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
+    from cython.cimports.kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+else:
+    from kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CREATE_TIME,
+        ENTRY_OFFSET,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        ZSTD,
+    )
+    from kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be32,
+        be64,
+    )
+    from kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
+    from kseg.kernel.records.records import (
+        FLAG_NOT_RISING,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+
+    globals().update(cython.constants(__name__))
+    globals().update(
+        cython.structs(__name__, RecordCursor=RecordCursor, RecordsHeader=RecordsHeader, RecordTable=RecordTable)
+    )
+
+COMPILED = cython.compiled
+
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
+SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key or value
+MOST_VARINT_BYTES = cython.declare(cython.int, 5)
+LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
+LINE_LEAST = cython.declare(cython.Py_ssize_t, 80)
+ROWS_LEAST = cython.declare(cython.Py_ssize_t, 16)
+HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
+
+
+class Progress:
+    """How far a pass over plain frames has come.
+
+    ``frame`` is the next one; ``record`` of it the next one, at byte ``position``, 0: it is not begun. ``records``
+    counts those of all frames, ``needed`` says what there is not enough of.
+    """
+
+    def __init__(self):
+        self.frame = self.position = self.record = self.records = self.needed = 0
+
+    def go_to(self, frame):
+        """The next frame is this one, not begun."""
+        self.frame = frame
+        self.record = self.position = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def wrapped_int(value: cython.longlong) -> cython.longlong:
+    return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.longlong:
+    """The sequence ``delta`` behind ``base``; after 2147483647 comes 0.
+
+    The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
+    """
+    if base == -1:
+        return -1
+    if base > wrapped_int(0x7FFFFFFF - delta):
+        return wrapped_int(delta - (0x7FFFFFFF - base) - 1)
+    return wrapped_int(base + delta)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_legacy_plain(
+    p: cython.pointer[cython.const[cython.uchar]],
+    position: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    magic: cython.int,
+) -> cython.int:
+    """Whether a v0 or v1 entry has no codec, and a key and a value that fill it to its end."""
+    key: cython.Py_ssize_t = SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
+    value: cython.Py_ssize_t = key + SIZE_BYTES
+    key_size: cython.longlong
+    value_size: cython.longlong
+    if size < value or p[position + LEGACY_FLAGS] & CODEC:
+        return False
+    key_size = be32(p, position + key - SIZE_BYTES)
+    if key_size < -1 or key_size > size - value:
+        return False
+    if key_size > 0:
+        value += key_size
+    value_size = be32(p, position + value - SIZE_BYTES)
+    if value_size < -1:
+        return False
+    return value + (value_size if value_size > 0 else 0) == size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def legacy_row(
+    p: cython.pointer[cython.const[cython.uchar]],
+    position: cython.Py_ssize_t,
+    magic: cython.int,
+    row: cython.pointer[cython.longlong],
+) -> cython.void:
+    """The row of a v0 or v1 entry that is plain and whose CRC is right."""
+    key: cython.Py_ssize_t = position + SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
+    value: cython.Py_ssize_t = key + SIZE_BYTES
+    kind: cython.longlong = NO_TIME
+    timestamp: cython.longlong = -1
+    key_size: cython.longlong = be32(p, key - SIZE_BYTES)
+    crc: cython.longlong = be32(p, position + LEGACY_CRC)
+    if magic:
+        timestamp = be64(p, position + V1_TIMESTAMP)
+        kind = APPEND_TIME if p[position + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+    if key_size > 0:
+        value += key_size
+    row[ROW_OFFSET] = be64(p, position + ENTRY_OFFSET)
+    row[ROW_TIMESTAMP] = timestamp
+    row[ROW_SEQUENCE] = -1
+    row[ROW_KEY] = key
+    row[ROW_KEY_SIZE] = key_size
+    row[ROW_VALUE] = value
+    row[ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
+    row[ROW_HEADERS] = 0
+    row[ROW_HEADER_COUNT] = 0
+    row[ROW_CHECK] = (crc & LOW_32_BITS) + (2 * kind + 1) * (LOW_32_BITS + 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def has_plain_header(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    at: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether a batch shows no problem before its records are looked at, and its header alone tells all of its line.
+
+    ``at``: its first column in ``frames``.
+    """
+    position: cython.Py_ssize_t = frames[at + FRAME_POSITION]
+    size: cython.Py_ssize_t = frames[at + FRAME_SIZE]
+    magic: cython.longlong = frames[at + FRAME_MAGIC]
+    if not frames[at + FRAME_STATE] & INTACT:
+        return False
+    if magic == 2:
+        return (
+            size >= V2_HEADER_BYTES and (p[position + V2_FLAGS] & CODEC) <= ZSTD and be32(p, position + V2_COUNT) >= 0
+        )
+    if magic == 0 or magic == 1:
+        return is_legacy_plain(p, position, size, cython.cast(cython.int, magic))
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def next_rows(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+    """Appends rows of the frame from the cursor on; the status is that of `kseg.kernel.records.records`."""
+    position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
+    magic: cython.int = cython.cast(cython.int, plain.frames[at + FRAME_MAGIC])
+    row: cython.Py_ssize_t = plain.table.row_count * ROW_WIDTH
+    if magic >= 2:
+        return append_records(
+            plain.p, position + plain.frames[at + FRAME_SIZE], cython.address(plain.cursor),
+            cython.address(plain.header), cython.address(plain.table),
+        )  # fmt: skip
+    if plain.cursor.index == 0:
+        if cython.compiled:
+            legacy_row(plain.p, position, magic, plain.table.rows + row)
+        else:
+            legacy_row(plain.p, position, magic, plain.table.rows[row:])
+        plain.cursor.index = 1
+        plain.table.row_count += 1
+    return COMPLETE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_frame(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+    """Checks the whole frame and appends its first rows: COMPLETE, MORE, TOO_MANY_HEADERS or -1: it is not plain."""
+    position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
+    size: cython.Py_ssize_t = plain.frames[at + FRAME_SIZE]
+    magic: cython.longlong = plain.frames[at + FRAME_MAGIC]
+    status: cython.int
+    if not plain.frames[at + FRAME_STATE] & INTACT:
+        return -1
+    if magic == 2:
+        if size < V2_HEADER_BYTES or plain.p[position + V2_FLAGS] & plain.refused:
+            return -1
+        read_records_header(plain.p, position, cython.address(plain.header))
+        if plain.header.count > 0 and plain.header.count > plain.header.last_offset_delta + 1:
+            return -1
+        if plain.header.count == 0 and size != V2_HEADER_BYTES:
+            return -1
+        begin_records(cython.address(plain.cursor), position + V2_HEADER_BYTES, 0)
+    elif magic == 0 or magic == 1:
+        if not is_legacy_plain(plain.p, position, size, cython.cast(cython.int, magic)):
+            return -1
+        plain.header.count = 1
+        begin_records(cython.address(plain.cursor), position, 0)
+    else:
+        return -1
+    status = next_rows(plain, at)
+    if status == MORE and walk_rest(plain, position + size) != COMPLETE:
+        return -1
+    return -1 if plain.cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE) else status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_rest(plain: cython.pointer[PlainFrames], end: cython.Py_ssize_t) -> cython.int:
+    """Walks the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
+    rest: RecordCursor
+    status: cython.int
+    if not cython.compiled:
+        rest = RecordCursor()
+    begin_records(cython.address(rest), plain.cursor.position, 0)
+    rest.index = plain.cursor.index
+    rest.last_delta = plain.cursor.last_delta
+    status = walk_records(plain.p, end, cython.address(rest), cython.address(plain.header))
+    plain.cursor.flags |= rest.flags
+    return status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def enter(
+    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, room: cython.Py_ssize_t
+) -> cython.int:
+    """Appends the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS.
+
+    ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
+    """
+    capacity: cython.Py_ssize_t = plain.table.row_capacity
+    first_header: cython.Py_ssize_t = plain.table.header_count
+    fitting: cython.Py_ssize_t
+    status: cython.int
+    plain.first_row = plain.table.row_count
+    if progress.position == 0:
+        status = open_frame(plain, at)
+    else:
+        plain.header.count = 1
+        if plain.frames[at + FRAME_MAGIC] >= 2:
+            read_records_header(plain.p, plain.frames[at + FRAME_POSITION], cython.address(plain.header))
+        begin_records(cython.address(plain.cursor), progress.position, 0)
+        plain.cursor.index = progress.record
+        fitting = LINE_LEAST
+        if plain.header.count > 0:
+            fitting += plain.frames[at + FRAME_SIZE] // plain.header.count
+        fitting = plain.first_row + room // fitting + ROWS_LEAST
+        if fitting < capacity:
+            plain.table.row_capacity = fitting
+        status = next_rows(plain, at)
+        plain.table.row_capacity = capacity
+    if status == COMPLETE or status == MORE:
+        return DONE
+    # Rows of what is not plain, or is read again, do not count.
+    plain.table.row_count = plain.first_row
+    plain.table.header_count = first_header
+    if status == TOO_MANY_HEADERS:
+        progress.needed = 2 * plain.table.header_capacity + 8
+        return MORE_HEADERS
+    return NOT_PLAIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def behind_row(
+    p: cython.pointer[cython.const[cython.uchar]], table: cython.pointer[RecordTable], row: cython.Py_ssize_t
+) -> cython.longlong:
+    """The position behind a v2 record, where the next one starts."""
+    at: cython.Py_ssize_t = row * ROW_WIDTH
+    h: cython.Py_ssize_t
+    _: cython.int
+    end: cython.longlong
+    if table.rows[at + ROW_HEADER_COUNT]:
+        h = (table.rows[at + ROW_HEADERS] + table.rows[at + ROW_HEADER_COUNT] - 1) * HEADER_WIDTH
+        end = table.headers[h + HEADER_VALUE]
+        return end + table.headers[h + HEADER_VALUE_SIZE] if table.headers[h + HEADER_VALUE_SIZE] > 0 else end
+    end = table.rows[at + ROW_VALUE]
+    if table.rows[at + ROW_VALUE_SIZE] > 0:
+        end += table.rows[at + ROW_VALUE_SIZE]
+    # What is left is the header count, a varint that says zero, in one byte or (over-long) in more.
+    for _ in range(MOST_VARINT_BYTES - 1):
+        if p[end] < 128:
+            break
+        end += 1
+    return end + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def leave(
+    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, stop: cython.Py_ssize_t
+) -> cython.void:
+    """Notes that the rows up to ``stop``, of those that `enter` has appended, are taken."""
+    taken: cython.Py_ssize_t = stop - plain.first_row
+    is_done: cython.bint = False
+    if stop == plain.table.row_count:
+        is_done = plain.cursor.index >= plain.header.count
+        progress.record = plain.cursor.index
+        progress.position = plain.cursor.position
+    elif taken:
+        progress.record += taken
+        progress.position = behind_row(plain.p, cython.address(plain.table), stop - 1)
+    progress.records += taken
+    if is_done:
+        progress.frame += 1
+        progress.record = 0
+        progress.position = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def room_for(
+    table: cython.pointer[cython.const[RecordTable]], row: cython.Py_ssize_t, capacity: cython.Py_ssize_t
+) -> cython.longlong:
+    """Room to ask for when a record does not fit an empty output of ``capacity`` bytes.
+
+    Enough for a record that needs no escaping, else twice what there is: growing to what the worst escaping takes, six
+    times the size, would be a waste for most.
+    """
+    at: cython.Py_ssize_t = row * ROW_WIDTH
+    h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
+    _: cython.longlong
+    room: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
+    if table.rows[at + ROW_KEY_SIZE] > 0:
+        room += table.rows[at + ROW_KEY_SIZE]
+    if table.rows[at + ROW_VALUE_SIZE] > 0:
+        room += table.rows[at + ROW_VALUE_SIZE]
+    for _ in range(table.rows[at + ROW_HEADER_COUNT]):
+        room += table.headers[h + HEADER_KEY_SIZE]
+        if table.headers[h + HEADER_VALUE_SIZE] > 0:
+            room += table.headers[h + HEADER_VALUE_SIZE]
+        h += HEADER_WIDTH
+    return room if room > 2 * capacity else 2 * capacity
+
+
+def check_frames(frames, stop, length):
+    """ValueError unless there are such frames, all within ``length`` bytes."""
+    if stop > len(frames) // FRAME_WIDTH:
+        raise ValueError("no such frames")
+    last = (stop - 1) * FRAME_WIDTH
+    if stop > 0 and frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length:
+        raise ValueError("frames reach beyond the buffer")

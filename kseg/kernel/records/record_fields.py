@@ -1,0 +1,226 @@
+"""The fields of one record of a v2 batch, read one after the other: any record, right or wrong.
+
+Records of the usual shape are read at once (short_record.h); only this reader tells what is wrong.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        varint,
+    )
+else:
+    from kseg.kernel.layout.rows import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        varint,
+    )
+
+    globals().update(cython.constants(__name__))
+
+from kseg.limits import MAX_HEADERS
+
+COMPILED = cython.compiled
+
+REASONS = {
+    BAD_LENGTH: "the length of a record is no varint",
+    TOO_LONG: "the length of a record does not fit the batch",
+    BAD_TIMESTAMP: "a timestamp delta is no varlong",
+    BAD_OFFSET: "an offset delta is no varint",
+    BAD_KEY: "a key length is no varint or does not fit the record",
+    BAD_VALUE: "a value length is no varint or does not fit the record",
+    BAD_HEADER_COUNT: "a header count is no varint or does not fit the record",
+    BAD_HEADER_KEY: "a header key does not fit the record",
+    BAD_HEADER_VALUE: "a header value does not fit the record",
+    TOO_SHORT_FIELDS: "a record is longer than its fields",
+    BYTES_LEFT: "bytes are left after the last record",
+    NEGATIVE_COUNT: "the record count is negative",
+    TOO_MANY_HEADERS: f"a record has more than {MAX_HEADERS} headers, which kseg does not read",
+}
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def varlong_size(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Bytes of the varlong at i; 0 where there is none of at most 10 bytes before end."""
+    used: cython.Py_ssize_t = 0
+    while used < 10 and i + used < end:
+        used += 1
+        if p[i + used - 1] < 128:
+            return used
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def varlong(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.longlong:
+    value: cython.ulonglong = 0
+    k: cython.Py_ssize_t
+    if size == 1:
+        value = p[i]
+        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+    for k in range(size):
+        value |= cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k)
+    if cython.compiled:
+        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
+    else:
+        value &= 0xFFFFFFFFFFFFFFFF
+        return (value >> 1) ^ -(value & 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_sized(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    after: cython.Py_ssize_t,
+    fields: cython.pointer[cython.longlong],
+    field: cython.int,
+) -> cython.Py_ssize_t:
+    """Writes where the bytes of a key or value lie whose size is at i, and behind that the size; the position behind
+    them, -1 where they do not fit."""
+    r: cython.longlong = varint(p, i, after)
+    size: cython.longlong = r >> 4
+    i += r & 15
+    if r == 0 or size > after - i:
+        return -1
+    fields[field] = i
+    fields[field + 1] = size
+    return i + size if size > 0 else i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_fields(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    fields: cython.pointer[cython.longlong],
+) -> cython.int:
+    """Writes the FIELD_* of the record at i up to its headers, whatever its shape: COMPLETE, or a key of REASONS."""
+    at: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    used: cython.Py_ssize_t
+    size: cython.longlong
+    r: cython.longlong = varint(p, i, end)
+    if r == 0:
+        return BAD_LENGTH
+    used = r & 15
+    size = r >> 4
+    if size < 6 or size > end - i - used:
+        return TOO_LONG
+    at = i + used
+    after = at + size
+    fields[FIELD_AFTER] = after
+    fields[FIELD_ATTRIBUTES] = p[at]
+    at += 1
+    used = varlong_size(p, at, after)
+    if used == 0:
+        return BAD_TIMESTAMP
+    fields[FIELD_TIMESTAMP_DELTA] = varlong(p, at, used)
+    at += used
+    r = varint(p, at, after)
+    if r == 0:
+        return BAD_OFFSET
+    fields[FIELD_OFFSET_DELTA] = r >> 4
+    at += r & 15
+    at = read_sized(p, at, after, fields, FIELD_KEY)
+    if at < 0:
+        return BAD_KEY
+    at = read_sized(p, at, after, fields, FIELD_VALUE)
+    if at < 0:
+        return BAD_VALUE
+    r = varint(p, at, after)
+    at += r & 15
+    size = r >> 4
+    if r == 0 or size < 0 or size > after - at:
+        return BAD_HEADER_COUNT
+    fields[FIELD_HEADERS] = at
+    fields[FIELD_HEADER_COUNT] = size
+    return COMPLETE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_headers(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    headers: cython.pointer[cython.longlong],
+    first: cython.longlong,
+    store: cython.bint,
+) -> cython.Py_ssize_t:
+    """The position behind ``count`` headers from i on, -status; with ``store`` they become rows from ``first`` on."""
+    r: cython.longlong
+    size: cython.longlong
+    k: cython.longlong
+    h: cython.longlong
+    for k in range(count):
+        r = varint(p, i, end)
+        if r == 0:
+            return -BAD_HEADER_KEY
+        i += r & 15
+        size = r >> 4
+        if size < 0 or size > end - i:
+            return -BAD_HEADER_KEY
+        if store:
+            h = (first + k) * HEADER_WIDTH
+            headers[h + HEADER_KEY] = i
+            headers[h + HEADER_KEY_SIZE] = size
+        i += size
+        r = varint(p, i, end)
+        if r == 0:
+            return -BAD_HEADER_VALUE
+        i += r & 15
+        size = r >> 4
+        if size > end - i:
+            return -BAD_HEADER_VALUE
+        if size < 0:
+            size = -1
+        if store:
+            h = (first + k) * HEADER_WIDTH
+            headers[h + HEADER_VALUE] = i
+            headers[h + HEADER_VALUE_SIZE] = size
+        if size > 0:
+            i += size
+    return i

@@ -1,0 +1,369 @@
+"""Records of a v2 batch: one walk that checks every length and writes rows (layout: `kseg.kernel.layout.rows`).
+
+A record, behind its own length as a zigzag varint (Kafka's DefaultRecord, KIP-98):
+
+    attributes int8 | timestampDelta varlong | offsetDelta varint | keyLength varint | key | valueLength varint | value
+    | headerCount varint | headerCount x (keyLength varint, key, valueLength varint, value)
+
+Any negative key or value length is null, as Kafka reads it. Over-long varints are accepted, those of more than 5 bytes
+(10 for the varlong) are not.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+from kseg.limits import MAX_HEADERS
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        LOG_APPEND_SHIFT,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_MAX_TIMESTAMP,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_KEY_SIZE,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        FIELD_VALUE_SIZE,
+        FIELD_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be32,
+        be64,
+        sum_of,
+    )
+    from cython.cimports.kseg.kernel.records.record_fields import (
+        BYTES_LEFT,
+        COMPLETE,
+        MORE,
+        NEGATIVE_COUNT,
+        TOO_MANY_HEADERS,
+        TOO_SHORT_FIELDS,
+        read_fields,
+        read_headers,
+    )
+    from cython.cimports.kseg.kernel.records.short_record import read_short_record
+else:
+    from kseg.kernel.layout.rows import (
+        FIELD_AFTER,
+        FIELD_ATTRIBUTES,
+        FIELD_HEADER_COUNT,
+        FIELD_HEADERS,
+        FIELD_KEY,
+        FIELD_KEY_SIZE,
+        FIELD_OFFSET_DELTA,
+        FIELD_TIMESTAMP_DELTA,
+        FIELD_VALUE,
+        FIELD_VALUE_SIZE,
+        FIELD_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        sum_of,
+        v2_fields,
+    )
+    from kseg.kernel.records.record_fields import (
+        BYTES_LEFT,
+        COMPLETE,
+        MORE,
+        NEGATIVE_COUNT,
+        TOO_MANY_HEADERS,
+        TOO_SHORT_FIELDS,
+        read_fields,
+        read_headers,
+    )
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+    globals().update(cython.structs(__name__))
+
+_MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_records_header(
+    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, header: cython.pointer[RecordsHeader]
+) -> cython.void:
+    """What the v2 batch header at p[at] says of its records."""
+    if cython.compiled:
+        header.count = be32(p, at + V2_COUNT)
+        header.base_offset = be64(p, at + V2_BASE_OFFSET)
+        header.base_timestamp = be64(p, at + V2_BASE_TIMESTAMP)
+        header.max_timestamp = be64(p, at + V2_MAX_TIMESTAMP)
+        header.is_append_time = (p[at + V2_FLAGS] >> LOG_APPEND_SHIFT) & 1
+        header.base_sequence = be32(p, at + V2_BASE_SEQUENCE)
+        header.last_offset_delta = be32(p, at + V2_LAST_OFFSET_DELTA)
+    else:
+        (
+            header.count, header.base_offset, header.base_timestamp, header.max_timestamp, header.is_append_time,
+            header.base_sequence, header.last_offset_delta,
+        ) = v2_fields(p, at)  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_records(
+    cursor: cython.pointer[RecordCursor], position: cython.Py_ssize_t, largest_timestamp: cython.longlong
+) -> cython.void:
+    """Puts a cursor at the first record of a batch."""
+    cursor.index = 0
+    cursor.position = position
+    cursor.flags = 0
+    cursor.last_delta = -1
+    cursor.largest_timestamp = largest_timestamp
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_record(
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    fields: cython.pointer[cython.longlong],
+    table: cython.pointer[RecordTable],
+) -> cython.Py_ssize_t:
+    """The position behind the record at i, whose FIELD_* are written and whose headers are appended; -status."""
+    at: cython.Py_ssize_t = 0
+    status: cython.int
+    count: cython.longlong
+    if cython.compiled:
+        at = read_short_record(p, i, end, fields)
+        if at:
+            fields[FIELD_HEADER_COUNT] = 0
+            return at
+    status = read_fields(p, i, end, fields)
+    if status != COMPLETE:
+        return -status
+    at = fields[FIELD_HEADERS]
+    count = fields[FIELD_HEADER_COUNT]
+    if count:
+        if table.header_capacity >= 0 and (
+            count > _MOST_HEADERS or (table.row_capacity > 0 and table.header_count + count > table.header_capacity)
+        ):
+            return -TOO_MANY_HEADERS
+        at = read_headers(
+            p, at, fields[FIELD_AFTER], count, table.headers, table.header_count,
+            table.row_capacity > 0 and table.header_capacity >= 0,
+        )  # fmt: skip
+        if at < 0:
+            return at
+    return at if at == fields[FIELD_AFTER] else -TOO_SHORT_FIELDS
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def append_row(
+    fields: cython.pointer[cython.const[cython.longlong]],
+    timestamp: cython.longlong,
+    header: cython.pointer[cython.const[RecordsHeader]],
+    table: cython.pointer[RecordTable],
+) -> cython.void:
+    rows: cython.pointer[cython.longlong] = table.rows
+    row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
+    delta: cython.longlong = fields[FIELD_OFFSET_DELTA]
+    sequence: cython.longlong = header.base_sequence
+    if sequence >= 0:
+        # Kafka's incrementSequence overflows below 0. (2^31 in one literal would be a Python object.)
+        if delta < 0 <= sequence + delta:
+            sequence = sequence + delta - 0x7FFFFFFF - 1
+        else:
+            sequence = (sequence + delta) & 0x7FFFFFFF
+    else:
+        sequence = -1
+    rows[row + ROW_OFFSET] = sum_of(header.base_offset, delta)
+    rows[row + ROW_TIMESTAMP] = timestamp
+    rows[row + ROW_SEQUENCE] = sequence
+    rows[row + ROW_KEY] = fields[FIELD_KEY]
+    rows[row + ROW_KEY_SIZE] = fields[FIELD_KEY_SIZE] if fields[FIELD_KEY_SIZE] >= 0 else -1
+    rows[row + ROW_VALUE] = fields[FIELD_VALUE]
+    rows[row + ROW_VALUE_SIZE] = fields[FIELD_VALUE_SIZE] if fields[FIELD_VALUE_SIZE] >= 0 else -1
+    rows[row + ROW_HEADERS] = table.header_count
+    rows[row + ROW_HEADER_COUNT] = fields[FIELD_HEADER_COUNT]
+    rows[row + ROW_CHECK] = 0
+    table.row_count += 1
+    table.header_count += fields[FIELD_HEADER_COUNT]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def note_record(
+    fields: cython.pointer[cython.const[cython.longlong]],
+    timestamp: cython.longlong,
+    header: cython.pointer[cython.const[RecordsHeader]],
+    cursor: cython.pointer[RecordCursor],
+) -> cython.void:
+    """Adds a record to what the cursor has seen."""
+    delta: cython.longlong = fields[FIELD_OFFSET_DELTA]
+    if delta <= cursor.last_delta:
+        cursor.flags |= FLAG_NOT_RISING
+    if delta < 0 or delta > header.last_offset_delta:
+        cursor.flags |= FLAG_OUT_OF_RANGE
+    if fields[FIELD_ATTRIBUTES]:
+        cursor.flags |= FLAG_ATTRIBUTES
+    if fields[FIELD_KEY_SIZE] < 0:
+        cursor.flags |= FLAG_NULL_KEY
+    cursor.last_delta = delta
+    if timestamp > cursor.largest_timestamp:
+        cursor.largest_timestamp = timestamp
+    cursor.position = fields[FIELD_AFTER]
+    cursor.index += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def append_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    cursor: cython.pointer[RecordCursor],
+    header: cython.pointer[cython.const[RecordsHeader]],
+    table: cython.pointer[RecordTable],
+) -> cython.int:
+    """Walks records from the cursor to ``end``, appending rows while there is room; no room at all: check only.
+
+    COMPLETE, MORE (the room is used up: call again) or a key of REASONS; the cursor then stands at the record
+    concerned.
+    """
+    fields: cython.longlong[FIELD_WIDTH]
+    after: cython.Py_ssize_t
+    timestamp: cython.longlong
+    first: cython.Py_ssize_t = table.row_count
+    if not cython.compiled:
+        fields = [0] * FIELD_WIDTH
+    if header.count < 0:
+        return NEGATIVE_COUNT
+    while cursor.index < header.count:
+        if table.row_count >= table.row_capacity > 0:
+            return MORE
+        after = read_record(p, cursor.position, end, fields, table)
+        if after < 0:
+            return MORE if -after == TOO_MANY_HEADERS and table.row_count > first else -after
+        fields[FIELD_AFTER] = after
+        timestamp = header.max_timestamp
+        if not header.is_append_time:
+            timestamp = sum_of(header.base_timestamp, fields[FIELD_TIMESTAMP_DELTA])
+        note_record(fields, timestamp, header, cursor)
+        if table.row_capacity > 0:
+            append_row(fields, timestamp, header, table)
+    return BYTES_LEFT if header.count > 0 and cursor.position != end else COMPLETE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_short_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    cursor: cython.pointer[RecordCursor],
+    header: cython.pointer[cython.const[RecordsHeader]],
+) -> cython.void:
+    """Walks records of the usual shape (short_record.h) up to the first of another one.
+
+    What is odd is gathered in the signs of numbers: no branch for it, and no write, in the loop that looks at every
+    record of a segment.
+    """
+    fields: cython.longlong[FIELD_WIDTH]
+    k: cython.longlong = cursor.index
+    i: cython.Py_ssize_t = cursor.position
+    after: cython.Py_ssize_t
+    base: cython.longlong = header.max_timestamp if header.is_append_time else header.base_timestamp
+    counts_delta: cython.longlong = 0 if header.is_append_time else -1
+    last: cython.longlong = cursor.last_delta
+    largest: cython.longlong = cursor.largest_timestamp
+    falling: cython.longlong = 0
+    outside: cython.longlong = 0
+    attributes: cython.longlong = 0
+    null: cython.longlong = 0
+    delta: cython.longlong
+    timestamp: cython.longlong
+    if cython.compiled:
+        while k < header.count:
+            after = read_short_record(p, i, end, fields)
+            if after == 0:
+                break
+            delta = fields[FIELD_OFFSET_DELTA]
+            timestamp = sum_of(base, fields[FIELD_TIMESTAMP_DELTA] & counts_delta)
+            falling |= delta - last - 1
+            outside |= delta | (header.last_offset_delta - delta)
+            attributes |= fields[FIELD_ATTRIBUTES]
+            null |= fields[FIELD_KEY_SIZE]
+            if timestamp > largest:
+                largest = timestamp
+            last = delta
+            i = after
+            k += 1
+    cursor.index = k
+    cursor.position = i
+    cursor.last_delta = last
+    cursor.largest_timestamp = largest
+    if falling < 0:
+        cursor.flags |= FLAG_NOT_RISING
+    if outside < 0:
+        cursor.flags |= FLAG_OUT_OF_RANGE
+    if attributes:
+        cursor.flags |= FLAG_ATTRIBUTES
+    if null < 0:
+        cursor.flags |= FLAG_NULL_KEY
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_records(
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    cursor: cython.pointer[RecordCursor],
+    header: cython.pointer[cython.const[RecordsHeader]],
+) -> cython.int:
+    """`append_records` that keeps nothing but what the cursor has seen."""
+    table: RecordTable
+    if cython.compiled:
+        walk_short_records(p, end, cursor, header)
+        if cursor.index == header.count and cursor.position == end:
+            return COMPLETE
+        table.rows = table.headers = cython.NULL
+        table.row_capacity = table.row_count = table.header_capacity = table.header_count = 0
+    else:
+        table = RecordTable()
+    return append_records(p, end, cursor, header, cython.address(table))

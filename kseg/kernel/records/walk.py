@@ -1,0 +1,127 @@
+"""Every record of a frame, checked and not kept: what a deep look at a segment spends its time on.
+
+Records of a v2 batch that is compressed are laid out in a `Room` first (`kseg.kernel.codecs.expand`), whose size and
+context may not be enough: then the caller extends it and goes on. A frame that is not found right here is not wrong
+for that:
+gzip, snappy, compressed v0 and v1 messages and what is bad have to be opened by the caller.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        ENTRY_MAGIC,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import be32
+    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
+    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
+    from cython.cimports.kseg.kernel.records.records import (
+        FLAG_ATTRIBUTES,
+        FLAG_NOT_RISING,
+        FLAG_NULL_KEY,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+    from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
+else:
+    from kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        ENTRY_MAGIC,
+        V0_HEADER_BYTES,
+        V1_HEADER_BYTES,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from kseg.kernel.layout.rows import be32
+    from kseg.kernel.records.plain import is_legacy_plain
+    from kseg.kernel.records.record_fields import COMPLETE
+    from kseg.kernel.records.records import (
+        FLAG_ATTRIBUTES,
+        FLAG_NOT_RISING,
+        FLAG_NULL_KEY,
+        FLAG_OUT_OF_RANGE,
+        RecordCursor,
+        RecordsHeader,
+        begin_records,
+        read_records_header,
+        walk_records,
+    )
+    from kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
+
+COMPILED = cython.compiled
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_message(
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
+) -> cython.int:
+    """`walk_frame` of a v0 or v1 message."""
+    magic: cython.int = p[i + ENTRY_MAGIC]
+    if not is_legacy_plain(p, i, size, magic):
+        return 0
+    scan.records += 1
+    if be32(p, i + (V1_HEADER_BYTES if magic else V0_HEADER_BYTES)) < 0:
+        return RECORDS_RIGHT | NULL_KEYS
+    return RECORDS_RIGHT
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk_frame(
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
+) -> cython.int:
+    """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
+
+    TOO_SMALL where the scan has not enough room: the caller extends it, or counts the frame as not found right.
+    """
+    header: RecordsHeader
+    cursor: RecordCursor
+    codec: cython.int
+    held: cython.Py_ssize_t
+    status: cython.int
+    if p[i + ENTRY_MAGIC] < 2:
+        return walk_message(scan, p, i, size)
+    if size < V2_HEADER_BYTES:
+        return 0
+    if not cython.compiled:
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, i, cython.address(header))
+    codec = p[i + V2_FLAGS] & CODEC
+    if header.count > header.last_offset_delta + 1:  # more records than its offsets have room for
+        return 0
+    if header.count == 0:
+        return RECORDS_RIGHT if size == V2_HEADER_BYTES and not codec else 0
+    if codec == 0:
+        begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
+        status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
+    elif cython.compiled and scan.out != cython.NULL:
+        held = expand_batch(p, i, size, scan.out, scan.room_bytes, scan.zstd)
+        if held < 0:
+            return TOO_SMALL if held == NO_ROOM else 0
+        begin_records(cython.address(cursor), 0, -1)
+        status = walk_records(scan.out, held, cython.address(cursor), cython.address(header))
+    else:
+        return 0
+    if status != COMPLETE or cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
+        return 0
+    if cursor.largest_timestamp != header.max_timestamp:
+        return 0
+    scan.records += header.count
+    return RECORDS_RIGHT | NULL_KEYS if cursor.flags & FLAG_NULL_KEY else RECORDS_RIGHT

@@ -1,0 +1,1 @@
+"""Rows to text, JSON and CSV; the program that decodes internal topics."""

@@ -1,0 +1,347 @@
+"""The line of a batch, as kafka-dump-log prints it (Kafka's DumpLogSegments.printBatchLevel) and as a JSON object.
+
+A frame is looked at as Kafka looks at it: from magic 2 on by the v2 header, below (negative ones too) by that of v0 and
+v1.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        DELETE_HORIZON,
+        ENTRY_OFFSET,
+        GZIP,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        LZ4,
+        NO_TIME,
+        SNAPPY,
+        TRANSACTIONAL,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+        ZSTD,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        be16,
+        be32,
+        be64,
+        sum_of,
+    )
+    from cython.cimports.kseg.kernel.native.escape import put, put_int
+    from cython.cimports.kseg.kernel.native.lines import Line
+    from cython.cimports.kseg.kernel.records.plain import sequence_after
+else:
+    from kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        DELETE_HORIZON,
+        ENTRY_OFFSET,
+        GZIP,
+        LEGACY_CRC,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        LZ4,
+        NO_TIME,
+        SNAPPY,
+        TRANSACTIONAL,
+        V1_TIMESTAMP,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_CRC,
+        V2_FLAGS,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+        ZSTD,
+    )
+    from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, be16, be32, be64, sum_of
+    from kseg.kernel.native.escape import put, put_int
+    from kseg.kernel.native.lines import Line
+    from kseg.kernel.records.plain import sequence_after
+
+COMPILED = cython.compiled
+
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def kind_of(attributes: cython.int) -> cython.int:
+    return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_bool(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.bint) -> cython.Py_ssize_t:
+    return put(out, o, b"true", 4) if value else put(out, o, b"false", 5)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
+    if codec == 0:
+        return put(out, o, b"none", 4)
+    if codec == GZIP:
+        return put(out, o, b"gzip", 4)
+    if codec == SNAPPY:
+        return put(out, o, b"snappy", 6)
+    if codec == LZ4:
+        return put(out, o, b"lz4", 3)
+    if codec == ZSTD:
+        return put(out, o, b"zstd", 4)
+    o = put(out, o, b"unknown(", 8)
+    return put(out, put_int(out, o, codec), b")", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
+    if kind == CREATE_TIME:
+        return put(out, o, b" CreateTime: ", 13)
+    if kind == APPEND_TIME:
+        return put(out, o, b" LogAppendTime: ", 16)
+    return put(out, o, b" NoTimestampType: ", 18)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text_v2(
+    out: cython.pointer[cython.uchar],
+    o: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """What the line of a v2 batch has before its position."""
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
+    o = put(out, o, b"baseOffset: ", 12)
+    o = put_int(out, o, base)
+    o = put(out, o, b" lastOffset: ", 13)
+    o = put_int(out, o, sum_of(base, delta))
+    o = put(out, o, b" count: ", 8)
+    o = put_int(out, o, be32(p, at + V2_COUNT))
+    o = put(out, o, b" baseSequence: ", 15)
+    o = put_int(out, o, sequence)
+    o = put(out, o, b" lastSequence: ", 15)
+    o = put_int(out, o, sequence_after(sequence, delta))
+    o = put(out, o, b" producerId: ", 13)
+    o = put_int(out, o, be64(p, at + V2_PRODUCER_ID))
+    o = put(out, o, b" producerEpoch: ", 16)
+    o = put_int(out, o, be16(p, at + V2_PRODUCER_EPOCH))
+    o = put(out, o, b" partitionLeaderEpoch: ", 23)
+    o = put_int(out, o, be32(p, at + V2_LEADER_EPOCH))
+    o = put(out, o, b" isTransactional: ", 18)
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
+    o = put(out, o, b" isControl: ", 12)
+    o = put_bool(out, o, attributes & CONTROL)
+    if attributes & DELETE_HORIZON:
+        o = put(out, o, b" deleteHorizonMs: OptionalLong[", 31)
+        o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+        return put(out, o, b"]", 1)
+    return put(out, o, b" deleteHorizonMs: OptionalLong.empty", 36)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text_batch(
+    line: cython.pointer[Line],
+    o: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    frames: cython.pointer[cython.const[cython.longlong]],
+    frame: cython.Py_ssize_t,
+    origin: cython.longlong,
+) -> cython.Py_ssize_t:
+    """The line of the frame whose columns begin at ``frame`` and whose header lies at p[at], all 61 bytes of it.
+
+    Fewer bytes than the line's margin. ``origin`` is added to the frame's position.
+    """
+    out: cython.pointer[cython.uchar] = line.out
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    is_valid: cython.bint = frames[frame + FRAME_STATE] & INTACT and 0 <= magic <= 2
+    attributes: cython.int = p[at + V2_FLAGS] if magic >= 2 else p[at + LEGACY_FLAGS]
+    timestamp: cython.longlong = -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= 2 else V1_TIMESTAMP))
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic >= 2 else LEGACY_CRC))
+    crc &= LOW_32_BITS
+    if magic >= 2:
+        o = put_text_v2(out, o, p, at)
+    else:
+        o = put(out, o, b"offset: ", 8)
+        o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b" position: ", 11)
+    o = put_int(out, o, frames[frame + FRAME_POSITION] + origin)
+    o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
+    o = put_int(out, o, timestamp)
+    o = put(out, o, b" size: ", 7)
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
+    o = put(out, o, b" magic: ", 8)
+    o = put_int(out, o, magic)
+    o = put(out, o, b" compresscodec: ", 16)
+    o = put_codec(out, o, attributes & CODEC)
+    o = put(out, o, b" crc: ", 6)
+    o = put_int(out, o, crc)
+    o = put(out, o, b" isvalid: ", 10)
+    o = put_bool(out, o, is_valid)
+    return put(out, o, b"\n", 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
+    """A number that is null when it is -1."""
+    return put(out, o, b"null", 4) if value == -1 else put_int(out, o, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
+    o = put(out, o, b',"compression":"', 16)
+    o = put_codec(out, o, codec)
+    return put(out, o, b'"', 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
+    if kind == APPEND_TIME:
+        return put(out, o, b',"timestampType":"LogAppendTime"', 32)
+    return put(out, o, b',"timestampType":"CreateTime"', 29)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_v2(
+    out: cython.pointer[cython.uchar],
+    o: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The fields of a v2 batch from baseOffset to maxTimestamp."""
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
+    o = put(out, o, b',"baseOffset":', 14)
+    o = put_int(out, o, base)
+    o = put(out, o, b',"lastOffset":', 14)
+    o = put_int(out, o, sum_of(base, delta))
+    o = put(out, o, b',"count":', 9)
+    o = put_int(out, o, be32(p, at + V2_COUNT))
+    o = put(out, o, b',"baseSequence":', 16)
+    o = put_known(out, o, sequence)
+    o = put(out, o, b',"lastSequence":', 16)
+    o = put_known(out, o, sequence_after(sequence, delta))
+    o = put(out, o, b',"producerId":', 14)
+    o = put_known(out, o, be64(p, at + V2_PRODUCER_ID))
+    o = put(out, o, b',"producerEpoch":', 17)
+    o = put_known(out, o, be16(p, at + V2_PRODUCER_EPOCH))
+    o = put(out, o, b',"partitionLeaderEpoch":', 24)
+    o = put_known(out, o, be32(p, at + V2_LEADER_EPOCH))
+    o = put(out, o, b',"isTransactional":', 19)
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
+    o = put(out, o, b',"isControl":', 13)
+    o = put_bool(out, o, attributes & CONTROL)
+    o = put(out, o, b',"deleteHorizonMs":', 19)
+    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null", 4)
+    o = put_json_codec(out, o, attributes & CODEC)
+    o = put_json_kind(out, o, kind_of(attributes))
+    o = put(out, o, b',"baseTimestamp":', 17)
+    o = put(out, o, b"null", 4) if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    o = put(out, o, b',"maxTimestamp":', 16)
+    return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_legacy(
+    out: cython.pointer[cython.uchar],
+    o: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    magic: cython.longlong,
+) -> cython.Py_ssize_t:
+    o = put(out, o, b',"baseOffset":', 14)
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b',"lastOffset":', 14)
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b',"count":1', 10)
+    o = put_json_codec(out, o, 0)
+    if magic == 0:
+        return o
+    o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
+    o = put(out, o, b',"maxTimestamp":', 16)
+    return put_int(out, o, be64(p, at + V1_TIMESTAMP))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_batch(
+    line: cython.pointer[Line],
+    o: cython.Py_ssize_t,
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    frame: cython.Py_ssize_t,
+    origin: cython.longlong,
+) -> cython.Py_ssize_t:
+    """The object of a batch that is plain, whose columns begin at ``frame``; fewer bytes than the line's margin."""
+    out: cython.pointer[cython.uchar] = line.out
+    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic == 2 else LEGACY_CRC))
+    crc &= LOW_32_BITS
+    o = put(out, o, line.context.batch, line.context.batch_size)
+    o = put_int(out, o, at + origin)
+    o = put(out, o, b',"size":', 8)
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
+    o = put(out, o, b',"magic":', 9)
+    o = put_int(out, o, magic)
+    o = put_json_v2(out, o, p, at) if magic == 2 else put_json_legacy(out, o, p, at, magic)
+    o = put(out, o, b',"crc":', 7)
+    o = put_int(out, o, crc)
+    return put(out, o, b',"isValid":true,"problems":[]}\n', 31)

@@ -1,0 +1,162 @@
+"""Columns of records as lines of CSV. An interpreted kernel leaves all of them to the caller."""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_out
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int
+    from cython.cimports.kseg.kernel.render.csv_text import put_csv
+
+    escape.shuffle_setup()
+
+COMPILED = cython.compiled
+
+MARGIN = cython.declare(cython.Py_ssize_t, 128)  # KSEG_STEP of escape.h
+KAFKA_CREATE_TIME = cython.declare(cython.int, 0)  # ids of Kafka's TimestampType
+KAFKA_APPEND_TIME = cython.declare(cython.int, 1)
+NUMBERS = cython.declare(cython.Py_ssize_t, 512)  # room for those of a record, commas, names of types and margins
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_set(bits: cython.const[cython.uchar][::1], i: cython.Py_ssize_t) -> cython.bint:
+    return (bits[i >> 3] >> (i & 7)) & 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_field(
+    out: cython.pointer[cython.uchar],
+    o: cython.Py_ssize_t,
+    text: cython.pointer[cython.const[cython.uchar]],
+    size: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """A key or value, for which there is room of twice its size and then some."""
+    end: cython.Py_ssize_t = o
+    if cython.compiled:
+        end = put_csv(out, o, text, size)
+        if end < 0:
+            o = put(out, o, b'"{""base64"":""', 15)
+            o = put_base64(out, o, limit, text, size)
+            end = put(out, o, b'""}"', 4)
+    return end
+
+
+@cython.cclass
+class TextColumn:
+    """Texts: entry i is ``data`` between ends[i] and ends[i + 1], null where bit i of ``valid`` is 0."""
+
+    data: cython.const[cython.uchar][::1]
+    ends: cython.const[cython.int][::1]
+    valid: cython.const[cython.uchar][::1]
+
+    def __init__(self, data, ends, valid, count):
+        self.data, self.ends, self.valid = data, ends, valid
+        if len(ends) <= count or 8 * len(valid) < count or (count >= 0 and ends[count] > len(data)):
+            raise ValueError("a column is too short")
+
+
+@cython.cclass
+class CsvLines:
+    """Lines of ``count`` records, each behind ``place``; columns are those of `kseg.export.chunk.Chunk`.
+
+    ``written``: bytes of the output that are taken. ``needed``: bytes that the output must have behind them, 0 where it
+    is not that.
+    """
+
+    written = cython.declare(cython.Py_ssize_t, visibility="public")
+    needed = cython.declare(cython.Py_ssize_t, visibility="public")
+    count: cython.Py_ssize_t
+    place: cython.const[cython.uchar][::1]
+    offsets: cython.const[cython.longlong][::1]
+    times: cython.const[cython.longlong][::1]
+    timed: cython.const[cython.uchar][::1]
+    kinds: cython.const[cython.int][::1]
+    keys: TextColumn
+    values: TextColumn
+    header_ends: cython.const[cython.int][::1]
+
+    def __init__(self, place, count, offsets, times, timed, kinds, keys: TextColumn, values: TextColumn, header_ends):
+        self.place, self.count, self.keys, self.values = place, count, keys, values
+        self.offsets, self.times, self.timed, self.kinds, self.header_ends = offsets, times, timed, kinds, header_ends
+        self.written = self.needed = 0
+        if not 0 <= count < len(header_ends) or min(len(offsets), len(times), len(kinds), 8 * len(timed)) < count:
+            raise ValueError("a column is too short")
+
+    def put(self, first: cython.Py_ssize_t, out: cython.uchar[::1]) -> int:
+        """Writes lines of the records from ``first`` on: the record that it stopped at.
+
+        That is one that has headers, or for which there is no room. An interpreted kernel stops at the first.
+        """
+        self.needed = 0
+        if not 0 <= self.written <= len(out) or not 0 <= first <= self.count:
+            raise ValueError("no such place in the output, or no such record")
+        if not cython.compiled:
+            return first
+        if cython.compiled:
+            p = bytes_out(out)
+            limit: cython.Py_ssize_t = len(out) - MARGIN
+            if first < self.count and p != cython.NULL:
+                with cython.nogil:
+                    first = put_lines(self, first, p, limit)
+            return first
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text(
+    column: TextColumn,
+    i: cython.Py_ssize_t,
+    out: cython.pointer[cython.uchar],
+    o: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """A comma, and the entry where it is not null."""
+    start: cython.Py_ssize_t = column.ends[i]
+    o = put(out, o, b",", 1)
+    if is_set(column.valid, i):
+        return put_field(out, o, cython.address(column.data[start]), column.ends[i + 1] - start, limit)
+    return o
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_lines(
+    lines: CsvLines, i: cython.Py_ssize_t, out: cython.pointer[cython.uchar], limit: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    place: cython.pointer[cython.const[cython.uchar]] = cython.address(lines.place[0])
+    size: cython.Py_ssize_t = lines.place.shape[0]
+    texts: cython.Py_ssize_t
+    o: cython.Py_ssize_t = lines.written
+    while i < lines.count and lines.header_ends[i] == lines.header_ends[i + 1]:
+        texts = lines.keys.ends[i + 1] - lines.keys.ends[i] + lines.values.ends[i + 1] - lines.values.ends[i]
+        if limit - o < 2 * texts + size + NUMBERS:
+            lines.needed = 2 * texts + size + NUMBERS + MARGIN
+            break
+        o = put(out, o, place, size)
+        o = put(out, o, b",", 1)
+        o = put_int(out, o, lines.offsets[i])
+        o = put(out, o, b",", 1)
+        if is_set(lines.timed, i):
+            o = put_int(out, o, lines.times[i])
+        o = put(out, o, b",", 1)
+        if lines.kinds[i] == KAFKA_CREATE_TIME:
+            o = put(out, o, b'"CreateTime"', 12)
+        elif lines.kinds[i] == KAFKA_APPEND_TIME:
+            o = put(out, o, b'"LogAppendTime"', 15)
+        o = put_text(lines.keys, i, out, o, limit)
+        o = put_text(lines.values, i, out, o, limit)
+        o = put(out, o, b',"[]"\r\n', 7)
+        i += 1
+    lines.written = o
+    return i

@@ -1,0 +1,26 @@
+# For the renderer of decoded records.
+from kseg.kernel.render.schema cimport Job
+
+cpdef enum:
+    # What a program's code begins with: the framing, how many record types and versions there are, then tables of the
+    # places where messages are described: of a key for each type, of a value for each type and version.
+    FRAMING = 0
+    TYPES = 1
+    VERSIONS = 2
+    TABLES = 3
+    COORDINATOR = 1
+    FRAMED = 2
+
+    # The description of a message: the text before its fields, the struct that it is, whether it is flexible.
+    MESSAGE_LEAD = 0
+    MESSAGE_LEAD_SIZE = 1
+    MESSAGE_STRUCT = 2
+    MESSAGE_FLEXIBLE = 3
+
+    # Types of control records that end a transaction.
+    ABORT = 0
+    COMMIT = 1
+
+cdef Py_ssize_t put_decoded(
+    Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o
+) noexcept nogil

@@ -1,0 +1,178 @@
+"""What stands behind the metadata of a record of an internal topic: its key and value, decoded by a program.
+
+    coordinators   key: int16 record type, the key's message; value: int16 version, the value's message, or none
+    framed         no key; value: uvarint frame version 1, uvarint record type, uvarint version, the message
+
+`kseg.decoders` tells more of them; `kseg.formats.program` how a program begins. Records of control batches that end a
+transaction are shown as `kseg.formats.control` does, whatever the program.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
+    from cython.cimports.kseg.kernel.native.escape import put, put_int
+    from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
+else:
+    from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
+    from kseg.kernel.native.escape import put, put_int
+    from kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
+
+    globals().update(cython.constants(__name__))
+
+COMPILED = cython.compiled
+
+MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)  # int16 version, int16 type
+MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)  # int16 version, int32 coordinator epoch
+VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_message(job: cython.pointer[Job], place: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The message whose description stands at a place of the code's tables, from where the job stands."""
+    entry: cython.Py_ssize_t = job.code[place]
+    if entry == 0:
+        return NOT_PLAIN
+    job.items = 0
+    job.is_switched = False
+    job.is_flexible = job.code[entry + MESSAGE_FLEXIBLE] != 0
+    o = put_name(job, o, job.code[entry + MESSAGE_LEAD], job.code[entry + MESSAGE_LEAD_SIZE])
+    o = put_struct(job, job.code[entry + MESSAGE_STRUCT], o)
+    return put(job.out, o, b"}", 1) if o >= 0 else o
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_prefixed(job: cython.pointer[Job], record_type: cython.longlong, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The value of a coordinator's record: an int16 version, then the message."""
+    types: cython.longlong = job.code[TYPES]
+    version: cython.longlong
+    if job.end - job.at < VERSION_BYTES:
+        return NOT_PLAIN
+    version = be16(job.p, job.at)
+    job.at += VERSION_BYTES
+    if version < 0 or version >= job.code[VERSIONS]:
+        return NOT_PLAIN
+    return put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_framed(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """A framed value: as uvarints frame version 1, type and version, then the message, and nothing behind it."""
+    types: cython.longlong = job.code[TYPES]
+    record_type: cython.longlong
+    version: cython.longlong
+    if uvarint(job) != 1:
+        return NOT_PLAIN
+    record_type = uvarint(job)
+    version = uvarint(job)
+    if record_type < 0 or record_type >= types or version < 0 or version >= job.code[VERSIONS]:
+        return NOT_PLAIN
+    o = put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
+    return NOT_PLAIN if o >= 0 and job.at != job.end else o
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_lead(
+    job: cython.pointer[Job], o: cython.Py_ssize_t, is_value: cython.bint, is_bare: cython.bint
+) -> cython.Py_ssize_t:
+    """What stands before a key or value; ``is_bare``: in text, nothing stands before it in its line."""
+    if not job.as_jackson:
+        return put(job.out, o, b',"value":', 9) if is_value else put(job.out, o, b',"key":', 7)
+    if is_bare:
+        o = put(job.out, o, b"|", 1)
+    return put(job.out, o, b" payload: ", 10) if is_value else put(job.out, o, b" key: ", 6)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_marker(
+    job: cython.pointer[Job],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    row: cython.Py_ssize_t,
+    is_bare: cython.bint,
+    o: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """What the record of a control batch says where it ends a transaction; other control records are NOT_PLAIN."""
+    key: cython.Py_ssize_t = rows[row + ROW_KEY]
+    value: cython.Py_ssize_t = rows[row + ROW_VALUE]
+    kind: cython.int
+    if (
+        rows[row + ROW_KEY_SIZE] < MARKER_KEY_BYTES
+        or rows[row + ROW_VALUE_SIZE] < MARKER_VALUE_BYTES
+        or be16(job.p, key) < 0
+        or be16(job.p, value) < 0
+    ):
+        return NOT_PLAIN
+    kind = be16(job.p, key + VERSION_BYTES)
+    if kind != ABORT and kind != COMMIT:
+        return NOT_PLAIN
+    if job.as_jackson:
+        if is_bare:
+            return o
+        o = put(job.out, o, b" endTxnMarker: ", 15)
+        o = put(job.out, o, b"COMMIT", 6) if kind == COMMIT else put(job.out, o, b"ABORT", 5)
+        o = put(job.out, o, b" coordinatorEpoch: ", 19)
+        return put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
+    o = put(job.out, o, b',"control":{"type":', 19)
+    o = put(job.out, o, b'"COMMIT"', 8) if kind == COMMIT else put(job.out, o, b'"ABORT"', 7)
+    o = put(job.out, o, b',"version":', 11)
+    o = put_int(job.out, o, be16(job.p, value))
+    o = put(job.out, o, b',"coordinatorEpoch":', 20)
+    o = put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
+    return put(job.out, o, b"}", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_decoded(
+    job: cython.pointer[Job],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    row: cython.Py_ssize_t,
+    is_bare: cython.bint,
+    o: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Key and value of the record whose columns begin at ``row``, or what a control record says.
+
+    NO_ROOM or NOT_PLAIN as in `kseg.kernel.render.schema`.
+    """
+    record_type: cython.longlong
+    if job.is_control:
+        return put_marker(job, rows, row, is_bare, o)
+    if job.code[FRAMING] != COORDINATOR:
+        if rows[row + ROW_VALUE_SIZE] < 0:
+            return NOT_PLAIN
+        if not job.as_jackson:
+            o = put(job.out, o, b',"key":null', 11)
+        job.at = rows[row + ROW_VALUE]
+        job.end = job.at + rows[row + ROW_VALUE_SIZE]
+        return put_framed(job, put_lead(job, o, True, is_bare))
+    if rows[row + ROW_KEY_SIZE] < VERSION_BYTES:
+        return NOT_PLAIN
+    record_type = be16(job.p, rows[row + ROW_KEY])
+    if record_type < 0 or record_type >= job.code[TYPES]:
+        return NOT_PLAIN
+    job.at = rows[row + ROW_KEY] + VERSION_BYTES
+    job.end = rows[row + ROW_KEY] + rows[row + ROW_KEY_SIZE]
+    o = put_message(job, TABLES + record_type, put_lead(job, o, False, is_bare))
+    if o < 0:
+        return o
+    o = put_lead(job, o, True, False)
+    if rows[row + ROW_VALUE_SIZE] < 0:
+        return put(job.out, o, b"<DELETE>", 8) if job.as_jackson else put(job.out, o, b"null", 4)
+    job.at = rows[row + ROW_VALUE]
+    job.end = job.at + rows[row + ROW_VALUE_SIZE]
+    return put_prefixed(job, record_type, o)

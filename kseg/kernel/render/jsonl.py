@@ -1,0 +1,168 @@
+"""Records as JSON Lines: one object a line, keys in the order that ``kseg dump --format json`` promises.
+
+Only what JSON requires is escaped. Bytes are a string where they are UTF-8 (strictly: no surrogates, no over-long
+forms), else ``{"base64":"..."}``, null where there are none. A field that a format lacks is absent, one that it has but
+that is unset is null.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+    )
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put, put_base64, put_int, put_json, put_near
+    from cython.cimports.kseg.kernel.native.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
+    from cython.cimports.kseg.kernel.render.batch_lines import put_json_kind
+
+    escape.shuffle_setup()
+else:
+    from kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_VALUE,
+        HEADER_VALUE_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+    )
+    from kseg.kernel.native.escape import json_value, put, put_int, put_limited, put_near
+    from kseg.kernel.native.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
+    from kseg.kernel.render.batch_lines import put_json_kind
+
+COMPILED = cython.compiled
+
+KIND_SHIFT = cython.declare(cython.int, 33)  # of ROW_CHECK
+KIND_BITS = cython.declare(cython.int, 3)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_bytes(
+    line: cython.pointer[Line],
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    as_base64: cython.bint,
+    o: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Null, a string or the object form; negative where there is no room."""
+    after: cython.Py_ssize_t
+    if size < 0:
+        return put(line.out, o, b"null", 4)
+    if cython.compiled:
+        after = NOT_UTF8
+        if not as_base64:
+            after = put_json(line.out, o, line.limit, line.p + start, size)
+        if after == NOT_UTF8:
+            o = put(line.out, o, b'{"base64":"', 11)
+            after = put_base64(line.out, o, line.limit, line.p + start, size)
+            if after >= 0:
+                after = put(line.out, after, b'"}', 2)
+        return after
+    else:
+        return put_limited(line.out, o, line.limit, json_value(line.p, start, size, as_base64))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_headers(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    headers: cython.pointer[cython.const[cython.longlong]] = line.headers
+    k: cython.longlong
+    h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
+    o = put(line.out, o, b',"headers":[', 12)
+    for k in range(line.rows[row + ROW_HEADER_COUNT]):
+        if k:
+            o = put(line.out, o, b",", 1)
+        o = put(line.out, o, b'{"key":', 7)
+        o = put_bytes(line, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE], False, o)
+        if o < 0:
+            return o
+        if line.flags & CONTENTS:
+            o = put(line.out, o, b',"value":', 9)
+            o = put_bytes(line, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE], False, o)
+            if o < 0:
+                return o
+        o = put(line.out, o, b"}", 1)
+        h += HEADER_WIDTH
+    return put(line.out, o, b"]", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_fields(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """A record's object but for its end; ``row``: its first column. Negative where there is no room."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    kind: cython.int = line.kind
+    o = put(out, o, line.context.record, line.context.record_size)
+    o = put_int(out, o, line.position)
+    o = put(out, o, line.context.place, line.context.place_size)
+    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    if line.magic < 2:
+        kind = (rows[row + ROW_CHECK] >> KIND_SHIFT) & KIND_BITS
+    if kind:
+        o = put(out, o, b',"timestamp":', 13)
+        o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+        o = put_json_kind(out, o, kind)
+    if line.magic >= 2:
+        o = put(out, o, b',"sequence":', 12)
+        if rows[row + ROW_SEQUENCE] == -1:
+            o = put(out, o, b"null", 4)
+        else:
+            o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+    o = put(out, o, b',"keySize":', 11)
+    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
+    o = put(out, o, b',"valueSize":', 13)
+    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    if line.magic >= 2:
+        o = put_headers(line, row, o)
+        if o < 0:
+            return o
+    if line.flags & CONTENTS:
+        o = put(out, o, b',"key":', 7)
+        o = put_bytes(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], line.flags & BASE64_KEYS, o)
+        if o < 0:
+            return o
+        o = put(out, o, b',"value":', 9)
+        o = put_bytes(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], line.flags & BASE64_VALUES, o)
+    return o
+
+
+def use_loops(most: cython.int) -> int:
+    """For tests: 0 turns the loops of shuffle.h off, 1 on where this processor has them; the level it has."""
+    if cython.compiled:
+        escape.shuffle_setup()
+        best: cython.int = escape.can_shuffle
+        escape.can_shuffle = min(best, most)
+        return best
+    return 0

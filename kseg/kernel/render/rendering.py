@@ -1,0 +1,421 @@
+"""Batches and records to text or JSON Lines: one pass over plain frames and, where asked for, their records.
+
+The lines themselves are those of `kseg.kernel.render.batch_lines`, `kseg.kernel.render.text` and
+`kseg.kernel.render.jsonl`; keys and values of internal topics are decoded by a program (`kseg.formats.program`).
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        ENTRY_OVERHEAD,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.native.escape import forget, put
+    from cython.cimports.kseg.kernel.native.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
+    from cython.cimports.kseg.kernel.records.plain import (
+        DONE,
+        FULL,
+        NOT_PLAIN,
+        TOO_SMALL,
+        YOURS,
+        PlainFrames,
+        Progress,
+        enter,
+        has_plain_header,
+        leave,
+        room_for,
+    )
+    from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
+    from cython.cimports.kseg.kernel.render.framings import put_decoded
+    from cython.cimports.kseg.kernel.render.jsonl import put_fields
+    from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
+    from cython.cimports.kseg.kernel.render.schema import Job
+    from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
+    from cython.cimports.libc.string import memcpy, memset
+else:
+    from kseg.kernel.layout.headers import (
+        APPEND_TIME,
+        CODEC,
+        CONTROL,
+        CREATE_TIME,
+        ENTRY_OVERHEAD,
+        LEGACY_FLAGS,
+        LOG_APPEND_TIME,
+        NO_TIME,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
+    from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+    from kseg.kernel.native.escape import forget, put
+    from kseg.kernel.native.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
+    from kseg.kernel.records.plain import (
+        DONE,
+        FULL,
+        NOT_PLAIN,
+        TOO_SMALL,
+        YOURS,
+        PlainFrames,
+        Progress,
+        enter,
+        has_plain_header,
+        leave,
+        room_for,
+    )
+    from kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
+    from kseg.kernel.render.framings import put_decoded
+    from kseg.kernel.render.jsonl import put_fields
+    from kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
+    from kseg.kernel.render.schema import Job
+    from kseg.kernel.render.text import put_contents, put_metadata
+
+from kseg.kernel.records.plain import check_frames
+
+COMPILED = cython.compiled
+
+LEAST_OUTPUT_BYTES = 4096
+INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
+NOBODYS = cython.declare(cython.Py_ssize_t, -1)
+PADDED_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
+# Bytes that must be there to begin a line, besides the context's, and those kept behind its limit.
+TEXT_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
+JSON_MARGIN = cython.declare(cython.Py_ssize_t, 1536)
+DECODED_MARGIN = cython.declare(cython.Py_ssize_t, 2048)
+TAIL = cython.declare(cython.Py_ssize_t, 512)
+DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
+
+
+@cython.cclass
+class Renderer(Progress):
+    """Prints batches and records, call by call, into outputs of the caller's.
+
+    ``flags``: what is printed (`kseg.kernel.native.lines`). ``context``: what JSON lines say of the file (lines.pxd):
+    bytes of a batch, a record and a place; None for text. ``program``: what decodes keys and values.
+
+    ``written``: bytes of the output that are taken; ``batches`` printed, as ``records``; ``origin`` is added to each
+    position that is printed. With YOURS record ``row`` of those read last is the caller's to decode, behind what is
+    written of its line; it is ``is_control`` or not.
+    """
+
+    written = cython.declare(cython.Py_ssize_t, visibility="public")
+    row = cython.declare(cython.Py_ssize_t, visibility="public")
+    batches = cython.declare(cython.longlong, visibility="public")
+    origin = cython.declare(cython.longlong, visibility="public")
+    flags = cython.declare(cython.int, visibility="public")
+    is_control = cython.declare(cython.bint, visibility="public")
+    p: cython.pointer[cython.const[cython.uchar]]
+    length: cython.Py_ssize_t
+    frames: cython.pointer[cython.const[cython.longlong]]
+    line: Line
+    plain: PlainFrames
+    job: Job
+    decodes: cython.bint
+    _context: object
+    _program: object
+
+    def __init__(self, flags=0, context=None, program=None):
+        Progress.__init__(self)
+        self.written = self.row = self.batches = self.origin = 0
+        if not cython.compiled:
+            self.line, self.plain, self.job = Line(), PlainFrames(), Job()
+        self.show(flags, context, program)
+
+    def show(self, flags, context=None, program=None):
+        """What is printed from now on, and how."""
+        self.flags = flags
+        self._context, self._program = context, program
+        self.is_control = False
+        self.line.is_json = context is not None
+        self.job.as_jackson = context is None
+        self.line.margin = TEXT_MARGIN
+        if context is not None:
+            if not all(isinstance(piece, bytes) for piece in context):
+                raise TypeError("the pieces of a context are bytes")
+            self._take_context(*context)
+            self.line.margin = JSON_MARGIN + sum(map(len, context))
+        if program is not None:
+            self._take_program(*program)
+            self.line.margin += DECODED_MARGIN
+
+    def _take_context(self, batch: bytes, record: bytes, place: bytes):
+        self.line.context.batch = batch
+        self.line.context.batch_size = len(batch)
+        self.line.context.record = record
+        self.line.context.record_size = len(record)
+        self.line.context.place = place
+        self.line.context.place_size = len(place)
+
+    def _take_program(self, code: cython.const[cython.longlong][::1], names: bytes):
+        self.job.code = int64s_in(code)
+        self.job.names = names
+        if cython.compiled:
+            self.job.times.base = -1
+
+    def _take_output(
+        self, rows: cython.longlong[::1], headers: cython.longlong[::1], out: cython.uchar[::1], decodes: cython.bint
+    ):
+        if not 0 <= self.written <= len(out) or len(out) < LEAST_OUTPUT_BYTES:
+            raise ValueError("the output is too small, or there is no such place in it")
+        if decodes and self._program is None:
+            raise ValueError("there is no program to decode with")
+        self.decodes = decodes
+        self.line.out = self.job.out = bytes_out(out)
+        self.line.capacity = len(out)
+        self.line.limit = self.job.limit = len(out) - (DECODED_TAIL if decodes else TAIL)
+        self.plain.table.rows = int64s_out(rows)
+        self.plain.table.row_capacity = len(rows) // ROW_WIDTH
+        self.plain.table.headers = int64s_out(headers)
+        self.plain.table.header_capacity = len(headers) // HEADER_WIDTH
+        self.line.rows = self.plain.table.rows
+        self.line.headers = self.plain.table.headers
+        self.row = NOBODYS
+
+    def print_batches(
+        self,
+        buf: cython.const[cython.uchar][::1],
+        frames: cython.const[cython.longlong][::1],
+        stop: cython.Py_ssize_t,
+        rows: cython.longlong[::1],
+        headers: cython.longlong[::1],
+        out: cython.uchar[::1],
+        area: cython.const[cython.uchar][::1] = None,
+        laid: cython.const[cython.longlong][::1] = None,
+    ) -> int:
+        """Prints the frames from ``frame`` up to ``stop`` into ``out``; ``rows`` and ``headers`` are room for them.
+
+        DONE; FULL: take out[:written], set that to 0 and call again; NOT_PLAIN: the frame is the caller's to print
+        (``position`` is then 0; where it isn't, the bytes changed while they were read); TOO_SMALL: ``out``, empty,
+        must grow to ``needed`` bytes; MORE_HEADERS: ``headers`` must grow to ``needed`` rows; YOURS: see above, all
+        else is already that of the next record. ValueError for buffers that don't match.
+
+        Without DEEP a batch is plain in JSON when its header shows no problem; a v0 or v1 wrapper never is, its base
+        offset lies in the compressed set. ``area`` and ``laid``, where they are given, are what
+        `kseg.kernel.codecs.batch_expansion` has made of these frames.
+        """
+        status: cython.int
+        if laid is None:
+            area, laid = buf, frames
+        if self.frame < 0 or len(rows) < ROW_WIDTH:
+            raise ValueError("no such frame, or no room for a row")
+        if self.frame < stop:
+            check_frames(frames, stop, len(buf))
+            check_frames(laid, stop, len(area))
+        self._take_output(rows, headers, out, self._program is not None)
+        self.p = bytes_in(buf)
+        self.length = len(buf)
+        self.frames = int64s_in(frames)
+        self.plain.p = self.line.p = self.job.p = bytes_in(area)
+        self.plain.frames = int64s_in(laid)
+        self.plain.refused = CODEC if self.decodes else CODEC | CONTROL
+        with cython.nogil:
+            status = write_batches(self, stop)
+        return status
+
+    def print_records(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        rows: cython.longlong[::1],
+        headers: cython.longlong[::1],
+        stop: cython.Py_ssize_t,
+        magic: cython.int,
+        kind: cython.int,
+        out: cython.uchar[::1],
+        decodes: cython.bint = False,
+    ) -> int:
+        """Prints rows ``record`` up to ``stop``, whose positions count from the start of ``payload``, of one batch.
+
+        ``origin`` is the batch's position, ``kind`` its timestamp type (in JSON rows of v0 and v1 tell theirs). DONE,
+        FULL, TOO_SMALL or, with ``decodes``, YOURS.
+        """
+        reached: cython.Py_ssize_t
+        first: cython.Py_ssize_t = self.record
+        if not 0 <= first <= stop <= len(rows) // ROW_WIDTH or not NO_TIME <= kind <= APPEND_TIME:
+            raise ValueError("no such rows, or no such timestamp type")
+        self._take_output(rows, headers, out, decodes)
+        self.line.p = self.job.p = bytes_in(payload)
+        self.line.magic = magic
+        self.line.kind = kind
+        self.line.position = self.origin
+        self.is_control = False
+        with cython.nogil:
+            reached = write_rows(self, first, stop)
+        self.record = reached + (self.row != NOBODYS)
+        self.records += self.record - first
+        if self.row != NOBODYS:
+            return YOURS
+        return DONE if reached == stop else full(self, reached)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def full(renderer: Renderer, row: cython.Py_ssize_t) -> cython.int:
+    """What to return when there is no room for the line of a row."""
+    renderer.needed = room_for(cython.address(renderer.plain.table), row, renderer.line.capacity)
+    return FULL if renderer.written else TOO_SMALL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_batch(renderer: Renderer, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Prints the line of the frame whose columns begin ``at``; the position behind it."""
+    line: cython.pointer[Line] = cython.address(renderer.line)
+    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
+    header: cython.uchar[64]
+    if line.is_json:
+        return put_json_batch(line, renderer.written, renderer.p, renderer.frames, at, renderer.origin)
+    if renderer.length - position >= V2_HEADER_BYTES:
+        return put_text_batch(line, renderer.written, renderer.p, position, renderer.frames, at, renderer.origin)
+    # A header that the end of the buffer cuts off reads as zeros.
+    if cython.compiled:
+        memset(header, 0, PADDED_HEADER_BYTES)
+        memcpy(header, renderer.p + position, renderer.length - position)
+    else:
+        header = bytes(renderer.p[position : renderer.length]).ljust(PADDED_HEADER_BYTES, b"\0")
+    return put_text_batch(line, renderer.written, header, 0, renderer.frames, at, renderer.origin)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_lines(renderer: Renderer, at: cython.Py_ssize_t) -> cython.void:
+    """Notes what the lines of a frame's records have in common."""
+    position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
+    magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
+    attributes: cython.int = renderer.p[position + (V2_FLAGS if magic >= 2 else LEGACY_FLAGS)]
+    renderer.line.magic = cython.cast(cython.int, magic)
+    renderer.line.kind = NO_TIME
+    if magic:
+        renderer.line.kind = APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
+    renderer.line.position = position + renderer.origin
+    renderer.is_control = magic == 2 and (attributes & CONTROL) != 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_end(line: cython.pointer[Line], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    return put(line.out, o, b"}\n", 2) if line.is_json else put(line.out, o, b"\n", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_rows(renderer: Renderer, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Prints rows and moves ``written``; the first row that found no room, else ``stop``.
+
+    Where the renderer's row is then not NOBODYS it is the one returned, whose line is printed up to its key.
+    """
+    line: cython.pointer[Line] = cython.address(renderer.line)
+    job: cython.pointer[Job] = cython.address(renderer.job)
+    is_bare: cython.bint = renderer.flags & SKIP_METADATA
+    decodes: cython.bint = renderer.decodes
+    o: cython.Py_ssize_t = renderer.written
+    begun: cython.Py_ssize_t
+    row: cython.Py_ssize_t = first
+    line.flags = renderer.flags
+    job.is_control = renderer.is_control
+    if decodes:
+        line.flags = renderer.flags & SKIP_METADATA
+        if line.is_json and renderer.is_control:
+            line.flags |= CONTENTS
+    forget(cython.address(line.counters))
+    while row < stop and o + line.margin <= line.capacity:
+        if line.is_json:
+            begun = put_fields(line, row * ROW_WIDTH, o)
+        else:
+            begun = put_metadata(line, row * ROW_WIDTH, o)
+            if begun >= 0:
+                begun = put_contents(line, row * ROW_WIDTH, begun)
+        if begun < 0:
+            break
+        if decodes:
+            renderer.written = begun
+            begun = put_decoded(job, line.rows, row * ROW_WIDTH, is_bare, begun)
+            if begun == NOT_PLAIN_MESSAGE:
+                renderer.row = row
+                return row
+            if begun < 0:
+                break
+        o = put_end(line, begun)
+        row += 1
+    renderer.written = o
+    return row
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_rows(renderer: Renderer, at: cython.Py_ssize_t) -> cython.int:
+    """Reads the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS."""
+    if renderer.line.is_json and not has_plain_header(renderer.p, renderer.frames, at):
+        return NOT_PLAIN
+    renderer.plain.table.row_count = 0
+    renderer.plain.table.header_count = 0
+    return enter(cython.address(renderer.plain), at, renderer, renderer.line.capacity - renderer.written)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_batches(renderer: Renderer, stop: cython.Py_ssize_t) -> cython.int:
+    at: cython.Py_ssize_t
+    reached: cython.Py_ssize_t
+    status: cython.int
+    is_deep: cython.bint = renderer.flags & DEEP and not renderer.flags & LINE_ONLY
+    while renderer.frame < stop:
+        at = renderer.frame * FRAME_WIDTH
+        if is_deep:
+            status = open_rows(renderer, at)
+            if status != DONE:
+                return status
+        elif renderer.line.is_json:
+            if not has_plain_header(renderer.p, renderer.frames, at):
+                return NOT_PLAIN
+        elif not renderer.frames[at + FRAME_STATE] & INTACT and not renderer.flags & LINE_ONLY:
+            return NOT_PLAIN
+        if renderer.position == 0:
+            if renderer.written + renderer.line.margin > renderer.line.capacity:
+                renderer.needed = 2 * renderer.line.capacity
+                return FULL if renderer.written else TOO_SMALL
+            renderer.written = put_batch(renderer, at)
+            renderer.batches += 1
+            if not is_deep:
+                renderer.frame += 1
+                continue
+            renderer.record = 0
+            renderer.position = renderer.plain.frames[at + FRAME_POSITION] + (
+                V2_HEADER_BYTES if renderer.frames[at + FRAME_MAGIC] >= 2 else ENTRY_OVERHEAD
+            )
+        begin_lines(renderer, at)
+        reached = write_rows(renderer, 0, renderer.plain.table.row_count)
+        if renderer.row != NOBODYS:
+            leave(cython.address(renderer.plain), at, renderer, reached + 1)
+            return YOURS
+        leave(cython.address(renderer.plain), at, renderer, reached)
+        if reached < renderer.plain.table.row_count:
+            return full(renderer, reached)
+    return DONE

@@ -1,0 +1,60 @@
+# For the renderer of decoded records, and the layout of programs that schema.py describes.
+from kseg.kernel.native.escape cimport Near
+
+cpdef enum:
+    COUNT = 0
+    MIXED = 1
+    KNOWN = 2
+    STRUCT_HEAD = 3
+    KIND = 0
+    FLAGS = 1
+    NAME = 2
+    NAME_SIZE = 3
+    TAG = 4
+    DEFAULT = 5
+    STRUCT = 6
+    WEIGHT = 7
+    FIELD_WIDTH = 8
+    I8 = 1
+    I16 = 2
+    U16 = 3
+    I32 = 4
+    I64 = 5
+    BOOL = 6
+    UUID = 7
+    STR = 8
+    BYTES = 9
+    NESTED = 10
+    SWITCH = 11
+    PROTOCOL = 12
+    IS_ARRAY = 1
+    IS_NULLABLE = 2
+    IS_DEFAULT_NULL = 4
+    TAGS = 16
+    PADDING = 32
+    NO_ROOM = -1
+    NOT_PLAIN = -3
+
+# What is read (``p`` from ``at`` to ``end``), by what program (``code``, ``names``), and printed where. NO_ROOM follows
+# where a position in ``out`` passes ``limit``, behind which there must be 512 bytes. So many ``items`` of arrays were
+# met; ``is_switched``: the last SWITCH was what it looks for; ``as_jackson``: texts are as Jackson writes them, which
+# differs in some control characters; ``is_control``: of a control batch.
+cdef struct Job:
+    const long long* code
+    const unsigned char* names
+    const unsigned char* p
+    unsigned char* out
+    Py_ssize_t limit
+    Py_ssize_t at
+    Py_ssize_t end
+    long long items
+    bint is_flexible
+    bint is_switched
+    bint as_jackson
+    bint is_control
+    Near times
+
+cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
+                         long long size) noexcept nogil
+cdef long long uvarint(Job* job) noexcept nogil
+cdef Py_ssize_t put_struct(Job* job, Py_ssize_t struct, Py_ssize_t o) noexcept nogil

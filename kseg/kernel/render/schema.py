@@ -1,0 +1,483 @@
+"""Kafka's generated messages (KIP-482) to JSON, as `kseg.formats.schema` shows them, by a program made of its tables.
+
+Only what is as it should be is written: whatever the tables' job would refuse, or show in a way of its own (text
+that is not UTF-8, tags that the schema does not know), is NOT_PLAIN, and the caller has that reader do it.
+
+A program (`kseg.formats.program` makes it) is ``code`` (int64) and ``names``, the bytes that its texts are taken from
+and PADDING bytes more. Code holds, at any index, a struct in one version:
+
+    COUNT    its fields                        MIXED    whether a tagged one comes before one that is in line
+    KNOWN    a bit for each tag
+    then FIELD_WIDTH columns a field, in the order in which they are shown:
+    KIND     one of the constants              FLAGS    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL (of a tagged one)
+    NAME     where ``,"name":`` begins         NAME_SIZE
+    TAG      the tag's number, -1: in line     DEFAULT  of a tagged number
+    STRUCT   index of a NESTED struct          WEIGHT   what an element of an array counts for, against MAX_ITEMS
+
+The default of a tagged struct is the text at DEFAULT, of WEIGHT bytes, as it would be shown.
+
+SWITCH is a str that decides about the PROTOCOL fields behind it: it does if it is the text at STRUCT, of DEFAULT bytes.
+Those are bytes that clients wrote: an int16 version, then a message that is not flexible; at their STRUCT stands the
+number of versions, followed by the index of each.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_near
+
+    escape.shuffle_setup()
+else:
+    from binascii import b2a_base64
+    from json.encoder import encode_basestring
+
+    from kseg.kernel.layout.rows import be16, be32, be64
+    from kseg.kernel.native.escape import put, put_int, utf8
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+    globals().update(cython.structs(__name__))
+
+MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
+LIKE_A_TIME = cython.declare(cython.longlong, 1_000_000_000_000)  # ms since the epoch: 2001
+LARGEST_INT = cython.declare(cython.longlong, 0x7FFFFFFF)
+LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_name(
+    job: cython.pointer[Job], o: cython.Py_ssize_t, position: cython.longlong, size: cython.longlong
+) -> cython.Py_ssize_t:
+    """A text of the program."""
+    if cython.compiled:
+        if size <= PADDING:
+            put(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
+            return o + size
+        return put(job.out, o, job.names + position, size)
+    else:
+        return put(job.out, o, job.names[position : position + size], size)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def uvarint(job: cython.pointer[Job]) -> cython.longlong:
+    """The unsigned varint where the job stands; -1 where there is none that fits a positive int."""
+    value: cython.longlong = 0
+    shift: cython.int = 0
+    byte: cython.longlong
+    while job.at < job.end and shift < 35:
+        byte = job.p[job.at]
+        job.at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value if value <= LARGEST_INT else -1
+        shift += 7
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_length(job: cython.pointer[Job], is_text: cython.bint) -> cython.longlong:
+    """Length of a str or, where not ``is_text``, of bytes or an array; -1 null, NOT_PLAIN more than there are bytes."""
+    found: cython.longlong
+    width: cython.Py_ssize_t = 2 if is_text else 4
+    if job.is_flexible:
+        found = uvarint(job) - 1
+        if found < -1 or (is_text and found > LARGEST_SHORT):
+            return NOT_PLAIN
+    else:
+        if job.end - job.at < width:
+            return NOT_PLAIN
+        found = be16(job.p, job.at) if is_text else be32(job.p, job.at)
+        job.at += width
+    if found > job.end - job.at:
+        return NOT_PLAIN
+    return found if found >= 0 else -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_number(job: cython.pointer[Job], kind: cython.longlong) -> cython.longlong:
+    """The number where the job stands, which must have the bytes, of any kind before UUID."""
+    at: cython.Py_ssize_t = job.at
+    if kind == I64:
+        job.at = at + 8
+        return be64(job.p, at)
+    if kind == I32:
+        job.at = at + 4
+        return be32(job.p, at)
+    if kind == I16 or kind == U16:
+        job.at = at + 2
+        return be16(job.p, at) if kind == I16 else be16(job.p, at) & 0xFFFF
+    job.at = at + 1
+    if kind == BOOL:
+        return job.p[at] != 0
+    return job.p[at] - 256 if job.p[at] >= 128 else job.p[at]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def width_of(kind: cython.longlong) -> cython.Py_ssize_t:
+    """Bytes of a number or UUID."""
+    if kind == I64:
+        return 8
+    if kind == I32:
+        return 4
+    if kind == UUID:
+        return 16
+    return 2 if kind == I16 or kind == U16 else 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_string(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The next ``size`` bytes as a JSON string; NOT_PLAIN for those that Java or Jackson show in another way."""
+    at: cython.Py_ssize_t = job.at
+    k: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    if cython.compiled:
+        after = put_json(job.out, o, job.limit, job.p + at, size)
+        if after < 0:
+            return NO_ROOM if after == escape.NO_ROOM else NOT_PLAIN
+    else:
+        text = utf8(bytes(job.p[at : at + size]))
+        if text is None:
+            return NOT_PLAIN
+        quoted = encode_basestring(text).encode()
+        if o + len(quoted) > job.limit:
+            return NO_ROOM
+        after = put(job.out, o, quoted, len(quoted))
+    if job.as_jackson and after - o != size + 2:
+        for k in range(at, at + size):
+            if job.p[k] < 32 and not 8 <= job.p[k] <= 10 and job.p[k] != 12 and job.p[k] != 13:
+                return NOT_PLAIN
+    job.at = at + size
+    return after
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_binary(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The next ``size`` bytes as a string of base64."""
+    at: cython.Py_ssize_t = job.at
+    job.at = at + size
+    o = put(job.out, o, b'"', 1)
+    if cython.compiled:
+        o = put_base64(job.out, o, job.limit, job.p + at, size)
+        if o < 0:
+            return NO_ROOM
+    else:
+        encoded = b2a_base64(bytes(job.p[at : at + size]), newline=False)
+        if o + len(encoded) > job.limit:
+            return NO_ROOM
+        o = put(job.out, o, encoded, len(encoded))
+    return put(job.out, o, b'"', 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_uuid(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
+    k: cython.Py_ssize_t
+    o = put_binary(job, 16, o) - 3
+    if o < 0:
+        return NO_ROOM
+    for k in range(o - 22, o):
+        if job.out[k] == 43:  # +
+            job.out[k] = 45  # -
+        elif job.out[k] == 47:  # /
+            job.out[k] = 95  # _
+    return put(job.out, o, b'"', 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_protocol(
+    job: cython.pointer[Job], versions: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The message in the next ``size`` bytes, of which it may leave some; 2 must be there."""
+    end: cython.Py_ssize_t = job.end
+    behind: cython.Py_ssize_t = job.at + size
+    is_flexible: cython.bint = job.is_flexible
+    version: cython.longlong = be16(job.p, job.at)
+    if version < 0 or version >= job.code[versions]:
+        return NOT_PLAIN
+    job.at += 2
+    job.end = behind
+    job.is_flexible = False
+    o = put_struct(job, job.code[versions + 1 + version], o)
+    job.at = behind
+    job.end = end
+    job.is_flexible = is_flexible
+    return o
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_sized(
+    job: cython.pointer[Job], field: cython.Py_ssize_t, may_be_null: cython.bint, o: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """A str or bytes, whatever they hold."""
+    kind: cython.longlong = job.code[field + KIND]
+    is_text: cython.bint = kind == STR or kind == SWITCH
+    size: cython.longlong = read_length(job, is_text)
+    place: cython.longlong = job.code[field + STRUCT]
+    k: cython.longlong
+    if size < 0:
+        return put(job.out, o, b"null", 4) if size == -1 and may_be_null else NOT_PLAIN
+    if kind == PROTOCOL and job.is_switched and size >= 2:
+        return put_protocol(job, place, size, o)
+    if not is_text:
+        return put_binary(job, size, o)
+    if kind == SWITCH:
+        job.is_switched = size == job.code[field + DEFAULT]
+        for k in range(size if job.is_switched else 0):
+            if job.names[place + k] != job.p[job.at + k]:
+                job.is_switched = False
+    return put_string(job, size, o)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_value(
+    job: cython.pointer[Job], field: cython.Py_ssize_t, may_be_null: cython.bint, o: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """One value, or one element of an array."""
+    kind: cython.longlong = job.code[field + KIND]
+    here: cython.longlong = 1
+    number: cython.longlong
+    if kind == STR or kind == BYTES or kind > NESTED:
+        return put_sized(job, field, may_be_null, o)
+    if kind == NESTED:
+        if may_be_null:
+            if job.code[field + TAG] >= 0:
+                here = uvarint(job)
+                if here < 0:
+                    return NOT_PLAIN
+            elif job.at >= job.end:
+                return NOT_PLAIN
+            else:
+                here = read_number(job, I8) >= 0
+        return put_struct(job, job.code[field + STRUCT], o) if here else put(job.out, o, b"null", 4)
+    if job.end - job.at < width_of(kind):
+        return NOT_PLAIN
+    if kind == UUID:
+        return put_uuid(job, o)
+    if kind == BOOL:
+        return put(job.out, o, b"true", 4) if read_number(job, kind) else put(job.out, o, b"false", 5)
+    number = read_number(job, kind)
+    if cython.compiled and number >= LIKE_A_TIME:
+        return put_near(cython.address(job.times), job.out, o, number)
+    return put_int(job.out, o, number)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_field(job: cython.pointer[Job], field: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """A field with its name, and with a comma where it is not its struct's first."""
+    flags: cython.longlong = job.code[field + FLAGS]
+    is_first: cython.longlong = job.out[o - 1] == 123  # {
+    count: cython.longlong
+    k: cython.longlong
+    if o > job.limit:
+        return NO_ROOM
+    o = put_name(job, o, job.code[field + NAME] + is_first, job.code[field + NAME_SIZE] - is_first)
+    if not flags & IS_ARRAY:
+        return put_value(job, field, flags & IS_NULLABLE, o)
+    count = read_length(job, False)
+    if count < 0:
+        return put(job.out, o, b"null", 4) if count == -1 and flags & IS_NULLABLE else NOT_PLAIN
+    job.items += count * job.code[field + WEIGHT]
+    if job.items > MAX_ITEMS:
+        return NOT_PLAIN
+    o = put(job.out, o, b"[", 1)
+    for k in range(count):
+        if o > job.limit:
+            return NO_ROOM
+        if k:
+            o = put(job.out, o, b",", 1)
+        o = put_value(job, field, False, o)
+        if o < 0:
+            return o
+    return put(job.out, o, b"]", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_default(job: cython.pointer[Job], field: cython.Py_ssize_t) -> cython.bint:
+    """Whether the tagged field where the job stands has its default, and so is not shown but passed over."""
+    kind: cython.longlong = job.code[field + KIND]
+    flags: cython.longlong = job.code[field + FLAGS]
+    at: cython.Py_ssize_t = job.at
+    k: cython.Py_ssize_t
+    is_it: cython.bint
+    if flags & IS_ARRAY or kind == STR or kind == BYTES:
+        is_it = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
+    elif kind > UUID:
+        is_it = False  # see put_tagged
+    elif job.end - at < width_of(kind):
+        is_it = False
+    elif kind == UUID:
+        job.at = at + 16
+        is_it = True
+        for k in range(at, at + 16):
+            is_it = is_it and job.p[k] == 0
+    else:
+        is_it = read_number(job, kind) == job.code[field + DEFAULT]
+    if not is_it:
+        job.at = at
+    return is_it
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_default_struct(
+    job: cython.pointer[Job], field: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether what has been shown of a tagged field is a struct that has its default."""
+    default: cython.longlong = job.code[field + DEFAULT]
+    k: cython.Py_ssize_t
+    if job.code[field + KIND] != NESTED or job.code[field + FLAGS] & IS_ARRAY:
+        return False
+    if end - start != job.code[field + WEIGHT]:
+        return False
+    for k in range(end - start):
+        if job.out[start + k] != job.names[default + k]:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_tags(
+    job: cython.pointer[Job],
+    struct: cython.Py_ssize_t,
+    count: cython.longlong,
+    places: cython.pointer[cython.Py_ssize_t],
+) -> cython.bint:
+    """Fills start and end of the data of each tag, -1 for absent ones; false where they aren't known and ascending."""
+    tag: cython.longlong
+    last: cython.longlong = -1
+    size: cython.longlong
+    k: cython.longlong
+    _: cython.longlong
+    for k in range(2 * TAGS):
+        places[k] = -1
+    for _ in range(count):
+        tag = uvarint(job)
+        size = uvarint(job)
+        if tag <= last or tag >= TAGS or not job.code[struct + KNOWN] >> tag & 1:
+            return False
+        if size < 0 or size > job.end - job.at:
+            return False
+        last = tag
+        places[2 * tag] = job.at
+        job.at += size
+        places[2 * tag + 1] = job.at
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_tagged(
+    job: cython.pointer[Job],
+    struct: cython.Py_ssize_t,
+    count: cython.longlong,
+    start: cython.Py_ssize_t,
+    begun: cython.Py_ssize_t,
+    o: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Adds ``count`` tagged fields to the struct that was read from ``start`` on and printed from ``begun`` up to o.
+
+    Where tagged fields stand among others, which only the struct's end tells, it is printed once more.
+    """
+    places: cython.Py_ssize_t[32]
+    behind: cython.Py_ssize_t
+    shown: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    field: cython.Py_ssize_t = struct + STRUCT_HEAD
+    tag: cython.longlong
+    _: cython.longlong
+    is_mixed: cython.bint = job.code[struct + MIXED]
+    if not cython.compiled:
+        places = [-1] * 32
+    if not read_tags(job, struct, count, places):
+        return NOT_PLAIN
+    behind = job.at
+    if is_mixed:
+        o = begun
+    for _ in range(job.code[struct + COUNT]):
+        tag = job.code[field + TAG]
+        if tag < 0 and is_mixed:
+            job.at = start
+            o = put_field(job, field, o)
+            start = job.at
+        elif tag >= 0 and places[2 * tag] >= 0:
+            job.at = places[2 * tag]
+            if not is_default(job, field):
+                shown = o + job.code[field + NAME_SIZE] - (job.out[o - 1] == 123)
+                after = put_field(job, field, o)
+                o = o if after > o and is_default_struct(job, field, shown, after) else after
+            if o >= 0 and job.at != places[2 * tag + 1]:
+                return NOT_PLAIN
+        if o < 0:
+            return o
+        field += FIELD_WIDTH
+    job.at = behind
+    return o
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_struct(job: cython.pointer[Job], struct: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The struct where the job stands, as an object; behind NO_ROOM and NOT_PLAIN what is printed is garbage."""
+    start: cython.Py_ssize_t = job.at
+    begun: cython.Py_ssize_t = o + 1
+    field: cython.Py_ssize_t = struct + STRUCT_HEAD
+    end: cython.Py_ssize_t = field + FIELD_WIDTH * job.code[struct + COUNT]
+    tags: cython.longlong
+    if o > job.limit:
+        return NO_ROOM
+    o = put(job.out, o, b"{", 1)
+    while field < end:
+        if job.code[field + TAG] < 0:
+            o = put_field(job, field, o)
+            if o < 0:
+                return o
+        field += FIELD_WIDTH
+    if job.is_flexible:
+        tags = uvarint(job)
+        if tags < 0:
+            return NOT_PLAIN
+        if tags:
+            o = put_tagged(job, struct, tags, start, begun, o)
+            if o < 0:
+                return o
+    return put(job.out, o, b"}", 1)

@@ -1,0 +1,144 @@
+"""The record lines of kafka-dump-log (4.3), byte for byte.
+
+Their format is that of Kafka's DumpLogSegments.printRecordMetadata and printRecordContents. Keys, values and header
+keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for what is not UTF-8.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+    )
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import put, put_int, put_java, put_near, put_visible
+    from cython.cimports.kseg.kernel.native.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
+    from cython.cimports.kseg.kernel.render.batch_lines import put_bool, put_text_kind
+
+    escape.shuffle_setup()
+else:
+    from kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_KEY_SIZE,
+        HEADER_WIDTH,
+        ROW_CHECK,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_SEQUENCE,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+    )
+    from kseg.kernel.native.escape import java, put, put_int, put_limited, put_near, visible
+    from kseg.kernel.native.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
+    from kseg.kernel.render.batch_lines import put_bool, put_text_kind
+
+COMPILED = cython.compiled
+
+VALID_SHIFT = cython.declare(cython.int, 32)  # of ROW_CHECK
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text(
+    line: cython.pointer[Line], start: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """``size`` bytes from ``start`` on; negative where there is no room."""
+    if cython.compiled:
+        if line.flags & ESCAPE:
+            return put_visible(line.out, o, line.limit, line.p + start, size)
+        return put_java(line.out, o, line.limit, line.p + start, size)
+    else:
+        shown = visible if line.flags & ESCAPE else java
+        return put_limited(line.out, o, line.limit, shown(bytes(line.p[start : start + size])))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_metadata(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """A record's line up to its key; ``row``: its first column. Negative where there is no room."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    k: cython.longlong
+    h: cython.Py_ssize_t
+    if line.flags & SKIP_METADATA:
+        return o
+    o = put(out, o, b"| offset: ", 10)
+    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    o = put_text_kind(out, o, line.kind)
+    o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+    o = put(out, o, b" keySize: ", 10)
+    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
+    o = put(out, o, b" valueSize: ", 12)
+    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    if line.magic < 2:
+        o = put(out, o, b" isValid: ", 10)
+        o = put_bool(out, o, (rows[row + ROW_CHECK] >> VALID_SHIFT) & 1)
+        o = put(out, o, b" crc: ", 6)
+        return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
+    o = put(out, o, b" sequence: ", 11)
+    o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+    o = put(out, o, b" headerKeys: [", 14)
+    h = rows[row + ROW_HEADERS] * HEADER_WIDTH
+    for k in range(rows[row + ROW_HEADER_COUNT]):
+        if k:
+            o = put(out, o, b",", 1)
+        o = put_text(line, line.headers[h + HEADER_KEY], line.headers[h + HEADER_KEY_SIZE], o)
+        if o < 0:
+            return o
+        h += HEADER_WIDTH
+    return put(out, o, b"]", 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_contents(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """What follows of a record's line: key and value, each where there is one. Negative where there is no room."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    is_first: cython.bint = line.flags & SKIP_METADATA
+    if not line.flags & CONTENTS:
+        return o
+    if rows[row + ROW_KEY_SIZE] >= 0:
+        o = put(out, o, b"| key: ", 7) if is_first else put(out, o, b" key: ", 6)
+        is_first = False
+        o = put_text(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], o)
+        if o < 0:
+            return o
+    if rows[row + ROW_VALUE_SIZE] >= 0:
+        o = put(out, o, b"| payload: ", 11) if is_first else put(out, o, b" payload: ", 10)
+        o = put_text(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], o)
+    return o
+
+
+def use_loops(most: cython.int) -> int:
+    """For tests: 0 turns the loops of shuffle.h off, 1 on where this processor has them; the level it has."""
+    if cython.compiled:
+        escape.shuffle_setup()
+        best: cython.int = escape.can_shuffle
+        escape.can_shuffle = min(best, most)
+        return best
+    return 0

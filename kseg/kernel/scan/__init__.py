@@ -1,0 +1,1 @@
+"""Frames of a segment: from header to header, checksums, and the search behind damage."""

@@ -1,0 +1,421 @@
+"""Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before."""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_LEADER_EPOCH,
+        BATCH_MAGIC,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_PRODUCER_ID,
+        BATCH_STATE,
+        BATCH_WIDTH,
+        difference,
+        sum_of,
+    )
+    from cython.cimports.kseg.kernel.scan.events import EventLog, report
+else:
+    from kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_LEADER_EPOCH,
+        BATCH_MAGIC,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_PRODUCER_ID,
+        BATCH_STATE,
+        BATCH_WIDTH,
+        difference,
+        sum_of,
+    )
+    from kseg.kernel.scan.events import EventLog, report
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+NEVER_LATE = (1 << 63) - 1
+
+_ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
+_NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
+
+
+class Chain(EventLog):
+    """Where following the batches of a segment from header to header stands, kept from call to call.
+
+    ``base_offset`` is that of the segment, None if not known; a timestamp beyond ``latest_ms`` is an event. ``limit``
+    and ``rows`` as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 where there is none yet.
+
+    ``last_offset`` of the last batch believed; ``last_epoch``; ``is_after_damage`` something was not believed since;
+    ``placeless`` offsets that belong to a batch before whose own are wrong: a gap no larger is that batch's. Numbers of
+    valid batches: ``records`` known without opening, ``v0``, ``v1``, ``v2``, ``transactional``, ``control``,
+    ``with_producer``, ``compressed``, ``with_horizon`` (a delete horizon), ``holed`` (room for more records than they
+    count, of compressed v0 and v1 those once opened). ``batches`` counts all; ``missing`` offsets in all gaps.
+    ``largest_timestamp_offset`` is the last offset of the batch that has the largest timestamp.
+    """
+
+    def __init__(self, base_offset=None, latest_ms=NEVER_LATE, limit=0, rows=None):
+        EventLog.__init__(self, KINDS, limit, rows)
+        self.base = -1 if base_offset is None else base_offset
+        self.latest_ms = latest_ms
+        self.last_offset = self.last_epoch = self.first_offset = -1
+        self.largest_timestamp = self.largest_timestamp_offset = self.least_timestamp = -1
+        self.is_after_damage = False
+        self.placeless = self.missing = 0
+        self.batches = self.records = self.v0 = self.v1 = self.v2 = 0
+        self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.holed = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, chain: Chain) -> cython.void:
+    """Adds one valid batch to the numbers."""
+    magic: cython.longlong = row[at + BATCH_MAGIC]
+    attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
+    count: cython.longlong = row[at + BATCH_COUNT]
+    largest: cython.longlong = row[at + BATCH_MAX_TIMESTAMP]
+    if count > 0:
+        chain.records += count
+    if magic == 0:
+        chain.v0 += 1
+    elif magic == 1:
+        chain.v1 += 1
+    else:
+        chain.v2 += 1
+    if attributes & 7:
+        chain.compressed += 1
+    if magic == 2:
+        chain.transactional += (attributes >> 4) & 1
+        chain.control += (attributes >> 5) & 1
+        chain.with_horizon += (attributes >> 6) & 1
+        if row[at + BATCH_PRODUCER_ID] >= 0:
+            chain.with_producer += 1
+        if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
+            chain.holed += 1
+        if not attributes & 64 and count > 0:
+            least(chain, row[at + BATCH_BASE_TIMESTAMP])
+    elif row[at + BATCH_STATE] & 2 and 0 < count <= difference(
+        row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
+    ):
+        # A compressed set that was opened, and in which nothing is wrong.
+        chain.holed += 1
+    if magic == 1:
+        least(chain, largest)
+    if largest > chain.largest_timestamp:
+        chain.largest_timestamp = largest
+        chain.largest_timestamp_offset = row[at + BATCH_LAST_OFFSET]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def least(chain: Chain, timestamp: cython.longlong) -> cython.void:
+    if timestamp >= 0 and (chain.least_timestamp < 0 or timestamp < chain.least_timestamp):
+        chain.least_timestamp = timestamp
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def goes_on(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    after: cython.longlong,
+) -> cython.bint:
+    """Whether the batch behind row i is valid and begins at offset ``after``."""
+    at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
+    return i + 1 < count and (rows[at + BATCH_STATE] & 1) and rows[at + BATCH_FIRST_OFFSET] == after
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def least_offset(
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> cython.longlong:
+    """The first offset of row i, its last one where that is unknown; -1 where there is no such row, or no valid one."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    if i >= count or not rows[at + BATCH_STATE] & 1:
+        return -1
+    if rows[at + BATCH_MAGIC] >= 2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
+        return rows[at + BATCH_FIRST_OFFSET]
+    return rows[at + BATCH_LAST_OFFSET]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def room_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
+    """Offsets that row i needs wherever it belongs; at least so many for a compressed v0 or v1 message."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    count: cython.longlong = rows[at + BATCH_COUNT]
+    if rows[at + BATCH_MAGIC] >= 2:
+        count = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+    return count if count > 1 else 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_astray(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    before: cython.longlong,
+) -> cython.bint:
+    """Whether the v0 or v1 message of row i is far ahead, while the two behind it go on from those before it."""
+    one: cython.longlong
+    two: cython.longlong
+    if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= 2 or before < 0:
+        return False
+    one = least_offset(rows, i + 1, count)
+    two = least_offset(rows, i + 2, count)
+    return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def step_back(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    chain: Chain,
+) -> cython.bint:
+    """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
+    following: cython.longlong = least_offset(rows, i + 1, count)
+    chain.placeless = room_of(rows, i)
+    return 0 <= following <= chain.last_offset
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_offsets(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    chain: Chain,
+) -> cython.void:
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    before: cython.longlong = chain.last_offset
+    expected: cython.longlong = expected_offset(chain)
+    after: cython.longlong
+    is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
+    # Where the batch would end if its base offset were the one expected.
+    after = sum_of(sum_of(expected, difference(last, first)), 1)
+    if chain.base >= 0 and (last < chain.base or last - chain.base > _ROOM or (is_known and first < chain.base)):
+        if before >= 0 and is_known and goes_on(rows, i, count, after):
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
+            return
+        report(chain, OUTSIDE, i, first if is_known and first < chain.base else last, 0, 0)
+        if last < chain.base or last - chain.base > _ROOM:
+            chain.placeless = room_of(rows, i)
+            return
+    if is_known and (before >= 0 or chain.base >= 0) and first != expected:
+        if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
+            report(chain, WRONG_OFFSET, i, expected, first, 0)
+            chain.last_offset = sum_of(after, -1)
+            chain.is_after_damage = False
+            return
+    if is_astray(rows, i, count, before):
+        report(chain, WRONG_OFFSET, i, expected, last, 1)
+        chain.placeless = room_of(rows, i)
+        return
+    if is_known and (before >= 0 or chain.base >= 0) and first > expected:
+        if difference(first, expected) > chain.placeless:
+            report(chain, GAP, i, expected, first, chain.is_after_damage)
+            chain.missing = sum_of(chain.missing, difference(first, expected))
+    elif before >= 0 and (first if is_known else last) <= before:
+        report(chain, NOT_RISING, i, before, first if is_known else last, 0)
+        if not step_back(rows, i, count, chain):
+            return
+    if chain.first_offset < 0:
+        chain.first_offset = first if is_known else last
+    chain.last_offset = last
+    chain.is_after_damage = False
+    chain.placeless = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def expected_offset(chain: Chain) -> cython.longlong:
+    return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_believable(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    expected: cython.longlong,
+) -> cython.bint:
+    """Whether row i, which is not valid, goes on from the batch before it and the one behind goes on from it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    if rows[at + BATCH_FIRST_OFFSET] != expected and (
+        rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= 2
+    ):
+        return False
+    return last >= expected and goes_on(rows, i, count, sum_of(last, 1))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_plain(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    chain: Chain,
+) -> cython.Py_ssize_t:
+    """Passes over batches from row i on that go on from the one before in every way; the first that does not.
+
+    They are what `follow_one` would have nothing to say of, and its totals of them: nearly all batches of most logs.
+    """
+    begin: cython.Py_ssize_t = i
+    at: cython.Py_ssize_t
+    last: cython.longlong = chain.last_offset
+    epoch: cython.longlong = chain.last_epoch
+    latest: cython.longlong = chain.latest_ms
+    largest: cython.longlong = chain.largest_timestamp
+    earliest: cython.longlong = chain.least_timestamp
+    most: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _ROOM)
+    records: cython.longlong = 0
+    compressed: cython.longlong = 0
+    produced: cython.longlong = 0
+    largest_at: cython.Py_ssize_t = -1
+    if last < 0 or chain.first_offset < 0 or last < chain.base or last > most:
+        return i
+    while i < count:
+        at = i * BATCH_WIDTH
+        if (
+            rows[at + BATCH_FIRST_OFFSET] != last + 1
+            or rows[at + BATCH_MAGIC] != 2
+            or not rows[at + BATCH_STATE] & 1
+            or rows[at + BATCH_ATTRIBUTES] & ~15
+            or rows[at + BATCH_COUNT] < 1
+            or rows[at + BATCH_COUNT] != difference(rows[at + BATCH_LAST_OFFSET], last)
+            or rows[at + BATCH_LAST_OFFSET] > most
+            or rows[at + BATCH_LEADER_EPOCH] != epoch
+            or rows[at + BATCH_MAX_TIMESTAMP] > latest
+        ):
+            break
+        last = rows[at + BATCH_LAST_OFFSET]
+        records += rows[at + BATCH_COUNT]
+        compressed += (rows[at + BATCH_ATTRIBUTES] & 7) != 0
+        produced += rows[at + BATCH_PRODUCER_ID] >= 0
+        if rows[at + BATCH_MAX_TIMESTAMP] > largest:
+            largest = rows[at + BATCH_MAX_TIMESTAMP]
+            largest_at = at
+        if 0 <= rows[at + BATCH_BASE_TIMESTAMP] and (earliest < 0 or rows[at + BATCH_BASE_TIMESTAMP] < earliest):
+            earliest = rows[at + BATCH_BASE_TIMESTAMP]
+        i += 1
+    if i == begin:
+        return i
+    chain.last_offset = last
+    chain.is_after_damage = False
+    chain.placeless = 0
+    chain.batches += i - begin
+    chain.records += records
+    chain.v2 += i - begin
+    chain.with_producer += produced
+    chain.compressed += compressed
+    chain.least_timestamp = earliest
+    if largest_at >= 0:
+        chain.largest_timestamp = largest
+        chain.largest_timestamp_offset = rows[largest_at + BATCH_LAST_OFFSET]
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_rows(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    chain: Chain,
+) -> cython.void:
+    i: cython.Py_ssize_t = 0
+    chain.events = 0
+    while i < count:
+        i = follow_plain(rows, i, count, chain)
+        if i < count:
+            follow_one(rows, i, count, chain)
+            i += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_one(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    chain: Chain,
+) -> cython.void:
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    epoch: cython.longlong
+    room: cython.longlong
+    chain.batches += 1
+    if not rows[at + BATCH_STATE] & 1:
+        report(chain, INVALID, i, chain.last_offset, 0, 0)
+        if is_believable(rows, i, count, expected_offset(chain)):
+            chain.last_offset = rows[at + BATCH_LAST_OFFSET]
+        else:
+            chain.is_after_damage = True
+        return
+    count_batch(rows, at, chain)
+    if rows[at + BATCH_MAGIC] == 2:
+        room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+        if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
+            report(chain, COUNT, i, rows[at + BATCH_COUNT], room, 0)
+        epoch = rows[at + BATCH_LEADER_EPOCH]
+        if epoch < chain.last_epoch:
+            report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
+        if epoch >= 0:
+            chain.last_epoch = epoch
+    if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
+        report(chain, ATTRIBUTES, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
+    if rows[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
+        report(chain, LATE, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)
+    follow_offsets(rows, i, count, chain)
+
+
+def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
+    """Follows the first ``count`` rows (BATCH_*); the number of events written. Those without room are only counted."""
+    if count <= 0:
+        return 0
+    if len(rows) < count * BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        with cython.nogil:
+            follow_rows(cython.address(rows[0]), count, chain)
+    else:
+        follow_rows(rows, count, chain)
+    return chain.events

@@ -1,0 +1,152 @@
+"""Whether the checksum of a frame is right, at a cost that does not depend on what lengths claim.
+
+CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on,
+filled as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even
+where every byte opens a header that claims the rest of it.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CRC_BYTES,
+        ENTRY_MAGIC,
+        LEGACY_CRC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V2_ATTRIBUTES,
+        V2_CRC,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range, native_setup
+    from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
+
+    native_setup()
+else:
+    from kseg.kernel.layout.headers import (
+        CRC_BYTES,
+        ENTRY_MAGIC,
+        LEGACY_CRC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V2_ATTRIBUTES,
+        V2_CRC,
+    )
+    from kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range
+    from kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
+
+COMPILED = cython.compiled
+
+DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def crc_of(
+    castagnoli: cython.bint,
+    crc: cython.uint,
+    p: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.uint:
+    return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fill(
+    table: cython.pointer[PrefixTable],
+    castagnoli: cython.bint,
+    p: cython.pointer[cython.const[cython.uchar]],
+    anchor: cython.Py_ssize_t,
+    x: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The block that x lies in, which the table then reaches."""
+    n: cython.Py_ssize_t = table.filled
+    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+    at: cython.Py_ssize_t
+    while n <= k:
+        at = anchor + (n - 1) * BLOCK_BYTES
+        table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES)
+        n += 1
+    table.filled = n
+    return k
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def prefix_through(
+    table: cython.pointer[PrefixTable],
+    castagnoli: cython.bint,
+    p: cython.pointer[cython.const[cython.uchar]],
+    anchor: cython.Py_ssize_t,
+    x: cython.Py_ssize_t,
+    is_end: cython.bint,
+) -> cython.uint:
+    """CRC-32C, or CRC-32, of the bytes from the anchor to x, the end of a frame or else the start of what it covers."""
+    near: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    crc: cython.uint
+    if table.filled == 0:
+        table.filled = 1
+        table.crcs[0] = 0
+        table.start = table.end = -1
+    near = table.end if is_end else table.start
+    if 0 <= near <= x <= near + BLOCK_BYTES:
+        crc = crc_of(castagnoli, table.end_crc if is_end else table.start_crc, p, near, x)
+    else:
+        k = fill(table, castagnoli, p, anchor, x)
+        crc = crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
+    if is_end:
+        table.end = x
+        table.end_crc = crc
+    else:
+        table.start = x
+        table.start_crc = crc
+    return crc
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def crc_is_right(
+    prefixes: cython.pointer[Prefixes],
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    after: cython.Py_ssize_t,
+    v07: cython.bint,
+) -> cython.bint:
+    """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
+    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == 2
+    table: cython.pointer[PrefixTable]
+    stored: cython.longlong
+    start: cython.Py_ssize_t
+    before: cython.uint
+    through: cython.uint
+    if castagnoli:
+        start = i + V2_ATTRIBUTES
+        stored = be32(p, i + V2_CRC) & LOW_32_BITS
+    elif v07:
+        start = i + V07_LEAST_BYTES + p[i + V07_MAGIC]
+        stored = be32(p, start - CRC_BYTES) & LOW_32_BITS
+    else:
+        start = i + ENTRY_MAGIC
+        stored = be32(p, i + LEGACY_CRC) & LOW_32_BITS
+    if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= DIRECT_BYTES_MAX:
+        return stored == crc_of(castagnoli, 0, p, start, after)
+    if castagnoli:
+        table = cython.address(prefixes.castagnoli)
+    else:
+        table = cython.address(prefixes.ieee)
+    before = prefix_through(table, castagnoli, p, prefixes.anchor, start, False)
+    through = prefix_through(table, castagnoli, p, prefixes.anchor, after, True)
+    if castagnoli:
+        return stored == crc32c_range(before, through, after - start)
+    return stored == crc32_range(before, through, after - start)

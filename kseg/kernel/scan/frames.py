@@ -1,0 +1,475 @@
+"""Frames of a segment: from one length field to the next, with CRCs, and back onto the rails behind damage.
+
+A frame is an entry whose header can be followed. v2 batches and v0/v1 messages start with an int64 offset and an int32
+length, 0.7 messages with the length alone; it counts the bytes behind it. Rows of frames: `kseg.kernel.layout.rows`.
+
+A frame whose CRC is wrong is a batch all the same if its length leads somewhere sound: to the end of the file, to an
+intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.expand import Room
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        ENTRY_MAGIC,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_FLAGS,
+        V07_MAGIC,
+        V2_ATTRIBUTES,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        native_setup,
+    )
+    from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_bytes
+    from cython.cimports.kseg.kernel.records.walk import walk_frame
+    from cython.cimports.kseg.kernel.scan import search_paths as native_search
+    from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
+    from cython.cimports.kseg.kernel.scan.frame_scan import (
+        BELIEVE_CHECKSUMS,
+        CRC_RIGHT,
+        DONE,
+        FULL,
+        IRREGULAR,
+        LONG_RUNS,
+        NEEDS_ROOM,
+        RECORDS_RIGHT,
+        TOO_SMALL,
+        WALK_RECORDS,
+        FrameScan,
+    )
+    from cython.cimports.kseg.kernel.scan.plausibility import (
+        claimed_bytes,
+        compressed_end,
+        goes_on,
+        last_offset_at,
+        last_offset_claimed,
+    )
+    from cython.cimports.kseg.kernel.scan.search_paths import next_candidate, search_from, search_state
+
+    native_setup()
+    native_search.search_setup()
+else:
+    from kseg.kernel.codecs.expand import Room
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        ENTRY_MAGIC,
+        ENTRY_OVERHEAD,
+        ENTRY_SIZE,
+        LEGACY_FLAGS,
+        V07_MAGIC,
+        V2_ATTRIBUTES,
+        V2_CRC,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+    )
+    from kseg.kernel.layout.pointers import bytes_in, int64s_out
+    from kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        be32,
+        be64,
+        crc32c,
+        indexable,
+    )
+    from kseg.kernel.native.search import could_be_frame, frame_bytes, next_candidate, search_from, search_state
+    from kseg.kernel.records.walk import walk_frame
+    from kseg.kernel.scan.frame_checksums import crc_is_right
+    from kseg.kernel.scan.frame_scan import (
+        BELIEVE_CHECKSUMS,
+        CRC_RIGHT,
+        DONE,
+        FULL,
+        IRREGULAR,
+        LONG_RUNS,
+        NEEDS_ROOM,
+        RECORDS_RIGHT,
+        TOO_SMALL,
+        WALK_RECORDS,
+        FrameScan,
+    )
+    from kseg.kernel.scan.plausibility import (
+        claimed_bytes,
+        compressed_end,
+        goes_on,
+        last_offset_at,
+        last_offset_claimed,
+    )
+
+COMPILED = cython.compiled
+
+COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
+LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
+SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
+INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
+    return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == 2 else p[i + LEGACY_FLAGS]) & CODEC
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_frame(
+    row: cython.pointer[cython.longlong],
+    at: cython.Py_ssize_t,
+    position: cython.Py_ssize_t,
+    size: cython.longlong,
+    magic: cython.int,
+    state: cython.longlong,
+) -> cython.void:
+    row[at + FRAME_POSITION] = position
+    row[at + FRAME_SIZE] = size
+    row[at + FRAME_MAGIC] = magic
+    row[at + FRAME_STATE] = state
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_intact(
+    scan: FrameScan,
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    n: cython.Py_ssize_t,
+    capacity: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right and there is room to walk them;
+    how many rows there are then.
+
+    Of small frames what `scan_frames` could have to look at besides takes as long as their CRCs.
+    """
+    walks: cython.bint = scan.manner & WALK_RECORDS
+    found: cython.int = 0
+    size: cython.longlong
+    while n < capacity and end - i >= V2_HEADER_BYTES and p[i + ENTRY_MAGIC] == 2:
+        size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
+        if size < V2_HEADER_BYTES or size > end - i:
+            break
+        if be32(p, i + V2_CRC) & LOW_32_BITS != crc32c(0, p, i + V2_ATTRIBUTES, i + size):
+            break
+        if walks:
+            found = walk_frame(scan, p, i, size)
+            if found == TOO_SMALL:
+                break
+        put_frame(rows, n * FRAME_WIDTH, i, size, 2, CRC_RIGHT | found)
+        n += 1
+        i += size
+    return n
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_frame(
+    scan: FrameScan,
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    size: cython.longlong,
+    wrong: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether the header at i, whose frame has ``size`` bytes, begins one. That at ``wrong`` does not, by its CRC."""
+    if scan.manner & BELIEVE_CHECKSUMS:
+        # An empty message of 0.7 tells nothing but its length.
+        return scan.is_07 or could_be_frame(p, i, size, False)
+    return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def weight_of(
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
+) -> cython.longlong:
+    """What a frame counts for against the budget."""
+    if scan.is_07 or not is_compressed(p, i):
+        return size
+    return size * (LIGHT_WEIGHT if scan.manner & LONG_RUNS else COMPRESSED_WEIGHT)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def scan_frames(
+    scan: FrameScan,
+    p: cython.pointer[cython.const[cython.uchar]],
+    end: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    capacity: cython.Py_ssize_t,
+) -> cython.int:
+    """`scan`; NEEDS_ROOM where it is to be called again once the room was extended."""
+    i: cython.Py_ssize_t = scan.position
+    n: cython.Py_ssize_t = scan.resumed
+    found: cython.int
+    state: cython.longlong
+    size: cython.longlong
+    magic: cython.int
+    weight: cython.longlong = 0
+    status: cython.int = DONE
+    v07: cython.bint = scan.is_07
+    judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
+    intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
+    wrong: cython.Py_ssize_t = -1  # a frame whose CRC has been found wrong already
+    if not (v07 or scan.manner & BELIEVE_CHECKSUMS or scan.budget > 0 or scan.prefixes.anchor >= 0):
+        n = follow_intact(scan, p, i, end, rows, n, capacity)
+        if n > scan.resumed:
+            intact = rows[(n - 1) * FRAME_WIDTH + FRAME_POSITION]
+            i = intact + rows[(n - 1) * FRAME_WIDTH + FRAME_SIZE]
+    while i < end:
+        if n >= capacity or (scan.budget > 0 and weight >= scan.budget):
+            status = FULL
+            break
+        size = frame_bytes(p, i, end, v07)
+        if size and is_frame(scan, p, i, size, wrong):
+            state = CRC_RIGHT
+            if scan.manner & WALK_RECORDS and not v07:
+                found = walk_frame(scan, p, i, size)
+                if found == TOO_SMALL and i != scan.given_up:
+                    status = NEEDS_ROOM
+                    break
+                if found != TOO_SMALL:
+                    state |= found
+            intact = i
+        else:
+            if not judges:
+                status = IRREGULAR
+                break
+            if intact >= 0 and not v07:
+                scan.last_offset = last_offset_at(p, intact, end)
+            intact = -1
+            size = wrong_batch_bytes(scan, p, i, end)
+            if size == 0:
+                status = IRREGULAR
+                break
+            if size < 0:
+                size = -size
+                wrong = i + size
+            if not v07 and goes_on(p, i, end, scan.last_offset):
+                scan.last_offset = last_offset_at(p, i, end)
+            state = 0
+        magic = p[i + V07_MAGIC] if v07 else p[i + ENTRY_MAGIC]
+        put_frame(rows, n * FRAME_WIDTH, i, size, magic if magic < 128 else magic - 256, state)
+        n += 1
+        weight += weight_of(scan, p, i, size)
+        i += size
+    if intact >= 0 and scan.largest and not v07:
+        scan.last_offset = last_offset_at(p, intact, end)
+    scan.position = i
+    scan.count = n
+    scan.resumed = n if status == NEEDS_ROOM else 0
+    if status != NEEDS_ROOM:
+        scan.given_up = -1
+    return status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def wrong_batch_bytes(
+    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.longlong:
+    """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0. Negative where it
+    leads to a frame whose CRC is not right either.
+    """
+    v07: cython.bint = scan.is_07
+    size: cython.longlong = claimed_bytes(p, i, end, v07, scan.largest)
+    after: cython.Py_ssize_t = i + size
+    next_size: cython.longlong
+    if size == 0 or after == end:
+        return size
+    next_size = frame_bytes(p, after, end, v07)
+    if next_size and crc_is_right(cython.address(scan.prefixes), p, after, after + next_size, v07):
+        if could_be_frame(p, after, next_size, v07):
+            return size
+        next_size = 0
+    if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last_offset_claimed(p, i, end))):
+        return 0
+    # An intact batch before that end speaks against the length, and must not be lost to it.
+    if find_behind(scan, p, i, i + 1, after, end) >= 0:
+        return 0
+    return -size if next_size else size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_frame(
+    scan: FrameScan,
+    p: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t = start
+    v07: cython.bint = scan.is_07
+    magic_at: cython.Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC
+    search = cython.declare(search_state)
+    search_from(cython.address(search), start)
+    if stop > end - magic_at:
+        stop = end - magic_at
+    while i < stop:
+        i = next_candidate(p, i, stop, end, v07, cython.address(search), cython.address(scan.prefixes))
+        if i >= stop:
+            break
+        if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):
+            return i
+        i += 1
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_behind(
+    scan: FrameScan,
+    p: cython.pointer[cython.const[cython.uchar]],
+    i: cython.Py_ssize_t,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The first intact frame in [start, stop), -1 without one; not a message inside the irregular, compressed one at i
+    (-1: none). ``position`` of the scan is where to go on from.
+
+    lz4 and snappy leave messages readable. One of those is not compressed, and its offset (absolute in v0, relative in
+    v1) does not go beyond that of the message around it; in v0 it is above the last one before that, too.
+    """
+    inside: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
+    found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
+    ahead: cython.longlong
+    scan.position = stop
+    while 0 <= found < inside and p[found + ENTRY_MAGIC] < 2 and p[found + LEGACY_FLAGS] & CODEC == 0:
+        ahead = be64(p, found) - be64(p, i)
+        if 0 < ahead <= INT32_MAX or (p[i + ENTRY_MAGIC] == 0 and be64(p, found) <= scan.last_offset):
+            break
+        start = found + frame_bytes(p, found, end, scan.is_07)
+        if start > stop:
+            scan.position = start
+        found = find_frame(scan, p, start, stop, end)
+    return found
+
+
+def scan(
+    scan: FrameScan,
+    buffer: cython.const[cython.uchar][::1],
+    end: cython.Py_ssize_t,
+    rows: cython.longlong[::1],
+    room: Room = None,
+) -> int:
+    """Follows frames from the position of the scan, writing frame rows.
+
+    DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
+    the position is no intact frame, nor, where those are judged, one that is a batch all the same). Without ``room`` a
+    walk leaves out frames that are compressed.
+    """
+    status: cython.int
+    scan.check(len(buffer), end)
+    if scan.position >= end:
+        scan.count = 0
+        return DONE
+    if not cython.compiled:
+        buffer = indexable(buffer)
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(buffer)
+    row: cython.pointer[cython.longlong] = int64s_out(rows)
+    capacity: cython.Py_ssize_t = len(rows) // FRAME_WIDTH
+    while True:
+        scan.use_room(room)
+        with cython.nogil:
+            status = scan_frames(scan, p, end, row, capacity)
+        if status != NEEDS_ROOM:
+            return status
+        extend_room(scan, buffer[scan.position + V2_FLAGS] & CODEC, room)
+
+
+@cython.cfunc
+def extend_room(scan: FrameScan, codec: cython.int, room: Room) -> cython.void:
+    """Extends the room for the frame at the position; gives it up where that is not possible."""
+    if not room.extend(codec):
+        scan.given_up = scan.position
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def all_proven(rows: cython.pointer[cython.const[cython.longlong]], count: cython.Py_ssize_t) -> cython.bint:
+    """Whether the records of all these frames are known to be right."""
+    k: cython.Py_ssize_t
+    all_right: cython.longlong = RECORDS_RIGHT
+    for k in range(count):
+        all_right &= rows[k * FRAME_WIDTH + FRAME_STATE]
+    return all_right != 0
+
+
+def find(
+    scan: FrameScan,
+    buffer: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    behind: cython.Py_ssize_t = -1,
+) -> int:
+    """The first position in [start, stop) at which an intact frame begins (its end may lie behind stop), or -1.
+
+    ``behind``, the position of an irregular entry: messages that lie inside of it are passed over, by ``last_offset``
+    of the scan; a search in parts goes on from its ``position``.
+    """
+    found: cython.Py_ssize_t
+    scan.check(len(buffer), end)
+    if start < 0 or start >= end:
+        return -1
+    if behind >= start:
+        behind = -1
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(buffer)
+    with cython.nogil:
+        found = find_behind(scan, p, behind, start, stop, end)
+    return found
+
+
+def search_paths() -> tuple[str, ...]:
+    """The ways to search that this machine has, slowest first: the last is the one used.
+
+    ``plain``, ``avx2`` when compiled; ``expressions`` when interpreted.
+    """
+    if cython.compiled:
+        count: cython.int = native_search.search_path_count
+        return tuple([native_search.search_path_name(i).decode("ascii") for i in range(count)])
+    else:
+        return ("expressions",)
+
+
+def search_by(path: str) -> None:
+    """Searches by a named path from now on, for tests. Raises ValueError for one that is not among `search_paths`."""
+    number: cython.int = search_paths().index(path)
+    if cython.compiled:
+        native_search.search_by(number)

@@ -1,0 +1,280 @@
+"""Headers of frames as rows of numbers (BATCH_*, see `kseg.kernel.layout.rows`), so that rules need no bytes.
+
+The marker of a control batch is read along with its header: type and coordinator epoch of its first record, which is
+never compressed (Kafka's EndTransactionMarker, ControlRecordType: key int16 version, int16 type; value int16 version,
+int32 coordinator epoch).
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        LEGACY_FLAGS,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+    )
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_SEQUENCE,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_LEADER_EPOCH,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_PRODUCER_ID,
+        BATCH_SIZE,
+        BATCH_STATE,
+        BATCH_WIDTH,
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be16,
+        be32,
+        be64,
+        sum_of,
+    )
+    from cython.cimports.kseg.kernel.records.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+else:
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        CONTROL,
+        LEGACY_FLAGS,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V1_TIMESTAMP,
+        V2_ATTRIBUTES,
+        V2_BASE_OFFSET,
+        V2_BASE_SEQUENCE,
+        V2_BASE_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_LAST_OFFSET_DELTA,
+        V2_LEADER_EPOCH,
+        V2_MAX_TIMESTAMP,
+        V2_PRODUCER_EPOCH,
+        V2_PRODUCER_ID,
+    )
+    from kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_BASE_SEQUENCE,
+        BATCH_BASE_TIMESTAMP,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_LEADER_EPOCH,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_POSITION,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_PRODUCER_ID,
+        BATCH_SIZE,
+        BATCH_STATE,
+        BATCH_WIDTH,
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_VALUE,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be16,
+        be32,
+        be64,
+        sum_of,
+    )
+    from kseg.kernel.records.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+
+COMPILED = cython.compiled
+
+VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
+MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)
+MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_marker(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    out: cython.pointer[cython.longlong],
+    row: cython.Py_ssize_t,
+) -> cython.void:
+    """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
+    header: RecordsHeader
+    cursor: RecordCursor
+    table: RecordTable
+    record: cython.longlong[ROW_WIDTH]
+    headers: cython.longlong[HEADER_WIDTH]
+    if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
+        return
+    if not cython.compiled:
+        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
+        record, headers = [0] * ROW_WIDTH, [0] * HEADER_WIDTH
+    read_records_header(p, at, cython.address(header))
+    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
+    table.rows = record
+    table.row_capacity = table.header_capacity = 1
+    table.headers = headers
+    table.row_count = table.header_count = 0
+    append_records(p, at + size, cython.address(cursor), cython.address(header), cython.address(table))
+    if table.row_count != 1 or record[ROW_KEY_SIZE] < MARKER_KEY_BYTES:
+        return
+    out[row + BATCH_MARKER] = be16(p, record[ROW_KEY] + VERSION_BYTES)
+    if record[ROW_VALUE_SIZE] >= MARKER_VALUE_BYTES:
+        out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_v2(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    out: cython.pointer[cython.longlong],
+    row: cython.Py_ssize_t,
+) -> cython.void:
+    out[row + BATCH_FIRST_OFFSET] = be64(p, at + V2_BASE_OFFSET)
+    out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA))
+    out[row + BATCH_ATTRIBUTES] = be16(p, at + V2_ATTRIBUTES) & 0xFFFF
+    out[row + BATCH_LEADER_EPOCH] = be32(p, at + V2_LEADER_EPOCH)
+    out[row + BATCH_BASE_TIMESTAMP] = be64(p, at + V2_BASE_TIMESTAMP)
+    out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V2_MAX_TIMESTAMP)
+    out[row + BATCH_PRODUCER_ID] = be64(p, at + V2_PRODUCER_ID)
+    out[row + BATCH_PRODUCER_EPOCH] = be16(p, at + V2_PRODUCER_EPOCH)
+    out[row + BATCH_BASE_SEQUENCE] = be32(p, at + V2_BASE_SEQUENCE)
+    out[row + BATCH_COUNT] = be32(p, at + V2_COUNT)
+    out[row + BATCH_MARKER] = -1
+    out[row + BATCH_COORDINATOR_EPOCH] = -1
+    if p[at + V2_FLAGS] & CONTROL:
+        read_marker(p, at, size, out, row)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_frames(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    v07: cython.bint,
+    origin: cython.longlong,
+    out: cython.pointer[cython.longlong],
+) -> cython.void:
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    magic: cython.longlong
+    size: cython.longlong
+    for i in range(count):
+        at = frames[i * FRAME_WIDTH + FRAME_POSITION]
+        size = frames[i * FRAME_WIDTH + FRAME_SIZE]
+        magic = frames[i * FRAME_WIDTH + FRAME_MAGIC]
+        row = i * BATCH_WIDTH
+        out[row + BATCH_POSITION] = origin + at
+        out[row + BATCH_SIZE] = size
+        out[row + BATCH_MAGIC] = magic
+        out[row + BATCH_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+        if magic >= 2 and not v07:
+            read_v2(p, at, size, out, row)
+            continue
+        for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):
+            out[row + k] = -1
+        if v07:
+            out[row + BATCH_ATTRIBUTES] = p[at + V07_ATTRIBUTES] if magic == 1 else 0
+            if not out[row + BATCH_ATTRIBUTES] & V07_CODEC:
+                out[row + BATCH_COUNT] = 1
+        else:
+            out[row + BATCH_ATTRIBUTES] = p[at + LEGACY_FLAGS]
+            out[row + BATCH_LAST_OFFSET] = be64(p, at)
+            if magic != 0:
+                out[row + BATCH_MAX_TIMESTAMP] = be64(p, at + V1_TIMESTAMP)
+            if not p[at + LEGACY_FLAGS] & CODEC:
+                out[row + BATCH_FIRST_OFFSET] = be64(p, at)
+                out[row + BATCH_COUNT] = 1
+
+
+def read(
+    buffer: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    v07: cython.bint,
+    origin: cython.longlong,
+    out: cython.longlong[::1],
+) -> None:
+    """Headers of the first ``count`` frames as rows in ``out``, BATCH_WIDTH int64 each, positions moved by ``origin``.
+
+    Each frame is one of `kseg.kernel.scan.frames`, or has at least the header of its magic before the end of the
+    buffer.
+    """
+    last: cython.Py_ssize_t
+    if count <= 0:
+        return
+    last = (count - 1) * FRAME_WIDTH
+    if len(frames) < count * FRAME_WIDTH or len(out) < count * BATCH_WIDTH or frames[FRAME_POSITION] < 0:
+        raise ValueError("a buffer is too short")
+    if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
+        raise ValueError("frames lie outside the buffer")
+    if cython.compiled:
+        with cython.nogil:
+            read_frames(
+                cython.address(buffer[0]), cython.address(frames[0]), count, v07, origin, cython.address(out[0])
+            )
+    else:
+        read_frames(buffer, frames, count, v07, origin, out)

@@ -1,0 +1,10 @@
+# Shared with kseg.kernel.scan.frames.
+cdef long long claimed_bytes(
+    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07, long long largest
+) noexcept nogil
+cdef bint goes_on(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long last_offset) noexcept nogil
+cdef long long last_offset_at(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
+cdef long long last_offset_claimed(const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
+cdef long long compressed_end(
+    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long last_offset
+) noexcept nogil

@@ -1,0 +1,1 @@
+"""What is kept from batch to batch: producers, epochs, index entries, replicas, counts."""

@@ -1,0 +1,39 @@
+# Kinds of index, the events that following their entries tells, and the state that it keeps.
+from kseg.kernel.scan.events cimport EventLog
+
+cpdef enum:
+    # The two kinds of index, by the bytes of an entry.
+    OFFSETS = 8
+    TIMES = 12
+    # Entries behind the one to be taken that must be in the window, if the file has them.
+    LOOK_AHEAD = 2
+
+    # The offset is below the base offset of the segment.
+    BELOW_BASE = 1
+    # The position is negative.
+    NEGATIVE = 2
+    # The entry is not in line with its neighbours. C: offset of the last entry that is.
+    UNSORTED = 3
+    # The position lies inside a batch. C: where the next one begins.
+    NO_BATCH = 4
+    # The batch begins behind the entry's offset. C: its first offset; of a compressed v0 or v1 message one below it.
+    TOO_LOW = 5
+    # The offset is that of no batch's end, nor of the batch's beginning, and leads nobody astray. C: the batch's last.
+    IMPRECISE = 6
+    # The log ends before the position or the offset. C: last offset of the log.
+    BEYOND = 7
+    # A record up to the offset has a later timestamp. C: the largest timestamp up to there.
+    TOO_OLD = 8
+    # No record up to the offset has a timestamp as late. C: the largest timestamp up to there.
+    TOO_NEW = 9
+    KINDS = 10
+
+cdef class EntryWalk(EventLog):
+    cdef readonly int width
+    cdef readonly long long first, loaded
+    cdef public long long base, total, next
+    cdef public bint is_short, is_held, has_unseen, is_doubted, has_v2
+    cdef public long long held_entry, held_offset, held_value, before_offset, before_value
+    cdef public long long end, last_offset, largest, certain, pending, pending_entry, indexed, farthest, farthest_at
+    cdef object _window
+    cdef const unsigned char* data

@@ -1,0 +1,290 @@
+"""Replays what a broker knows of its producers from rows of batch headers (BATCH_*): epochs, sequences, transactions.
+
+The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches, which nothing is refused but
+a batch without transaction inside an open one.
+
+With ``as_broker`` neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and
+SHARED events are told, ``stop`` does not count, and a marker that is not plain (`is_plain_marker`) is left to the
+caller.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.headers import CONTROL
+    from cython.cimports.kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_PRODUCER_ID,
+        BATCH_SIZE,
+        BATCH_STATE,
+        BATCH_WIDTH,
+    )
+    from cython.cimports.kseg.kernel.scan.events import report
+    from cython.cimports.kseg.kernel.state.producer_table import (
+        ABORT_MARKER,
+        BAD_MARKER,
+        COMMIT_MARKER,
+        ENTRY_WIDTH,
+        FIRST_KRAFT_TYPE,
+        LAST_KRAFT_TYPE,
+        PLAIN_MARKER_BYTES,
+        SEEN,
+        ProducerTable,
+        index_of,
+    )
+    from cython.cimports.kseg.kernel.state.producer_updates import replay_data, replay_marker
+else:
+    from kseg.kernel.layout.headers import CONTROL
+    from kseg.kernel.layout.rows import (
+        BATCH_ATTRIBUTES,
+        BATCH_COORDINATOR_EPOCH,
+        BATCH_COUNT,
+        BATCH_FIRST_OFFSET,
+        BATCH_LAST_OFFSET,
+        BATCH_MAGIC,
+        BATCH_MARKER,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_PRODUCER_ID,
+        BATCH_SIZE,
+        BATCH_STATE,
+        BATCH_WIDTH,
+    )
+    from kseg.kernel.scan.events import report
+    from kseg.kernel.state.producer_table import (
+        ABORT_MARKER,
+        BAD_MARKER,
+        COMMIT_MARKER,
+        ENTRY_WIDTH,
+        FIRST_KRAFT_TYPE,
+        LAST_KRAFT_TYPE,
+        PLAIN_MARKER_BYTES,
+        SEEN,
+        ProducerTable,
+        index_of,
+    )
+    from kseg.kernel.state.producer_updates import replay_data, replay_marker
+
+COMPILED = cython.compiled
+
+_MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_offsets(table: ProducerTable, first: cython.longlong, last: cython.longlong) -> cython.void:
+    """Notes where offsets do not go on: what is not known of the producers since."""
+    if table.is_after_damage:
+        table.is_after_damage = False
+        table.after_damage = first if first > table.largest_offset else table.largest_offset + 1
+    elif table.largest_offset >= 0 and first != table.largest_offset + 1:
+        if first > table.largest_offset:
+            table.after_hole = first
+        else:
+            table.after_damage = table.largest_offset + 1
+    if last > table.largest_offset:
+        table.largest_offset = last
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pass_over(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    table: ProducerTable,
+) -> cython.Py_ssize_t:
+    """Passes over batches of no producer from row i on that go on from the one before; the first that does not."""
+    at: cython.Py_ssize_t
+    last: cython.longlong = table.largest_offset
+    newest: cython.longlong = table.newest_data
+    stop: cython.longlong = _MAX_OFFSET if table.stop < 0 or table.stop > _MAX_OFFSET else table.stop
+    if table.as_broker:
+        while i < count and rows[i * BATCH_WIDTH + BATCH_PRODUCER_ID] < 0:
+            i += 1
+        return i
+    if table.is_after_damage or last < 0 or last >= _MAX_OFFSET:
+        return i
+    while i < count:
+        at = i * BATCH_WIDTH
+        if (
+            rows[at + BATCH_PRODUCER_ID] >= 0
+            or rows[at + BATCH_FIRST_OFFSET] != last + 1
+            or not rows[at + BATCH_STATE] & 1
+            or rows[at + BATCH_MAGIC] < 2
+            or rows[at + BATCH_LAST_OFFSET] <= last
+            or rows[at + BATCH_LAST_OFFSET] >= stop
+            or rows[at + BATCH_ATTRIBUTES] & CONTROL
+        ):
+            break
+        last = rows[at + BATCH_LAST_OFFSET]
+        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
+            newest = rows[at + BATCH_MAX_TIMESTAMP]
+        i += 1
+    table.largest_offset = last
+    table.newest_data = newest
+    return i
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t) -> cython.bint:
+    """Whether the control batch is intact, and holds what a broker writes when a transaction ends."""
+    return (
+        rows[at + BATCH_STATE] & 1
+        and rows[at + BATCH_SIZE] == PLAIN_MARKER_BYTES
+        and rows[at + BATCH_COUNT] == 1
+        and ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER
+        and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_kraft_type(type_of_marker: cython.longlong) -> cython.bint:
+    return FIRST_KRAFT_TYPE <= type_of_marker <= LAST_KRAFT_TYPE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_as_broker(
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
+) -> cython.bint:
+    """Replays row i as it is, unless it is to stop before it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    index: cython.longlong
+    is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
+    if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_PRODUCER_ID] < 0:
+        return True
+    if table.aborts >= table.abort_room:
+        return False
+    if is_control and rows[at + BATCH_COUNT] != 0 and not is_plain_marker(rows, at):
+        return False
+    index = index_of(table, rows[at + BATCH_PRODUCER_ID])
+    if index < 0:
+        return table.is_full
+    if not is_control:
+        replay_data(rows, i, table, index)
+    elif rows[at + BATCH_COUNT] != 0:
+        replay_marker(rows, i, table, index)
+    table.entries[index * ENTRY_WIDTH + SEEN] = rows[at + BATCH_LAST_OFFSET]
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_one(
+    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
+) -> cython.bint:
+    """Replays row i, unless it is to stop before it."""
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    index: cython.longlong = -1
+    is_control: cython.bint
+    if (
+        not rows[at + BATCH_STATE] & 1
+        or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
+        or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
+    ):
+        table.is_after_damage = True
+        return True
+    if table.stop >= 0 and rows[at + BATCH_LAST_OFFSET] >= table.stop:
+        return False
+    if rows[at + BATCH_MAGIC] < 2:
+        follow_offsets(table, table.largest_offset + 1, rows[at + BATCH_LAST_OFFSET])
+        return True
+    is_control = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
+    if not is_control and table.newest_data < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
+        table.newest_data = rows[at + BATCH_MAX_TIMESTAMP]
+    if rows[at + BATCH_PRODUCER_ID] < 0:
+        # Only the log of KRaft has control batches of no producer, of types from LEADER_CHANGE on.
+        if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft_type(rows[at + BATCH_MARKER]):
+            report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
+        follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
+        return True
+    if table.aborts >= table.abort_room:
+        return False
+    # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
+    if not is_control or (
+        ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    ):
+        index = index_of(table, rows[at + BATCH_PRODUCER_ID])
+        if index < 0 and not table.is_full:
+            return False
+    elif rows[at + BATCH_COUNT] != 0:
+        report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
+    table.batches += 1
+    follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
+    if index < 0:
+        return True
+    if is_control:
+        replay_marker(rows, i, table, index)
+    else:
+        replay_data(rows, i, table, index)
+    table.entries[index * ENTRY_WIDTH + SEEN] = rows[at + BATCH_LAST_OFFSET]
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def replay_rows(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    table: ProducerTable,
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t = start
+    is_done: cython.bint
+    while i < count:
+        i = pass_over(rows, i, count, table)
+        if i < count:
+            if table.as_broker:
+                is_done = replay_as_broker(rows, i, table)
+            else:
+                is_done = replay_one(rows, i, table)
+            if not is_done:
+                return i
+            i += 1
+    return count
+
+
+def replay(
+    table: ProducerTable, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> int:
+    """Replays rows ``start`` to ``count`` (BATCH_*); the row before which it stopped.
+
+    That is ``count``, or the first at or above ``stop``, or the one where there is no room left: for an ABORT marker,
+    or for one more producer (unless ``is_full`` says that there will be none), or ``as_broker`` a marker that is not
+    plain.
+    Events beyond their room are counted only.
+    """
+    done: cython.Py_ssize_t
+    table.events = 0
+    table.aborts = 0
+    if count <= start:
+        return start
+    if start < 0 or len(rows) < count * BATCH_WIDTH:
+        raise ValueError("a buffer is too short")
+    if cython.compiled:
+        with cython.nogil:
+            done = replay_rows(cython.address(rows[0]), start, count, table)
+    else:
+        done = replay_rows(rows, start, count, table)
+    return done

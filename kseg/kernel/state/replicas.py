@@ -1,0 +1,253 @@
+"""Compares the records of two replicas, offset by offset: rows ROW_* of one against rows of the other."""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_VALUE,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_WIDTH,
+    )
+else:
+    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from kseg.kernel.layout.rows import (
+        HEADER_KEY,
+        HEADER_VALUE,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_HEADERS,
+        ROW_KEY,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE,
+        ROW_WIDTH,
+    )
+
+COMPILED = cython.compiled
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+WHAT_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
+
+
+class Side:
+    """Rows ROW_* of one replica and what they point to, as decoders leave them; ``next`` of ``count`` is not done."""
+
+    def __init__(
+        self,
+        payload: cython.const[cython.uchar][::1],
+        rows: cython.const[cython.longlong][::1],
+        headers: cython.const[cython.longlong][::1],
+        count: cython.Py_ssize_t,
+        start: cython.Py_ssize_t = 0,
+    ):
+        if len(payload) == 0 or len(headers) == 0 or len(rows) < count * ROW_WIDTH or start < 0:
+            raise ValueError("a buffer is too short")
+        self._kept = payload, rows, headers
+        self.payload, self.rows, self.headers = bytes_in(payload), int64s_in(rows), int64s_in(headers)
+        self.count, self.next = count, start
+
+
+class RecordComparison:
+    """Numbers of records and the events of a call. ``events`` are rows EVENT_*, written to ``rows``.
+
+    ``epochs_differ`` is said of all rows of a call by the caller. ``last_same``: the offset before any that is
+    different, -1 none. ``is_open``: the last record of a call is part of the last event.
+    """
+
+    def __init__(self, rows: cython.longlong[::1]):
+        if len(rows) < EVENT_WIDTH:
+            raise ValueError("a buffer is too short")
+        self._buffer = rows
+        self.rows, self.room = int64s_out(rows), len(rows) // EVENT_WIDTH
+        self.begin(False)
+
+    def begin(self, epochs_differ) -> None:
+        """Counts anew."""
+        self.epochs_differ = epochs_differ
+        self.is_open = False
+        self.same = self.different = self.only_a = self.only_b = 0
+        self.last_same = -1
+        self.events = 0
+
+    def event(self, number: cython.Py_ssize_t) -> tuple:
+        """One of the ``events``: kind, first and last offset, records, bits of what differs."""
+        at: cython.Py_ssize_t = number * EVENT_WIDTH
+        if not 0 <= number < self.events:
+            raise IndexError(number)
+        return (
+            self.rows[at + EVENT_KIND],
+            self.rows[at + EVENT_FIRST],
+            self.rows[at + EVENT_LAST],
+            self.rows[at + EVENT_COUNT],
+            self.rows[at + EVENT_WHAT],
+        )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def are_same_bytes(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.longlong,
+    size: cython.longlong,
+    q: cython.pointer[cython.const[cython.uchar]],
+    other_at: cython.longlong,
+    other_size: cython.longlong,
+) -> cython.bint:
+    """Null (a size of -1) is the same as null only."""
+    k: cython.longlong
+    if size != other_size:
+        return False
+    if not cython.compiled:
+        return size <= 0 or p[at : at + size] == q[other_at : other_at + size]
+    for k in range(size):
+        if p[at + k] != q[other_at + k]:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_same_field(
+    a: Side,
+    a_rows: cython.pointer[cython.const[cython.longlong]],
+    i: cython.Py_ssize_t,
+    b: Side,
+    b_rows: cython.pointer[cython.const[cython.longlong]],
+    j: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether two fields are the same whose position stands in the columns i and j, and their size in those behind."""
+    return are_same_bytes(a.payload, a_rows[i], a_rows[i + 1], b.payload, b_rows[j], b_rows[j + 1])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def what_differs(a: Side, i: cython.Py_ssize_t, b: Side, j: cython.Py_ssize_t) -> cython.longlong:
+    what: cython.longlong = 0
+    mine: cython.pointer[cython.const[cython.longlong]] = a.rows
+    other: cython.pointer[cython.const[cython.longlong]] = b.rows
+    g: cython.Py_ssize_t = mine[i + ROW_HEADERS] * HEADER_WIDTH
+    h: cython.Py_ssize_t = other[j + ROW_HEADERS] * HEADER_WIDTH
+    _k: cython.longlong
+    if not is_same_field(a, mine, i + ROW_KEY, b, other, j + ROW_KEY):
+        what |= KEY
+    if not is_same_field(a, mine, i + ROW_VALUE, b, other, j + ROW_VALUE):
+        what |= VALUE
+    # v0 has no timestamps, and what was converted from it has none either.
+    if mine[i + ROW_TIMESTAMP] != other[j + ROW_TIMESTAMP]:
+        if mine[i + ROW_TIMESTAMP] != -1 and other[j + ROW_TIMESTAMP] != -1:
+            what |= TIMESTAMP
+    if mine[i + ROW_HEADER_COUNT] != other[j + ROW_HEADER_COUNT]:
+        return what | HEADERS
+    for _k in range(mine[i + ROW_HEADER_COUNT]):
+        if not is_same_field(a, a.headers, g + HEADER_KEY, b, b.headers, h + HEADER_KEY):
+            return what | HEADERS
+        if not is_same_field(a, a.headers, g + HEADER_VALUE, b, b.headers, h + HEADER_VALUE):
+            return what | HEADERS
+        g += HEADER_WIDTH
+        h += HEADER_WIDTH
+    return what
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def report(
+    found: RecordComparison,
+    goes_on: cython.bint,
+    kind: cython.longlong,
+    offset: cython.longlong,
+    what: cython.longlong,
+) -> cython.bint:
+    """Adds a record to the last event if it ``goes_on`` from it, else makes one; false where there is no room."""
+    at: cython.Py_ssize_t = (found.events - 1) * EVENT_WIDTH
+    if goes_on and found.events > 0 and found.rows[at + EVENT_KIND] == kind and found.rows[at + EVENT_WHAT] == what:
+        found.rows[at + EVENT_LAST] = offset
+        found.rows[at + EVENT_COUNT] += 1
+        return True
+    if found.events >= found.room:
+        return False
+    at += EVENT_WIDTH
+    found.rows[at + EVENT_KIND] = kind
+    found.rows[at + EVENT_FIRST] = offset
+    found.rows[at + EVENT_LAST] = offset
+    found.rows[at + EVENT_COUNT] = 1
+    found.rows[at + EVENT_WHAT] = what
+    found.events += 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compare_rows(a: Side, b: Side, found: RecordComparison) -> cython.int:
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    x: cython.longlong
+    y: cython.longlong
+    what: cython.longlong
+    goes_on: cython.bint = False
+    found.events = 0
+    found.is_open = True
+    while a.next < a.count and b.next < b.count:
+        i = a.next * ROW_WIDTH
+        j = b.next * ROW_WIDTH
+        x = a.rows[i + ROW_OFFSET]
+        y = b.rows[j + ROW_OFFSET]
+        if x < y:
+            if not report(found, goes_on, ONLY_A, x, 0):
+                return MORE
+            goes_on = True
+            a.next += 1
+            found.only_a += 1
+            continue
+        if y < x:
+            if not report(found, goes_on, ONLY_B, y, 0):
+                return MORE
+            goes_on = True
+            b.next += 1
+            found.only_b += 1
+            continue
+        what = what_differs(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
+        if what:
+            if not report(found, goes_on, DIFFERENT, x, what):
+                return MORE
+            goes_on = True
+            found.different += 1
+        else:
+            goes_on = False
+            found.same += 1
+            if found.different == 0:
+                found.last_same = x
+        a.next += 1
+        b.next += 1
+    found.is_open = goes_on
+    return EXHAUSTED
+
+
+def compare(a: Side, b: Side, found: RecordComparison) -> int:
+    """Goes on with the next rows of both; EXHAUSTED or MORE. KIND of an event: DIFFERENT, ONLY_A or ONLY_B."""
+    status: cython.int
+    if a.next >= a.count or b.next >= b.count:
+        found.events = 0
+        return EXHAUSTED
+    with cython.nogil:
+        status = compare_rows(a, b, found)
+    return status

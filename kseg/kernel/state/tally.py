@@ -1,0 +1,500 @@
+"""Counts records by the chunk, for a picture of a segment: nothing is kept of them but numbers, in bounded room.
+
+Everything lies in int64 buffers that the caller holds. A ``tally``: TALLY_WIDTH columns,
+
+    0.. COUNTERS, one each    FORMS, a few columns for each format and codec    SIZES, a distribution for each quantity
+
+A distribution: COUNT, SUM, LEAST, LARGEST, then buckets. Below 64 each size has its own; above, a bucket is 1/32 of the
+power of two that its sizes lie in, so that a quantile read from it is at most 1/64 off. `kseg.kernel.state.distinct`
+counts different keys and producer ids.
+"""
+
+try:
+    from kseg.kernel import cython
+except ImportError:
+    import cython
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs.recoding import check_frames
+    from cython.cimports.kseg.kernel.layout.headers import (
+        CODEC,
+        DELETE_HORIZON,
+        LEGACY_FLAGS,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_PRODUCER_ID,
+    )
+    from cython.cimports.kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
+    from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
+    from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be16,
+        be32,
+        be64,
+    )
+    from cython.cimports.kseg.kernel.records.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+    from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
+    from cython.cimports.kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
+else:
+    from kseg.kernel.codecs.recoding import check_frames
+    from kseg.kernel.layout.headers import (
+        CODEC,
+        DELETE_HORIZON,
+        LEGACY_FLAGS,
+        V0_HEADER_BYTES,
+        V07_ATTRIBUTES,
+        V07_CODEC,
+        V07_LEAST_BYTES,
+        V07_MAGIC,
+        V1_HEADER_BYTES,
+        V1_TIMESTAMP,
+        V2_COUNT,
+        V2_FLAGS,
+        V2_HEADER_BYTES,
+        V2_PRODUCER_ID,
+    )
+    from kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
+    from kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
+    from kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
+    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+    from kseg.kernel.layout.rows import (
+        FRAME_MAGIC,
+        FRAME_POSITION,
+        FRAME_SIZE,
+        FRAME_STATE,
+        FRAME_WIDTH,
+        HEADER_WIDTH,
+        ROW_HEADER_COUNT,
+        ROW_KEY,
+        ROW_KEY_SIZE,
+        ROW_OFFSET,
+        ROW_TIMESTAMP,
+        ROW_VALUE_SIZE,
+        ROW_WIDTH,
+        be16,
+        be32,
+        be64,
+    )
+    from kseg.kernel.records.records import (
+        RecordCursor,
+        RecordsHeader,
+        RecordTable,
+        append_records,
+        begin_records,
+        read_records_header,
+    )
+    from kseg.kernel.scan.frame_scan import CRC_RIGHT
+    from kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
+
+COMPILED = cython.compiled
+
+COUNTERS = (
+    "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
+    "with_timestamp", "least_timestamp", "largest_timestamp", "has_offset", "first_offset", "last_offset", "gaps",
+    "missing_offsets", "steps_back", "transactional", "control", "header_only", "with_producer", "log_append_time",
+    "with_delete_horizon", "aborts", "commits", "other_control",
+)  # fmt: skip
+"""Names of the first columns of a tally. ``gaps`` are runs of offsets that no record has (none behind a negative one),
+``steps_back`` records whose offset is not above the one before."""
+
+FORM_COLUMNS = ("batches", "records", "bytes", "packed", "unpacked")
+"""Of each format (v0, v1, v2, 0.7) and codec: bytes in the file, those of the records there, and of them unpacked."""
+
+DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
+
+FORMATS, CODECS = 4, 8
+
+if not cython.compiled:
+    globals().update(cython.constants(__name__))
+
+# Stands for 0.7 where a magic is asked for, and its form.
+MAGIC_07 = cython.declare(cython.int, -7)
+FORM_07 = cython.declare(cython.Py_ssize_t, 3)
+LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+
+
+def layout() -> tuple[int, int, int, int]:
+    """Columns of a tally: where FORMS and SIZES begin, how wide one distribution is, and the whole."""
+    return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_size(tally: cython.pointer[cython.longlong], which: cython.Py_ssize_t, size: cython.longlong) -> cython.void:
+    at: cython.Py_ssize_t = SIZES + which * SIZE_WIDTH
+    e: cython.int = 0
+    if size < 0:
+        size = 0
+    if tally[at + SIZE_COUNT] == 0 or size < tally[at + SIZE_LEAST]:
+        tally[at + SIZE_LEAST] = size
+    if size > tally[at + SIZE_LARGEST]:
+        tally[at + SIZE_LARGEST] = size
+    tally[at + SIZE_COUNT] += 1
+    tally[at + SIZE_SUM] += size
+    while size >> e >= 64:
+        e += 1
+    tally[at + SIZE_BUCKETS + 32 * e + (size >> e)] += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def note_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong) -> cython.void:
+    last: cython.longlong = tally[LAST_OFFSET]
+    if not tally[HAS_OFFSET]:
+        tally[HAS_OFFSET] = 1
+        tally[FIRST_OFFSET] = offset
+    elif offset <= last:
+        tally[STEPS_BACK] += 1
+    elif offset - 1 != last and last >= 0:
+        tally[GAPS] += 1
+        if offset - last <= LARGEST - tally[MISSING_OFFSETS]:
+            tally[MISSING_OFFSETS] += offset - last - 1
+        else:
+            tally[MISSING_OFFSETS] = LARGEST
+    tally[LAST_OFFSET] = offset
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_record(
+    p: cython.pointer[cython.const[cython.uchar]],
+    tally: cython.pointer[cython.longlong],
+    keys: cython.pointer[cython.longlong],
+    key: cython.Py_ssize_t,
+    key_size: cython.longlong,
+    value_size: cython.longlong,
+    headers: cython.longlong,
+) -> cython.void:
+    """What a record that is no control record holds; sizes are -1 for null."""
+    tally[RECORDS] += 1
+    if key_size < 0:
+        tally[NULL_KEYS] += 1
+    else:
+        note_size(tally, KEY_SIZES, key_size)
+        note_hash(keys, hash_of(p, key, key_size))
+    if value_size < 0:
+        tally[NULL_VALUES] += 1
+        if key_size >= 0:
+            tally[TOMBSTONES] += 1
+    else:
+        note_size(tally, VALUE_SIZES, value_size)
+    if headers > 0:
+        tally[WITH_HEADERS] += 1
+        tally[HEADERS] += headers
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def note_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
+    if timestamp < 0:
+        return
+    if tally[WITH_TIMESTAMP] == 0 or timestamp < tally[LEAST_TIMESTAMP]:
+        tally[LEAST_TIMESTAMP] = timestamp
+    if timestamp > tally[LARGEST_TIMESTAMP]:
+        tally[LARGEST_TIMESTAMP] = timestamp
+    tally[WITH_TIMESTAMP] += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_rows(
+    p: cython.pointer[cython.const[cython.uchar]],
+    rows: cython.pointer[cython.const[cython.longlong]],
+    count: cython.longlong,
+    tally: cython.pointer[cython.longlong],
+    keys: cython.pointer[cython.longlong],
+    is_control: cython.bint,
+    has_offsets: cython.bint,
+) -> cython.void:
+    i: cython.longlong
+    row: cython.Py_ssize_t
+    kind: cython.int
+    for i in range(count):
+        row = i * ROW_WIDTH
+        if has_offsets:
+            note_offset(tally, rows[row + ROW_OFFSET])
+        note_timestamp(tally, rows[row + ROW_TIMESTAMP])
+        if not is_control:
+            note_record(
+                p, tally, keys, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], rows[row + ROW_VALUE_SIZE],
+                rows[row + ROW_HEADER_COUNT],
+            )  # fmt: skip
+            continue
+        tally[CONTROL_RECORDS] += 1
+        kind = be16(p, rows[row + ROW_KEY] + 2) if rows[row + ROW_KEY_SIZE] >= 4 else -1
+        tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_batch(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    magic: cython.int,
+    tally: cython.pointer[cython.longlong],
+    producers: cython.pointer[cython.longlong],
+) -> cython.void:
+    """What the frame at p[at] tells without its records; ``magic`` MAGIC_07 stands for 0.7."""
+    attributes: cython.int
+    producer: cython.longlong
+    form: cython.Py_ssize_t = FORM_07
+    codec: cython.int
+    tally[BATCHES] += 1
+    note_size(tally, BATCH_SIZES, size)
+    if magic == MAGIC_07:
+        codec = p[at + V07_ATTRIBUTES] & V07_CODEC if p[at + V07_MAGIC] else 0
+    elif magic < 2:
+        codec = p[at + LEGACY_FLAGS] & CODEC
+        form = magic
+        if magic == 1 and p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
+            tally[LOG_APPEND_TIME] += 1
+    else:
+        form = 2
+        attributes = p[at + V2_FLAGS]
+        codec = attributes & CODEC
+        if attributes & LOG_APPEND_BIT:
+            tally[LOG_APPEND_TIME] += 1
+        if attributes & TRANSACTIONAL_BIT:
+            tally[TRANSACTIONAL] += 1
+        if attributes & CONTROL_BIT:
+            tally[CONTROL] += 1
+        if attributes & DELETE_HORIZON:
+            tally[WITH_DELETE_HORIZON] += 1
+        if be32(p, at + V2_COUNT) == 0:
+            tally[HEADER_ONLY] += 1
+        producer = be64(p, at + V2_PRODUCER_ID)
+        if producer >= 0:
+            tally[WITH_PRODUCER] += 1
+            note_hash(producers, mixed(cython.cast(cython.ulonglong, producer)))
+    form = FORMS + form * FORM_ROW + codec * FORM_WIDTH
+    tally[form + FORM_BATCHES] += 1
+    tally[form + FORM_BYTES] += size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_plain(
+    tally: cython.pointer[cython.longlong], form: cython.Py_ssize_t, records: cython.longlong, size: cython.longlong
+) -> cython.void:
+    """Records of a batch that is not compressed, and the bytes they take."""
+    form = FORMS + form * FORM_ROW
+    tally[form + FORM_RECORDS] += records
+    tally[form + FORM_PACKED] += size
+    tally[form + FORM_UNPACKED] += size
+    note_size(tally, RECORD_COUNTS, records)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_message(
+    p: cython.pointer[cython.const[cython.uchar]],
+    at: cython.Py_ssize_t,
+    size: cython.longlong,
+    magic: cython.int,
+    tally: cython.pointer[cython.longlong],
+    producers: cython.pointer[cython.longlong],
+    keys: cython.pointer[cython.longlong],
+) -> cython.int:
+    """A v0 or v1 message that is not compressed."""
+    key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
+    key_size: cython.longlong
+    value: cython.Py_ssize_t
+    value_size: cython.longlong
+    if p[at + LEGACY_FLAGS] & CODEC or size < key + 8:
+        return NOT_PLAIN
+    key_size = be32(p, at + key)
+    key += 4
+    if key_size > size - key - 4:
+        return NOT_PLAIN
+    value = key + (key_size if key_size > 0 else 0)
+    value_size = be32(p, at + value)
+    value += 4
+    if value_size > size - value:
+        return NOT_PLAIN
+    note_batch(p, at, size, magic, tally, producers)
+    note_offset(tally, be64(p, at))
+    if magic == 1:
+        note_timestamp(tally, be64(p, at + V1_TIMESTAMP))
+    note_record(p, tally, keys, at + key, key_size, value_size, 0)
+    note_plain(tally, magic, 1, size)
+    return DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_frame(
+    p: cython.pointer[cython.const[cython.uchar]],
+    frames: cython.pointer[cython.const[cython.longlong]],
+    row: cython.Py_ssize_t,
+    v07: cython.bint,
+    tally: cython.pointer[cython.longlong],
+    producers: cython.pointer[cython.longlong],
+    keys: cython.pointer[cython.longlong],
+    table: cython.pointer[RecordTable],
+) -> cython.int:
+    """DONE or NOT_PLAIN. ``table`` has room for the records of one batch."""
+    header: RecordsHeader
+    cursor: RecordCursor
+    at: cython.Py_ssize_t = frames[row + FRAME_POSITION]
+    size: cython.longlong = frames[row + FRAME_SIZE]
+    magic: cython.int = frames[row + FRAME_MAGIC]
+    if not frames[row + FRAME_STATE] & CRC_RIGHT:
+        return NOT_PLAIN
+    if v07:
+        if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
+            return NOT_PLAIN
+        note_batch(p, at, size, MAGIC_07, tally, producers)
+        note_record(p, tally, keys, 0, -1, size - V07_LEAST_BYTES - magic, 0)
+        note_plain(tally, FORM_07, 1, size)
+        return DONE
+    if magic < 2:
+        return note_message(p, at, size, magic, tally, producers, keys)
+    if magic > 2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
+        return NOT_PLAIN
+    if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
+        return NOT_PLAIN
+    if not cython.compiled:
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, at, cython.address(header))
+    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
+    table.row_count = table.header_count = 0
+    if append_records(p, at + size, cython.address(cursor), cython.address(header), table):
+        return NOT_PLAIN
+    note_batch(p, at, size, magic, tally, producers)
+    if header.count > 0:
+        note_rows(p, table.rows, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True)
+    note_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
+    return DONE
+
+
+def add_frames(
+    buffer: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    v07: cython.bint,
+    tally: cython.longlong[::1],
+    producers: cython.longlong[::1],
+    keys: cython.longlong[::1],
+    rows: cython.longlong[::1],
+    headers: cython.longlong[::1],
+) -> int:
+    """Counts frames [first, stop) and the records in them; the number of the first that is not plain, or ``stop``.
+
+    Not plain, and not counted: compressed, a wrong CRC, records that do not decode or are more than ``rows`` has room
+    for, bytes behind a header that counts no records.
+    """
+    i: cython.Py_ssize_t = first
+    table: RecordTable
+    check_buffers(tally, producers)
+    check_buffers(tally, keys)
+    check_frames(len(buffer), frames, first, stop)
+    if len(rows) < ROW_WIDTH or len(headers) < HEADER_WIDTH:
+        raise ValueError("a buffer is too short")
+    if first >= stop:
+        return stop
+    if not cython.compiled:
+        table = RecordTable()
+    table.rows, table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+    table.headers, table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
+    p = bytes_in(buffer)
+    frame, counted, seen, known = int64s_in(frames), int64s_out(tally), int64s_out(producers), int64s_out(keys)
+    with cython.nogil:
+        while i < stop:
+            if note_frame(p, frame, i * FRAME_WIDTH, v07, counted, seen, known, cython.address(table)) != DONE:
+                break
+            i += 1
+    return i
+
+
+def add_batch(
+    data: cython.const[cython.uchar][::1],
+    magic: cython.int,
+    tally: cython.longlong[::1],
+    producers: cython.longlong[::1],
+) -> None:
+    """Counts one batch without its records; ``data`` begins with its header, ``magic`` is 0, 1, 2 or -7 for 0.7."""
+    least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
+    if magic == 2 or magic == MAGIC_07:
+        least = V2_HEADER_BYTES if magic == 2 else V07_LEAST_BYTES
+    if len(data) < least or magic > 2 or (magic < 0 and magic != MAGIC_07):
+        raise ValueError("no batch of this magic")
+    check_buffers(tally, producers)
+    note_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))
+
+
+def add_rows(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    tally: cython.longlong[::1],
+    keys: cython.longlong[::1],
+    is_control: cython.bint,
+    has_offsets: cython.bint,
+) -> None:
+    """Counts records by their rows over ``payload``; without ``has_offsets`` (0.7) their offsets are left out."""
+    if count <= 0 or len(payload) == 0:
+        return
+    check_buffers(tally, keys)
+    if count * ROW_WIDTH > len(rows):
+        raise ValueError("a buffer is too short")
+    p = bytes_in(payload)
+    row = int64s_in(rows)
+    counted, known = int64s_out(tally), int64s_out(keys)
+    with cython.nogil:
+        note_rows(p, row, count, counted, known, is_control, has_offsets)
+
+
+def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython.longlong) -> None:
+    """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
+    if len(tally) < TALLY_WIDTH or which < 0 or which > 3:
+        raise ValueError("no such distribution")
+    note_size(int64s_out(tally), which, size)
+
+
+@cython.cfunc
+def check_buffers(tally: cython.longlong[::1], distinct: cython.longlong[::1]) -> cython.void:
+    if len(tally) < TALLY_WIDTH:
+        raise ValueError("a buffer is too short")
+    check_distinct(distinct)

@@ -1,0 +1,193 @@
+"""A log directory (one of a broker's log.dirs): what it says beside its partitions, read once."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kseg.errors import PathError
+from kseg.logdir.partition_state import COMPACTED_TOPICS, BrokerState
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LOG_DIRECTORY_FILES,
+    METADATA_TOPIC,
+    is_directory,
+    is_regular_file,
+    parse_partition_name,
+)
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from kseg.logdir.cluster_metadata import TopicSettings
+
+RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS = (
+    "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)  # fmt: skip
+META_PROPERTIES = "meta.properties"
+OWN_FILES = LOG_DIRECTORY_FILES
+
+METADATA_PARTITION = METADATA_TOPIC + "-0"
+Offsets = dict[tuple[str, int], int]
+
+
+@dataclass
+class LogDirectory:
+    """``offsets`` of each checkpoint file; as a broker does, nothing is taken from one with ``problems``.
+
+    ``files`` and ``directories`` are the names of what lies in it.
+    """
+
+    path: str
+    files: frozenset[str]
+    directories: tuple[str, ...]
+    meta: MetaProperties | None = None
+    offsets: dict[str, Offsets] = field(default_factory=dict)
+    problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
+    topics: "TopicSettings | None" = None
+
+    @property
+    def was_clean(self) -> bool:
+        return CLEAN_SHUTDOWN in self.files
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether its node runs without ZooKeeper."""
+        return METADATA_PARTITION in self.directories or (self.meta is not None and self.meta.version == 1)
+
+    def broker_state(self, directory: str) -> BrokerState:
+        """What it says of the partition in a directory of that name, or of one that is about to leave it."""
+        place = parse_partition_name(directory)
+        if place is None or is_moved(directory):
+            return BrokerState(was_clean=self.was_clean, is_known=True, is_kraft=self.is_kraft)
+        topic, _ = place
+        if topic == METADATA_TOPIC:
+            # KafkaRaftLog is always loaded as after an unclean stop, from its beginning on.
+            return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
+        policy = limit = topic_id = None
+        if self.topics is not None:
+            policy = self.topics.setting(topic, "cleanup.policy")
+            limit = self.topics.setting(topic, "max.message.bytes")
+            topic_id = self.topics.ids.get(topic, "" if self.topics.is_complete else None)
+        policies = None if policy is None else {part.strip() for part in policy.split(",")}
+        if policies is None and topic in COMPACTED_TOPICS:
+            policies = {"compact"}
+
+        def at(name: str) -> int | None:
+            return self.offsets.get(name, {}).get(place)
+
+        return BrokerState(
+            at(RECOVERY_POINTS), at(HIGH_WATERMARKS), at(LOG_STARTS), at(CLEANER_OFFSETS),
+            None if policies is None else "compact" in policies, None if policies is None else "delete" in policies,
+            int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
+            topic_id, self.was_clean, True, self.is_kraft,
+        )  # fmt: skip
+
+
+def is_moved(directory: str) -> bool:
+    """Whether a directory's name says that its partition is being deleted, moved here, or no longer wanted here."""
+    return directory.endswith(("-delete", "-future", "-stray"))
+
+
+def read_log_directory(path: str) -> LogDirectory | None:
+    """A log directory, None where nothing in it makes it one. Raises PathError where it cannot be read."""
+    files: list[str] = []
+    directories: list[str] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if is_directory(entry):
+                    directories.append(entry.name)
+                elif is_regular_file(entry):  # no pipe, which could be waited for without end
+                    files.append(entry.name)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
+    if not found.files & OWN_FILES:
+        return None
+    for name in OFFSET_CHECKPOINTS:
+        if name in found.files:
+            try:
+                _read_offsets(found, name)
+            except PathError as error:
+                _keep_unread(found, name, error)
+    if META_PROPERTIES in found.files and (data := _meta_bytes(found)) is not None:
+        items = list(read_meta_properties(data))
+        found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
+        _keep_problems(found, META_PROPERTIES, items)
+    if METADATA_PARTITION in found.directories:
+        from kseg.logdir.cluster_metadata import read_topic_settings
+
+        found.topics = read_topic_settings(os.path.join(path, METADATA_PARTITION))
+    return found
+
+
+def directory_around(partition: str) -> LogDirectory | None:
+    """The log directory that a partition directory lies in; None where what is around it is none, or unreadable."""
+    try:
+        return read_log_directory(os.path.dirname(os.path.abspath(partition)))
+    except PathError:
+        return None
+
+
+def _bytes(directory: LogDirectory, name: str) -> bytes:
+    path = os.path.join(directory.path, name)
+    try:
+        with open_regular(path) as stream:
+            return stream.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+
+
+def _meta_bytes(directory: LogDirectory) -> bytes | None:
+    """None where it cannot be read, which is kept as its problem."""
+    try:
+        return _bytes(directory, META_PROPERTIES)
+    except PathError as error:
+        _keep_unread(directory, META_PROPERTIES, error)
+        return None
+
+
+def _keep_unread(directory: LogDirectory, name: str, error: PathError) -> None:
+    reason = str(error).removeprefix(f"{os.path.join(directory.path, name)}: ")
+    directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, f"it cannot be read: {reason}")]
+
+
+def _read_offsets(directory: LogDirectory, name: str) -> None:
+    data = _bytes(directory, name)
+    offsets = plain_offsets(data)
+    if offsets is None:
+        items = list(read_offset_checkpoint(data))
+        _keep_problems(directory, name, items)
+        offsets = {}
+        if name not in directory.problems:
+            offsets = {
+                (item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)
+            }
+    directory.offsets[name] = offsets
+
+
+def plain_offsets(data: bytes) -> Offsets | None:
+    """A checkpoint that is as brokers write it, read in one go; None for `read_offset_checkpoint` to say why not."""
+    try:
+        version, count, *lines, rest = data.decode("ascii").split("\n")
+        if version != "0" or rest or count != str(len(lines)) or len(data) > MAX_TEXT_BYTES:
+            return None
+        offsets = {}
+        for line in lines:
+            topic, number, offset = line.split(" ")
+            if not (number.isdigit() and offset.isdigit() and len(number) < 10 and len(offset) < 19):
+                return None
+            offsets[topic, int(number)] = int(offset)
+    except ValueError:
+        return None
+    return offsets
+
+
+def _keep_problems(directory: LogDirectory, name: str, items: Iterable[Any]) -> None:
+    if problems := [item for item in items if isinstance(item, SideFileProblem) and item.is_damage]:
+        directory.problems[name] = problems

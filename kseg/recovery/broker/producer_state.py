@@ -1,0 +1,245 @@
+"""Producer state and its snapshots as Kafka's ProducerStateManager keeps them while a log is loaded.
+
+Snapshots are files of the workspace. One that is loaded loses the producers that have expired by ``now_ms``.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kseg.errors import UnsupportedError
+from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.rows import (
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_MARKER,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.state.producer_table import PLAIN_MARKER_BYTES, SHARED
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.recovery.broker.markers import BadMarkerError, read_marker
+from kseg.recovery.names import leading_offset, segment_stem
+from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
+from kseg.recovery.workspace import Workspace
+from kseg.releases.recovery import JAVA, SCALA_2_12, Era
+from kseg.segment.survey import Headers
+from kseg.sidefiles.hash_order import hash_map_order
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_snapshot import (
+    ENTRY,
+    HEADER_BYTES,
+    ProducerStateEntry,
+    build_producer_snapshot,
+    read_producer_snapshot,
+)
+from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, Event, ProducerStates
+from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
+from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
+
+SUFFIX = ".snapshot"
+SNAPSHOT_REASON = "producer state at this offset"
+_LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
+
+
+class TakenUp(NamedTuple):
+    """What a replay makes of some batches: the first ``taken`` were taken up, and aborted transactions ended in them.
+
+    ``refusal``: why a broker ends at the next one, "" if it does not. ``is_cut``: the last of them ends a
+    replay, but a scan of its segment only cuts the log behind it. ``is_conflict``: the next one contradicts another.
+    """
+
+    taken: int
+    aborted: list[AbortedTxn]
+    is_cut: bool = False
+    refusal: str = ""
+    is_conflict: bool = False
+
+    def error(self, place: str, hint: str) -> BrokerRefusesError:
+        """The refusal as an error; ``place`` is the .log, ``hint`` says what a broker does and what helps."""
+        kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
+        return kind(f"{place}: {self.refusal}: {hint}")
+
+
+class ProducerStateManager:
+    """``end_offset`` is how far the state has come (lastMapOffset), ``snapshot_offset`` that of the newest snapshot.
+
+    Managers of one workspace may share ``offsets``, the names of snapshots by their offset.
+    """
+
+    def __init__(
+        self, workspace: Workspace, now_ms: int, era: Era | None = None, offsets: dict[int, str] | None = None
+    ) -> None:
+        self._workspace = workspace
+        self._now_ms = now_ms
+        self._era = era or Era()
+        self._scratch = Scratch()
+        self.state = ProducerStates(as_broker=True)
+        self.end_offset = 0
+        self.snapshot_offset = 0
+        self.offsets: dict[int, str] = {} if offsets is None else offsets
+        if offsets is None:
+            self.load_names()
+
+    def load_names(self) -> None:
+        """Snapshot files by offset."""
+        self.offsets = {}
+        for name in self._workspace.names(SUFFIX):
+            offset = leading_offset(name)
+            if offset is not None:
+                self.offsets[offset] = name
+
+    def take_snapshot(self) -> None:
+        """Writes the state at the end offset, unless a snapshot is that far."""
+        if self.end_offset <= self.snapshot_offset:
+            return
+        name = segment_stem(self.end_offset) + SUFFIX
+        entries = {entry.producer_id: entry for entry in self.state.entries(self._era.snapshot_form)}
+        order = self._era.snapshot_order
+        ordered = hash_map_order if order == JAVA else scala_2_12_order if order == SCALA_2_12 else scala_2_13_order
+        content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))
+        self._workspace.write(name, [content], SNAPSHOT_REASON)
+        self.offsets[self.end_offset] = name
+        self.snapshot_offset = self.end_offset
+
+    def fingerprint(self) -> int:
+        """The same, in this run of the program, for the same state."""
+        return hash((len(self.state), build_producer_snapshot(self.state.entries())))
+
+    def forget_snapshot(self, offset: int, reason: str) -> None:
+        name = self.offsets.pop(offset, None)
+        if name is not None:
+            self._workspace.delete(name, reason)
+
+    def truncate_and_reload(self, log_start: int, end: int) -> None:
+        """Drops snapshots outside (log_start, end] and loads the newest left, unless the state is that of ``end``."""
+        for offset in sorted(self.offsets):
+            if offset > end or offset <= log_start:
+                self.forget_snapshot(offset, "lies outside the log")
+        if end != self.end_offset:
+            self._load(log_start)
+            return
+        if not self._era.keeps_snapshot_of_each:
+            self.forget_before(log_start)
+        self.end_offset = max(self.end_offset, log_start)
+        self.snapshot_offset = max(self.offsets, default=log_start)
+
+    def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> TakenUp:
+        """Takes batches up as they are, whatever checksums and offsets say.
+
+        ``read`` gives bytes of the .log by position and length. Raises UnsupportedError for too many producers.
+        """
+        rows, count, start = headers.rows, headers.count, 0
+        aborted: list[AbortedTxn] = []
+        while True:
+            start, events, aborts = self.state.replay(rows, count, start)
+            if self.state.is_full:
+                raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
+            aborted += self._indexed(aborts)
+            if events:
+                return TakenUp(events[0].row, aborted, refusal=_refusal(events[0], rows), is_conflict=True)
+            if start == count:
+                return TakenUp(count, aborted)
+            at = start * BATCH_WIDTH
+            try:
+                marker = self._marker(rows[at : at + BATCH_WIDTH], read)
+            except BadMarkerError as error:
+                text = f"the control batch at offset {rows[at + BATCH_FIRST_OFFSET]} ends no transaction: {error}"
+                if error.is_invalid_record:
+                    return TakenUp(start + 1, aborted, is_cut=True, refusal=text)
+                return TakenUp(start, aborted, refusal=text)
+            aborted += self._indexed(self.state.replay(marker, 1)[2])
+            start += 1
+
+    def _marker(self, row: memoryview, read: Callable[[int, int], bytes]) -> memoryview:
+        """The row of a control batch as if it were intact and plain, with what its first record says."""
+        if row[BATCH_SIZE] > MAX_BATCH_BYTES:
+            raise BadMarkerError(f"it has {row[BATCH_SIZE]} bytes", False)
+        marker = read_marker(read(row[BATCH_POSITION], row[BATCH_SIZE]), self._scratch)
+        plain = int64s(BATCH_WIDTH)
+        plain[:] = row
+        plain[BATCH_STATE], plain[BATCH_SIZE], plain[BATCH_COUNT] = 1, PLAIN_MARKER_BYTES, 1
+        plain[BATCH_MARKER], plain[BATCH_COORDINATOR_EPOCH] = marker.type, marker.coordinator_epoch
+        plain[BATCH_BASE_TIMESTAMP] = plain[BATCH_MAX_TIMESTAMP] = marker.timestamp
+        return plain
+
+    def _indexed(self, aborts: list[Abort]) -> Iterator[AbortedTxn]:
+        for abort in aborts:
+            if abort.entry is not None:
+                yield abort.entry
+            elif self._era.indexes_empty_aborts:
+                at = abort.last_offset
+                yield AbortedTxn(VERSION, abort.producer_id, at, at, abort.last_stable_offset)
+
+    def forget_before(self, offset: int) -> None:
+        """Drops the snapshots below an offset."""
+        for taken in sorted(self.offsets):
+            if taken < offset:
+                self.forget_snapshot(taken, "is older than a broker keeps them")
+
+    def load_at(self, offset: int) -> None:
+        """Takes the state from the snapshot at an offset, if it can be read; none of its producers has expired."""
+        entries = self._read(self.offsets[offset])
+        if entries is not None:
+            self.state = ProducerStates(entries, as_broker=True)
+
+    def _load(self, log_start: int) -> None:
+        while self.offsets:
+            offset = max(self.offsets)
+            entries = self._read(self.offsets[offset])
+            if entries is None:
+                self.forget_snapshot(offset, "cannot be read")
+                continue
+            least = log_start if self._era.forgets_below_start else -1
+            kept = (entry for entry in entries if not self._has_expired(entry) and entry.last_offset >= least)
+            self.state = ProducerStates(kept, as_broker=True)
+            self.snapshot_offset = self.end_offset = offset
+            return
+        self.state = ProducerStates(as_broker=True)
+        self.snapshot_offset = self.end_offset = log_start
+
+    def _has_expired(self, entry: ProducerStateEntry) -> bool:
+        return entry.current_txn_first_offset < 0 and self._now_ms - entry.timestamp >= self._era.expiration_ms
+
+    def _read(self, name: str) -> list[ProducerStateEntry] | None:
+        if self._workspace.size(name) > _LARGEST_BYTES:
+            raise UnsupportedError(f"{self._workspace.directory}/{name}: has more than {MAX_PRODUCERS} producers")
+        items = list(read_producer_snapshot(self._workspace.read(name)))
+        return None if problems_of(items) else entries_of(items)
+
+    def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
+        """Keeps those at the base of a segment, and the largest other one if it lies above the last base."""
+        self.load_names()
+        largest_stray = None
+        for offset in sorted(self.offsets):
+            if offset in base_offsets:
+                continue
+            if largest_stray is not None:
+                self.forget_snapshot(largest_stray, "belongs to no segment")
+            largest_stray = offset
+        if largest_stray is not None and base_offsets and largest_stray < max(base_offsets):
+            self.forget_snapshot(largest_stray, "belongs to no segment")
+
+    def start_at(self, offset: int) -> None:
+        """Forgets everything (truncateFullyAndStartAt)."""
+        self.state = ProducerStates(as_broker=True)
+        for taken in sorted(self.offsets):
+            self.forget_snapshot(taken, "lies outside the log")
+        self.snapshot_offset, self.end_offset = 0, offset
+
+
+def _refusal(event: Event, rows: memoryview) -> str:
+    """Why a broker does not take up a batch."""
+    at = event.row * BATCH_WIDTH
+    producer, offset = rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_FIRST_OFFSET]
+    if event.kind == SHARED:
+        return (
+            f"the transaction of producer {producer} that ends at offset {offset} begins at offset {event.a}, where "
+            "another one does that is open"
+        )
+    return f"producer {producer} writes outside of its open transaction at offset {offset}"

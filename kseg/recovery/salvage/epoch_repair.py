@@ -1,0 +1,69 @@
+"""Leader epochs in headers of v2 batches, which no checksum covers, made right where their neighbours tell.
+
+Epochs rise with offsets: what lies between two batches of an epoch is of that epoch.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
+from kseg.recovery.salvage.layout import Layout
+from kseg.recovery.salvage.parts import Part, Parts, batches_of
+from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.stores.source import open_source
+
+
+def mend_epochs(draft: SegmentDraft) -> None:
+    """Gives batches of a segment the epoch of those around them."""
+    epochs = dict(_wrong(draft.layout()))
+    if epochs:
+        give_epochs(draft, epochs)
+
+
+def give_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
+    """Gives batches of a segment other epochs, by first offset."""
+    path, kept = draft.kept.path, draft.kept
+    parts = Parts(kept.base)
+    for part in _split(kept.parts, epochs, path):
+        parts.append(part)
+    kept.parts, kept.has_mended = parts, True
+    draft.extra[:] = _split(draft.extra, epochs, path)
+
+
+def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
+    """Base offset and right epoch of batches whose epoch is wrong."""
+    before, epoch, first = -1, -1, -1
+    for headers in layout.headers():
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        firsts, epochs, magics = (
+            rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC)
+        )
+        for next_first, next_epoch, magic in zip(firsts, epochs, magics, strict=True):
+            if 0 <= before == next_epoch != epoch and first >= 0:
+                yield first, before
+                epoch = before
+            before, epoch, first = epoch, next_epoch, next_first if magic == 2 else -1
+
+
+def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator[Part]:
+    """The parts, with the batches that are to get another epoch apart from the others."""
+    wanted = sorted(epochs)
+    for part in parts:
+        i = bisect_left(wanted, part.first)
+        if i == len(wanted) or wanted[i] > part.last:
+            yield part
+            continue
+        with open_source(part.path or path) as source:
+            held: Part | None = None
+            for batch in batches_of(source, part):
+                if batch.first not in epochs:
+                    held = held._replace(end=batch.end, last=batch.last) if held else batch
+                    continue
+                if held:
+                    yield held
+                head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
+                head = head[:12] + epochs[batch.first].to_bytes(4, "big") + head[16:]
+                yield batch._replace(head=head, why="its leader epoch was mended")
+                held = None
+            if held:
+                yield held

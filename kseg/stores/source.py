@@ -1,0 +1,274 @@
+"""Byte sources of a segment: a mapped file, a file read in windows, or standard input.
+
+If a mapped file is truncated, access to the mapping kills the process with SIGBUS. A file is therefore mapped only if
+the compiled kernel can guard the mapping (`kseg.kernel.files.guard`: lost pages read as zeros); otherwise pread is
+used.
+"""
+
+import mmap
+import os
+import stat
+import sys
+from contextlib import suppress
+from threading import Lock
+from typing import BinaryIO
+
+from kseg.errors import PathError
+from kseg.kernel.files import guard
+from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
+from kseg.stores.holes import end_of_data
+from kseg.stores.regular_files import is_expected_pipe, open_descriptor
+from kseg.stores.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
+
+STANDARD_INPUT = "-"
+
+SMALL_BYTES = 32 << 10
+"""A file of at most this size is read at once, which is faster than mapping it."""
+
+_lingering: list[mmap.mmap] = []
+_lock = Lock()
+
+
+class FileBytes:
+    """A file as a sequence of bytes, read by pread. Bytes lost by truncation or a disk error read as zeros.
+
+    ``has_failed``: the disk failed to read something.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.has_failed = False
+        self._descriptor = descriptor
+        self._size = size
+        self._window = b""
+        self._window_start = 0
+        self._ahead = FIRST_WINDOW_BYTES
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, key: int | slice) -> bytes | int:
+        if isinstance(key, int):
+            return self._read(key, key + 1)[0]
+        start, stop, _ = key.indices(self._size)
+        return self._read(start, max(start, stop))
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            # The window grows for sequential reads; for random access it stays small.
+            leads_on = 0 <= at <= len(self._window)
+            self._ahead = min(2 * self._ahead, WINDOW_BYTES) if leads_on else FIRST_WINDOW_BYTES
+            wanted = min(max(stop - start, self._ahead), self._size - start)
+            self._window = self._pread(start, wanted).ljust(wanted, b"\0")
+            self._window_start, at = start, 0
+        return self._window[at : at + stop - start]
+
+    def _pread(self, start: int, wanted: int) -> bytes:
+        try:
+            return read_all(self._descriptor, start, start + wanted)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+            self.has_failed = True
+        return read_around(self._descriptor, start, start + wanted)
+
+
+class Source:
+    """The bytes of one segment, as ``buffer``: sliceable, of fixed length, safe if the file shrinks or the disk fails.
+
+    ``size`` is the file's size on opening; later appends are not seen. ``unreadable`` are the ranges that the disk
+    cannot read; it is filled once `look_for_unreadable` has found one of them. They read as zeros.
+    """
+
+    def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size if size is None else size
+        self._mapping: mmap.mmap | None = None
+        self._buffer: memoryview | FileBytes | bytes | None = None
+        self.unreadable: list[Range] = []
+        self._was_looked_through = False
+
+    @property
+    def buffer(self) -> memoryview | FileBytes | bytes:
+        """The bytes, mapped on first use. Raises PathError if they cannot be read."""
+        if self._buffer is None:
+            self._buffer = self._opened()
+        return self._buffer
+
+    def _opened(self) -> memoryview | FileBytes | bytes:
+        if not self.size or self._descriptor < 0:
+            return b""
+        if self.size > SMALL_BYTES and not guard.AVAILABLE:
+            return FileBytes(self._descriptor, self.size)
+        try:
+            if self.size <= SMALL_BYTES:
+                return memoryview(self._small().ljust(self.size, b"\0"))
+            self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
+        except OSError as error:
+            raise PathError(f"{self.path}: {error.strerror or error}") from error
+        return memoryview(self._mapping)
+
+    def _small(self) -> bytes:
+        try:
+            return read_all(self._descriptor, 0, self.size)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+        self._look_through()
+        return read_around(self._descriptor, 0, self.size)
+
+    def look_for_unreadable(self) -> bool:
+        """Whether bytes read since the last call may be zeros in place of unreadable bytes.
+
+        The caller must then read them again, from a new ``buffer``. From then on ``unreadable`` holds the ranges; the
+        file is read through for them, once. Raises PathError if that fails for another reason.
+        """
+        has_failed = self._buffer.has_failed if isinstance(self._buffer, FileBytes) else self.has_lost_pages
+        if self._was_looked_through or not has_failed or self.current_size() < self.size:
+            return False
+        self._look_through()
+        mapping, self._mapping = self._mapping, None
+        if mapping is not None:
+            # A new mapping is needed: the old one keeps zeros for pages that are readable again. Views of it may exist.
+            self._buffer = None
+            _unmap(mapping)
+        return True
+
+    def _look_through(self) -> None:
+        self._was_looked_through = True
+        try:
+            self.unreadable = unreadable_ranges(self._descriptor, self.size)
+        except OSError as error:
+            raise PathError(f"{self.path}: {error.strerror or error}") from error
+
+    @property
+    def descriptor(self) -> int:
+        """A descriptor of the open file, for pread; the source closes it."""
+        return self._descriptor
+
+    def end_of_data(self) -> int:
+        """Returns the size without a hole at the end, or up to a MiB more; bytes after it were never written."""
+        if self.size <= SMALL_BYTES or self._descriptor < 0:
+            return self.size
+        return end_of_data(self._descriptor, 0, self.size)
+
+    def current_size(self) -> int:
+        """Returns the readable size of the file: less than ``size`` if it has been truncated."""
+        return min(self.size, os.fstat(self._descriptor).st_size)
+
+    def expect_jumps(self, is_so: bool) -> None:
+        """Turns read-ahead for a mapped file off or on: off while little is read in many places."""
+        if self._mapping is not None and hasattr(mmap, "MADV_RANDOM"):
+            self._mapping.madvise(mmap.MADV_RANDOM if is_so else mmap.MADV_NORMAL)
+
+    @property
+    def has_lost_pages(self) -> bool:
+        """Whether ``buffer`` has zeros for bytes that could not be read, after truncation or a disk failure."""
+        return self._mapping is not None and guard.was_cut(self._mapping)
+
+    def close(self) -> None:
+        if isinstance(self._buffer, memoryview):
+            with suppress(BufferError):  # slices of it exist: `_unmap` handles them
+                self._buffer.release()
+        self._buffer = b""
+        if self._mapping is not None:
+            _unmap(self._mapping)
+            self._mapping = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def _map(descriptor: int, size: int) -> mmap.mmap | None:
+    """Returns a guarded mapping; None if it is not possible: no address space, no file system support, guard table
+    full."""
+    try:
+        mapping = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return None
+    try:
+        guard.guard(mapping)
+    except RuntimeError:
+        mapping.close()
+        return None
+    return mapping
+
+
+def _map_copy(descriptor: int, size: int) -> mmap.mmap:
+    """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as spool:
+        for start in range(0, size, WINDOW_BYTES):
+            spool.write(read_around(descriptor, start, min(start + WINDOW_BYTES, size)))
+        spool.flush()
+        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+
+
+def _unmap(mapping: mmap.mmap) -> None:
+    """Unmaps a mapping. While views of it exist (as in the frames of an exception) it stays guarded, and a later call
+    unmaps it.
+    """
+    with _lock:
+        _lingering.append(mapping)
+        for held in list(_lingering):
+            guard.unguard(held)
+            try:
+                held.close()
+            except BufferError:
+                with suppress(
+                    RuntimeError
+                ):  # not in the guard table: so it was when this copy was made, see `_map_copy`
+                    guard.guard(held)
+            else:
+                _lingering.remove(held)
+
+
+def open_source(path: str) -> Source:
+    """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError if it cannot."""
+    try:
+        if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise PathError("standard input is closed")
+            return Source(_seekable(sys.stdin.buffer), path)
+        if is_expected_pipe(path):
+            with open(path, "rb") as pipe:
+                return Source(_seekable(pipe), path)
+        descriptor = open_descriptor(path)
+        return Source(descriptor, path, os.fstat(descriptor).st_size)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror or error}") from error
+
+
+def check_readable(path: str) -> None:
+    """Reads a whole file. Raises UnreadableError if its disk cannot read all bytes, PathError if it cannot be opened.
+
+    For callers that would take unreadable bytes for damage.
+    """
+    with open_source(path) as source:
+        try:
+            found = unreadable_ranges(source.descriptor, source.size)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror or error}") from error
+    if found:
+        raise unreadable_error(path, found)
+
+
+def _seekable(stream: BinaryIO) -> int:
+    """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
+        return os.dup(stream.fileno())
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryFile() as spool:
+        shutil.copyfileobj(stream, spool, WINDOW_BYTES)
+        spool.flush()
+        return os.dup(spool.fileno())

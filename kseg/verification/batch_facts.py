@@ -1,0 +1,57 @@
+"""Facts about a batch that something is wrong with, for the details of findings: read off its own bytes."""
+
+from typing import Any
+
+from kseg.formats import message_set, record_batch, v07
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.verification.report import Details
+
+_V2_FROM, _V1_FROM = 21, 16
+"""Where the bytes that a checksum covers begin."""
+_LEAST_BYTES = 26
+
+
+def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
+    """What the header of a batch says, and the checksum that its bytes have; nothing where it has no known format.
+
+    An unset producer or epoch, and what a format lacks, is null.
+    """
+    data = buffer[position : position + size]
+    if era_07:
+        old = v07.parse_header(data)
+        begin = 9 + (old.magic != 0)
+        return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
+    if size < _LEAST_BYTES:
+        return {}
+    magic = int.from_bytes(data[16:17], "big", signed=True)
+    if magic == 2 and size >= record_batch.HEADER_BYTES:
+        header = record_batch.parse_header(data)
+        return {
+            "magic": magic,
+            "storedChecksum": header.crc,
+            "computedChecksum": crc32c(bytes(data[_V2_FROM:])),
+            "firstOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "recordCount": header.record_count,
+            "producerId": _known(header.producer_id),
+            "producerEpoch": _known(header.producer_epoch),
+            "leaderEpoch": _known(header.partition_leader_epoch),
+        }
+    if magic not in (0, 1):
+        return {"magic": magic}
+    message = message_set.parse_header(data)
+    return {
+        "magic": magic,
+        "storedChecksum": message.crc,
+        "computedChecksum": crc32(bytes(data[_V1_FROM:])),
+        "firstOffset": None if message.codec else message.offset,
+        "lastOffset": message.offset,
+        "recordCount": None if message.codec else 1,
+        "producerId": None,
+        "producerEpoch": None,
+        "leaderEpoch": None,
+    }
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None

@@ -1,0 +1,299 @@
+"""The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.findings.table import DECISION, ERROR, severity_of
+from kseg.formats.control_types import ABORT
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.scan import chain
+from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.segment.items import Damage
+from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.verification.batch_facts import batch_facts
+from kseg.verification.compaction import is_scattered
+from kseg.verification.gaps import TRUNCATED, Gap, Gaps
+from kseg.verification.good_offsets import GoodOffsets
+from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
+from kseg.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition, Segment
+
+EVENT_ROOM = 4096
+FUTURE_MS = 24 * 3600 * 1000
+"""So far ahead a clock may be without being told."""
+
+_TRANSACTIONAL = 16
+_CODES = {
+    chain.INVALID: "crc-mismatch",
+    chain.NOT_RISING: "batch-out-of-order",
+    chain.WRONG_OFFSET: "wrong-base-offset",
+    chain.OUTSIDE: "offset-outside-segment",
+    chain.ATTRIBUTES: "unused-attributes",
+    chain.COUNT: "count-mismatch",
+    chain.EPOCH_FALLS: "leader-epoch-falls",
+    chain.LATE: "future-timestamp",
+}
+
+
+class _Found(NamedTuple):
+    """A finding that waits for the end of its segment; ``valid``: intact batches seen before it, -1 not to be told."""
+
+    position: int
+    length: int
+    code: str
+    offset: int | None
+    message: str
+    valid: int = -1
+    needs: str | None = None
+    details: Details = NO_DETAILS
+
+
+class BatchRule(Rule):
+    """Follows the batches of a partition from its first segment to its last."""
+
+    def __init__(self, partition: "Partition") -> None:
+        super().__init__(partition)
+        self._chain = chain.Chain()  # until a segment begins
+        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * EVENT_WIDTH)
+        self._last_offset = self._last_epoch = -1
+        self._was_damaged = self._overlaps = False
+        self._found: list[_Found] = []
+        self._shown = [0] * chain.KINDS
+        self._gaps = Gaps(partition)
+        self._old_messages = [0, 0]
+        self._good = GoodOffsets(partition.level)
+        self._late: list[tuple[Segment, _Found, str]] = []
+        """Findings at the end of a segment, for which the next one has that offset."""
+
+    def begin(self, segment: "Segment") -> None:
+        base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
+        latest_ms = self.partition.now_ms + FUTURE_MS
+        self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
+        self._chain.last_epoch = self._last_epoch
+        self._shown = [0] * chain.KINDS
+        if base is not None and self._last_offset >= 0:
+            self._step(segment, base)
+        self._was_damaged = self._overlaps = False
+
+    def _step(self, segment: "Segment", base: int) -> None:
+        """From the segment before to this one."""
+        if base <= self._last_offset:
+            if not self._overlaps:
+                text = f"the segment before it reaches offset {self._last_offset}"
+                details = {"reachedOffset": self._last_offset, "baseOffset": base}
+                self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
+            self._last_offset = base - 1  # what comes then is held against this segment
+        elif base > self._last_offset + 1:
+            code = TRUNCATED if self._was_damaged else None
+            self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
+
+    def headers(self, segment: "Segment", headers: Headers) -> None:
+        self._good.take(headers)
+        if chain.follow(headers.rows, headers.count, self._chain):
+            for event in self._chain.written():
+                self._event(segment, headers, *event)
+        last = (headers.count - 1) * BATCH_WIDTH
+        segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
+        if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
+            self._overlap(segment, headers, segment.base_behind)
+        if self._chain.holed and segment.file.kind == ".log":
+            self.partition.holds_gaps = True
+
+    def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
+        """Tells of the first batch that reaches into the segment behind, which begins at ``base``."""
+        if self._overlaps:
+            return
+        self._overlaps = True
+        for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
+            offset = headers.rows[at + BATCH_LAST_OFFSET]
+            if headers.rows[at + BATCH_STATE] & 1 and offset >= base:
+                text = f"it reaches offset {offset}, the next segment begins at {base}"
+                place = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
+                details = {"reachedOffset": offset, "baseOffset": base}
+                self._found.append(_Found(*place, "segments-overlap", offset, text, details=details))
+                return
+
+    def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
+        self._shown[kind] += 1
+        rows, at = headers.rows, row * BATCH_WIDTH
+        position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+        if kind == chain.GAP:
+            self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
+            return
+        if kind == chain.COUNT and self.partition.level == DEEP:
+            return  # opening the batch tells it
+        code, offset, valid, needs = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1, None
+        details = self._facts(segment, position, size)
+        if kind == chain.INVALID:
+            valid = self._valid
+            segment.is_damaged = True
+            self._good.ask(position, details)
+            text = "the stored checksum is not that of the bytes"
+            if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
+                code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
+        elif kind == chain.NOT_RISING:
+            text = f"offset {b} follows {a}"
+            details["offsetBefore"] = a
+            self._gaps.fill(max(b, 0), rows[at + BATCH_LAST_OFFSET])
+        elif kind == chain.WRONG_OFFSET:
+            text = f"its base offset is {b}, between its neighbours it should be {a}"
+            details["expectedOffset"] = a
+            if c:
+                text, offset = f"its offset is {b}, between its neighbours it should be {a} or little more", b
+        elif kind == chain.OUTSIDE:
+            text, offset = f"offset {a} does not fit in a segment that begins at {segment.base_offset}", a
+        elif kind == chain.ATTRIBUTES:
+            text = f"attributes {a:#06x}"
+            details["attributes"] = a
+        elif kind == chain.COUNT:
+            self._good.mark_bad(position)
+            self._good.ask(position, details)
+            text = f"{a} records in {b} offsets"
+            details["offsetCount"] = b
+        elif kind == chain.EPOCH_FALLS:
+            text = f"leader epoch {b} follows {a}"
+            details["leaderEpochBefore"] = a
+            needs = None if _is_between_equal_epochs(headers, row) else DECISION
+        else:
+            text = f"timestamp {a}"
+            details["timestamp"] = a
+        known = offset if offset >= 0 else rows[at + BATCH_LAST_OFFSET]
+        self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid, needs, details))
+
+    @property
+    def _valid(self) -> int:
+        """Intact batches of the segment so far."""
+        return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
+
+    def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
+        """What a gap is if the log is compacted, or gap-truncated whatever it is."""
+        if is_after_damage:
+            return TRUNCATED
+        rows, at = headers.rows, row * BATCH_WIDTH
+        if rows[at + BATCH_MARKER] == ABORT:
+            return "gap-aborted"
+        before = at - BATCH_WIDTH
+        if (
+            missing == 1
+            and row
+            and rows[before + BATCH_MAGIC] == 2
+            and rows[before + BATCH_ATTRIBUTES] & _TRANSACTIONAL
+        ):
+            return "gap-control"
+        return None
+
+    def damage(self, segment: "Segment", damage: Damage) -> None:
+        self._chain.is_after_damage = True
+        self._was_damaged = True
+        if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
+            self.report.more(damage.code, segment.path, 1)
+            return
+        text = damage.message.removesuffix("; no intact batch follows")
+        details: Details = {}
+        self._good.ask(damage.position, details)
+        found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
+        self._found.append(found)
+
+    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+        if severity_of(problem.code) == ERROR:
+            self._good.mark_bad(problem.position)
+        if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
+            return  # where the count is wrong, the records cannot come out even
+        if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
+            self.report.more(problem.code, segment.path, 1)
+            return
+        details = self._facts(segment, problem.position, problem.size)
+        self._good.ask(problem.position, details)
+        found = _Found(
+            problem.position, problem.size, problem.code, problem.offset, problem.message, details=details
+        )  # fmt: skip
+        self._found.append(found)
+
+    def _facts(self, segment: "Segment", position: int, size: int) -> Details:
+        if segment.source is None:
+            return {}
+        return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
+
+    def _tell_late(self) -> None:
+        """Findings at the end of earlier segments, once all they lack is known."""
+        for segment, found, text in self._late:
+            self._tell(segment, found, text)
+        self._late.clear()
+
+    def _tell(self, segment: "Segment", found: _Found, text: str) -> None:
+        self.report.add(
+            found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
+            needs=found.needs,
+        )  # fmt: skip
+
+    def end(self, segment: "Segment") -> None:
+        state, total = self._chain, self._valid
+        self._good.settle()
+        if not self._good.are_waiting:
+            self._tell_late()
+        for found in sorted(self._found, key=lambda found: found.position):
+            text = found.message
+            if found.valid >= 0:
+                text += f"; intact batches behind it in this segment: {total - found.valid}"
+            if not segment.is_last and self._good.is_waiting(found.details):
+                self._late.append((segment, found, text))
+            else:
+                self._tell(segment, found, text)
+        counts = state.totals()
+        if counts != self._shown:
+            for kind, code in _CODES.items():
+                if not (kind == chain.COUNT and self.partition.level == DEEP):
+                    self.report.more(code, segment.path, counts[kind] - self._shown[kind])
+            self._gaps.uncounted += counts[chain.GAP] - self._shown[chain.GAP]
+        if is_scattered(counts[chain.GAP], state.batches):
+            self._gaps.are_scattered = True
+        self._found.clear()
+        segment.batches, segment.records = state.batches, state.records
+        segment.magics = (state.v0, state.v1, state.v2)
+        segment.first_offset, segment.last_offset = state.first_offset, state.last_offset
+        segment.largest_timestamp = state.largest_timestamp
+        segment.largest_timestamp_offset = state.largest_timestamp_offset
+        if segment.file.kind == ".kafka":
+            segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1
+        else:
+            self._old_messages[0] += state.v0
+            self._old_messages[1] += state.v1
+        self._last_offset = max(self._last_offset, segment.last_offset, (segment.base_offset or 0) - 1)
+        self._last_epoch = state.last_epoch
+        self._was_damaged = self._was_damaged or state.is_after_damage
+
+    def unread(self, segment: "Segment") -> None:
+        # What it holds is not known, so that no offset is missing.
+        self._last_offset = max(self._last_offset, (segment.base_behind or 0) - 1)
+        self._was_damaged = True
+
+    def finish(self) -> None:
+        self._tell_late()
+        self._gaps.tell()
+        old, newer = self._old_messages
+        if old or newer:
+            text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"
+            self.report.add("old-message-format", self.partition.name, text, details={"v0": old, "v1": newer})
+
+
+def _is_between_equal_epochs(headers: Headers, row: int) -> bool:
+    """Whether one of two batches, at ``row`` and before it, has another leader epoch than both of its neighbours, so
+    that these tell which epoch it should have."""
+    epochs = [
+        headers.rows[i * BATCH_WIDTH + BATCH_LEADER_EPOCH] if 0 <= i < headers.count else None
+        for i in range(row - 2, row + 2)
+    ]
+    before, first, second, behind = epochs
+    return (before is not None and before == second) or (behind is not None and first == behind)

@@ -1,0 +1,1 @@
+"""Log directories, their own files, and files that no partition owns."""

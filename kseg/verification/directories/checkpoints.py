@@ -1,0 +1,44 @@
+"""The offsets that a log directory's checkpoints give for a partition, against where its log begins and ends.
+
+Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
+"""
+
+from itertools import pairwise
+
+from kseg.verification.rule import Rule
+
+
+class CheckpointRule(Rule):
+    """Compares when all segments have been seen."""
+
+    def finish(self) -> None:
+        partition, broker = self.partition, self.partition.broker
+        if not partition.is_whole or not partition.segments or partition.segments[-1].is_unread:
+            return
+        end = partition.segments[-1].next_offset
+        if end is None:
+            return
+        for code, what, offset in (
+            ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
+            ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
+            ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
+            ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
+        ):
+            if offset is not None and offset > end:
+                details = {"checkpointOffset": offset, "logEndOffset": end}
+                self.report.add(
+                    code, partition.name, f"{what} is {offset}, the log ends at {end}", offset=offset, details=details
+                )
+        if broker.log_start_offset is not None and broker.log_start_offset <= end:
+            self._below(broker.log_start_offset)
+
+    def _below(self, start: int) -> None:
+        """Segments of which nothing is left to be read."""
+        segments = self.partition.segments
+        below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
+        if below:
+            text = f"the log start offset is {start}; segments that lie below it: {len(below)}"
+            details = {"startOffset": start, "segments": len(below)}
+            self.report.add(
+                "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
+            )

@@ -1,0 +1,317 @@
+"""A directory that is not one partition's segments alone: a log directory with its partitions, or side files."""
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from kseg.errors import KsegError, PathError
+from kseg.logdir.log_directory import OWN_FILES, LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.logdir.partition_state import BrokerState, state_by_name
+from kseg.segment.file_types import named_like_segment
+from kseg.segment.files import (
+    OWN_PREFIX,
+    holds_segments,
+    names_in,
+    own_partitions,
+    parse_partition_name,
+    segments_among,
+)
+from kseg.segment.passed_over import DEPTH
+from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.stores.buffers import Buffers
+from kseg.verification.directories import rules as directory_rules
+from kseg.verification.directories.rules import KNOWN_FILES
+from kseg.verification.directories.strays import is_directory_of_others, judge_loose_files, judge_strays
+from kseg.verification.directories.unread import tell_unread, why_no_file
+from kseg.verification.files import judge_file
+from kseg.verification.partition import Partition, judge_segments
+from kseg.verification.report import Report, Totals
+from kseg.verification.rules import rules_of
+from kseg.verification.settings import Progress, Settings, partition_of
+
+ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
+"""So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
+than they bring for less."""
+
+
+class Task(NamedTuple):
+    """A partition to be judged."""
+
+    directory: str
+    broker: BrokerState
+
+
+class Outcome(NamedTuple):
+    """What is left to tell when the findings of a partition have been shown.
+
+    ``failure``: why it could not be judged.
+    """
+
+    directory: str
+    totals: Totals
+    topic_id: str | None
+    failure: str | None
+
+
+Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
+"""Judges partitions somewhere else: outcomes in the order of the tasks, each when the report has all of it."""
+
+
+class Workers(NamedTuple):
+    """Where partitions are judged: all by ``together``, or by this process until ``processes`` are worth their cost."""
+
+    together: Together | None = None
+    processes: Together | None = None
+
+
+NO_WORKERS = Workers()
+
+
+def judge_directory(
+    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
+) -> None:
+    """A partition, a log directory, files of Kafka's that lie loose, or directories of these; the rest is as
+    `judge_path` says."""
+    if not judge_inside(path, settings, report, progress, workers):
+        raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
+
+
+def judge_inside(
+    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
+    depth: int = DEPTH,
+) -> bool:  # fmt: skip
+    """What is Kafka's in a directory, or in directories so many levels below it, links left out; whether there is any.
+
+    Raises PathError where the directory itself cannot be read.
+    """
+    name = os.path.basename(os.path.abspath(path))
+    files, others = names_in(path)
+    is_asked_for = depth == DEPTH
+    if (is_asked_for or _is_log_directory(path, files, others)) and judge_if_log_directory(
+        path, files, others, settings, report, progress, workers
+    ):
+        return True
+    below = [os.path.join(path, name) for name in sorted(others) if is_directory_of_others(path, name)]
+    is_partition = parse_partition_name(name) is not None and not below and (is_asked_for or _has_names_of_kafka(files))
+    if holds_segments(path) or is_partition:
+        _judge_one(Task(path, _state(directory_around(path), name)), settings, report, progress, workers)
+        return True
+    found = _judge_loose(path, files, settings, report, progress, is_asked_for)
+    for directory in below if depth > 0 else ():
+        try:
+            found |= judge_inside(directory, settings, report, progress, workers, depth - 1)
+        except PathError as error:
+            report.failures.append(str(error))
+    return found
+
+
+def judge_if_log_directory(
+    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress,
+    workers: "Workers" = NO_WORKERS,
+) -> bool:  # fmt: skip
+    """Judges a directory of these names if it is a log directory; whether it is. Raises PathError."""
+    if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
+        return False
+    partitions, directory = own_partitions(path), read_log_directory(path)
+    if not partitions and (directory is None or holds_segments(path)):
+        return False
+    judge_log_directory(directory, partitions, settings, report, progress, workers)
+    _judge_beside_partitions(path, files, others, settings, report, progress)
+    return True
+
+
+def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
+    """Whether a directory that nobody has called one is a log directory: by files of its own, or by what partitions
+    hold. Raises PathError."""
+    partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
+    return bool(OWN_FILES & set(files)) or any(
+        _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if os.path.isdir(partition)
+    )
+
+
+def _has_names_of_kafka(files: list[str]) -> bool:
+    from kseg.sidefiles.kinds import side_file
+
+    return any(named_like_segment(name) or side_file(name) is not None for name in files)
+
+
+def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
+    """Whether a directory of these names that is called as a partition is none: it holds directories, and no file of a
+    partition."""
+    from kseg.sidefiles.kinds import side_file
+
+    has_directories = any(is_directory_of_others(path, name) for name in others)
+    return has_directories and not any(side_file(name) is not None for name in files)
+
+
+def _judge_one(
+    task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers"
+) -> None:  # fmt: skip
+    """A partition by itself. Raises PathError."""
+    if workers.together is None:
+        judge_partition(task.directory, settings, report, task.broker, progress)
+        return
+    for outcome in workers.together([task], settings, report, progress):
+        if outcome.failure is not None:
+            raise PathError(outcome.failure)
+
+
+def _judge_beside_partitions(
+    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress
+) -> None:
+    """What lies in a log directory and is neither a partition nor a file that a broker keeps there."""
+    names = [name for name in files if name not in KNOWN_FILES and not name.startswith(OWN_PREFIX)]
+    judge_loose_files(path, names, settings, report, progress)
+    for name in sorted(others):
+        is_known = parse_partition_name(name) is not None or name == REMOTE_INDEX_CACHE
+        if not is_known and is_directory_of_others(path, name):
+            judge_inside(os.path.join(path, name), settings, report, progress, depth=DEPTH - 1)
+        elif not name.startswith(OWN_PREFIX) and (
+            named_like_segment(name) if not is_known else os.path.islink(os.path.join(path, name))
+        ):
+            inside = os.path.join(path, name)
+            tell_unread(inside, why_no_file(inside), report)
+
+
+def _judge_loose(
+    path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_asked_for: bool
+) -> bool:
+    """Files of a directory that is neither a partition nor a log directory; whether any is Kafka's.
+
+    In a directory that was not asked for by name, names have to hint at segments.
+    """
+    names = [name for name in files if is_asked_for or named_like_segment(name)]
+    logs = judge_loose_files(path, names, settings, report, progress)
+    if not logs and not is_asked_for:
+        return False
+    return judge_side_files(path, settings, report, progress, {name.partition(".")[0] for name in logs}) or bool(logs)
+
+
+def judge_side_files(
+    directory: str, settings: Settings, report: Report, progress: Progress, judged: Collection[str] = ()
+) -> bool:
+    """Each side file of a directory without segments by itself, but for indexes of the ``judged`` stems; whether there
+    is any. Raises PathError where the directory cannot be read."""
+    from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do without
+
+    files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
+    for file in files:
+        if file.stem in judged and file.kind in (".index", ".timeindex", ".txnindex"):
+            continue
+        try:
+            judge_file(file.path, settings, report, progress)
+        except PathError as error:
+            report.failures.append(str(error))
+    return bool(files)
+
+
+def judge_partition(
+    directory: str,
+    settings: Settings,
+    report: Report,
+    broker: BrokerState,
+    progress: Progress,
+    buffers: Buffers | None = None,
+) -> Partition:
+    """A partition directory, with what lies in it under other names. Raises PathError where it cannot be read."""
+    files_in, others = names_in(directory)
+    names = frozenset(files_in)
+    own_name = _own_name(directory)
+    listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
+    files = [file for file in listed if file.kind != ".checkpoint"]
+    place = parse_partition_name(own_name) or (None, None)
+    partition = partition_of(directory, place, True, settings, report, broker, buffers, names)
+    partition.own_name, partition.others = own_name, others
+    if others and not files:
+        if judge_if_log_directory(directory, files_in, others, settings, report, progress):
+            return partition
+        if is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
+            return partition
+    judge_segments(partition, files, rules_of(partition), progress)
+    if others or not files or partition.odd_names:
+        judge_strays(partition, settings, progress, judge_inside)
+    return partition
+
+
+def _own_name(directory: str) -> str:
+    name = os.path.basename(directory)
+    return os.path.basename(os.path.abspath(directory)) if name in ("", ".", "..") else name
+
+
+def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
+    """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others.
+
+    The totals of the outcome are those of ``report``.
+    """
+    failure = topic_id = None
+    told = len(report.failures)
+    try:
+        topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
+    except (KsegError, OSError) as error:
+        failure = str(error)
+    failures = [*report.failures[told:], *([failure] if failure is not None else [])]
+    del report.failures[told:]
+    failure = "; ".join(failures) or None
+    return Outcome(task.directory, report.totals, topic_id, failure)
+
+
+def _is_worth_more(seconds: float, done: int, left: int) -> bool:
+    """Whether partitions that take as long as those before are worth more processes."""
+    return done > 0 and seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
+
+
+def _state(directory: LogDirectory | None, name: str) -> BrokerState:
+    if directory is not None:
+        return directory.broker_state(name)
+    place = parse_partition_name(name)
+    return state_by_name(place[0] if place else None)
+
+
+def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
+    """The partitions of a log directory with what it knows of them."""
+    return [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+
+
+def judge_log_directory(
+    directory: LogDirectory | None,
+    partitions: list[str],
+    settings: Settings,
+    report: Report,
+    progress: Progress,
+    workers: "Workers" = NO_WORKERS,
+) -> None:
+    """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
+    if directory is not None:
+        directory_rules.judge_directory(directory, report, settings.level)
+    tasks = tasks_of(directory, partitions)
+    topic_ids: dict[str, str] = {}
+    buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
+    outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
+    if workers.together is not None:
+        outcomes, began = workers.together(tasks, settings, report, progress), math.inf
+    processes = workers.processes
+    for done in range(len(tasks)):
+        left = len(tasks) - done
+        can_share = settings.jobs > 1 and left > 1
+        if processes is not None and can_share and _is_worth_more(time.monotonic() - began, done, left):
+            outcomes = processes(tasks[done:], settings, report, progress)
+            began = math.inf
+        outcome = next(outcomes)
+        if outcome.failure is not None:
+            report.failures.append(outcome.failure)
+        name = os.path.basename(outcome.directory)
+        if outcome.topic_id is not None and not is_moved(name):
+            topic_ids[name] = outcome.topic_id
+    if directory is not None:
+        judge_whole(directory, topic_ids, settings, report, progress)
+
+
+def judge_whole(
+    directory: LogDirectory, topic_ids: dict[str, str], settings: Settings, report: Report, progress: Progress
+) -> None:
+    """What can be told of a log directory when its partitions are known: ``topic_ids`` by their names."""
+    directory_rules.judge_topic_ids(directory, topic_ids, report)
+    if REMOTE_INDEX_CACHE in directory.directories:
+        judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)

@@ -1,0 +1,154 @@
+"""What is wrong with a log directory itself: its own files, the names in it, and partitions that contradict each other.
+
+Sources: LogManager.loadLogs, LocalLog.parseTopicPartitionName, CheckpointFile, MetaProperties of Kafka 4.3.1.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+
+from kseg.changes.journal import OPEN, UNDOING, journals
+from kseg.errors import KsegError
+from kseg.findings.table import TOPIC_ID
+from kseg.logdir.log_directory import HIGH_WATERMARKS, META_PROPERTIES, OWN_FILES, LogDirectory, is_moved
+from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, parse_partition_name
+from kseg.segment.passed_over import some
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.lines import integer
+from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.verification.report import Report
+
+PARTITION_METADATA = "partition.metadata"
+BOOTSTRAP = "bootstrap.checkpoint"
+KNOWN_FILES = OWN_FILES | {".lock", BOOTSTRAP}
+
+
+def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:
+    """Everything that can be told before a partition is looked at."""
+    _own_files(directory, report, level)
+    _directory_names(directory, report)
+    _absent_partitions(directory, report)
+    if not directory.was_clean:
+        report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
+
+
+def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
+    for name, problems in directory.problems.items():
+        code = "unreadable-checkpoint" if name in OFFSET_CHECKPOINTS else "bad-meta-properties"
+        first = problems[0]
+        text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
+        report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
+    if META_PROPERTIES not in directory.files and _needs_meta_properties(directory):
+        text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
+        report.add("bad-meta-properties", directory.path, text)
+    if BOOTSTRAP in directory.files:
+        from kseg.verification.directories.snapshots import judge_snapshot
+
+        judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report, level)
+    _pending(directory, report)
+    unknown = sorted(
+        name for name in directory.files - KNOWN_FILES if not name.endswith(".tmp") and not name.startswith(OWN_PREFIX)
+    )
+    if unknown:
+        report.add("unknown-file", directory.path, f"files that no broker knows: {some(unknown)}")
+
+
+def _pending(directory: LogDirectory, report: Report) -> None:
+    """Changes of the log directory that kseg began and did not end."""
+    if not any(name.startswith(OWN_PREFIX) for name in directory.files):
+        return
+    try:
+        for journal in journals(directory.path):
+            if journal.state in (OPEN, UNDOING):
+                text = f"{journal.command!r} was interrupted: some partitions may be changed, others not"
+                report.add("pending-change", journal.path, text)
+    except KsegError as error:
+        report.add("pending-change", directory.path, str(error))
+
+
+def _needs_meta_properties(directory: LogDirectory) -> bool:
+    """Whether there are partitions here that a release with KRaft wrote (2.8 on): those have partition.metadata."""
+    return directory.is_kraft or any(
+        parse_partition_name(name) is not None
+        and os.path.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
+        for name in directory.directories
+    )
+
+
+def _directory_names(directory: LogDirectory, report: Report) -> None:
+    seen: dict[tuple[str, int, str], str] = {}
+    for name in directory.directories:
+        path = os.path.join(directory.path, name)
+        if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
+            continue
+        place = topic_partition(name)
+        if place is None:
+            text = f"the directory {name} is not named topic-partition, as all must be beside partitions"
+            report.add("broker-would-not-start", path, text)
+            continue
+        if place[0] == METADATA_TOPIC:
+            continue
+        ending = name.rpartition("-")[2] if is_moved(name) else ""
+        if ending in ("delete", "stray", "future"):
+            report.add(f"{ending}-directory", path, f"{place[0]}-{place[1]} under a name that ends in -{ending}")
+        if ending in ("", "future"):
+            before = seen.setdefault((*place, ending), name)
+            if before != name:
+                report.add("broker-would-not-start", path, f"{before} and {name} are the same partition")
+
+
+def topic_partition(name: str) -> tuple[str, int] | None:
+    """What a broker reads in a directory's name; None where it refuses to start."""
+    rest, dash, number = name.rpartition("-")
+    if is_moved(name):
+        rest, dot, unique = rest.rpartition(".")
+        # -delete, -future and -stray follow topic-partition.unique, none of it with white space.
+        if not dot or not unique or any(map(str.isspace, name)):
+            return None
+        rest, dash, number = rest.rpartition("-")
+    partition = integer(number, 32)
+    return (rest, partition) if dash and rest and partition is not None else None
+
+
+def _absent_partitions(directory: LogDirectory, report: Report) -> None:
+    """Partitions that held acknowledged records here and have no directory any more."""
+    marks = directory.offsets.get(HIGH_WATERMARKS, {})
+    here = set(directory.directories)
+    listed = [f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0]
+    absent = sorted(name for name in listed if name not in here)
+    if absent:
+        text = f"listed with a high watermark, but not here: {some(absent)}"
+        report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
+
+
+def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Report) -> None:
+    """What partitions say of their topics (``ids``: directory name to topic id) against each other.
+
+    Where __cluster_metadata knows a topic, the check of each partition has told already.
+    """
+    known = directory.topics.ids if directory.topics is not None else {}
+    of_topic: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    of_id: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name, topic_id in sorted(ids.items()):
+        topic = name.rpartition("-")[0]
+        of_topic[topic][topic_id].append(name)
+        of_id[topic_id][topic].append(name)
+    for topic, found in of_topic.items():
+        if len(found) > 1 and topic not in known:
+            _, *fewer = sorted(found.items(), key=lambda item: -len(item[1]))
+            for topic_id, names in fewer:
+                text = f"topic id {topic_id}, other partitions of {topic} have another"
+                _mismatch(directory, names, topic_id, text, report)
+    for topic_id, topics in of_id.items():
+        if len(topics) > 1:
+            for topic, names in topics.items():
+                if topic not in known:
+                    others = some(sorted(topics.keys() - {topic}))
+                    text = f"topic id {topic_id} is that of {others}, too"
+                    _mismatch(directory, names, topic_id, text, report)
+
+
+def _mismatch(directory: LogDirectory, names: list[str], topic_id: str, text: str, report: Report) -> None:
+    for name in names:
+        path = os.path.join(directory.path, name, "partition.metadata")
+        report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)

@@ -1,0 +1,58 @@
+"""Snapshots of the cluster's metadata (.checkpoint, bootstrap.checkpoint): whole, or of no use to a KRaft node.
+
+    a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
+
+Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
+"""
+
+from kseg.errors import KsegError
+from kseg.formats.control import parse_control
+from kseg.formats.control_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import SegmentFile
+from kseg.segment.items import Damage, Record
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import DEEP
+from kseg.stores.source import open_source
+from kseg.verification.report import Report
+
+BOOTSTRAP = "bootstrap.checkpoint"
+
+
+def is_snapshot(file: SegmentFile) -> bool:
+    """Whether a KRaft node gives such a name to a snapshot."""
+    return not file.leftover and file.kind == ".checkpoint" and (file.epoch is not None or file.name == BOOTSTRAP)
+
+
+def judge_snapshot(path: str, report: Report, level: int) -> bool:
+    """Whether the snapshot is whole, at level deep every record of it; tells what is wrong."""
+    first: Record | None = None
+    last: Record | None = None
+    totals = report.totals
+    try:
+        with open_source(path) as source:
+            totals.files += 1
+            totals.bytes += source.size
+            for item in SegmentReader(source):
+                if isinstance(item, Damage):
+                    report.add("bad-metadata-snapshot", path, item.message, item.position, item.length)
+                    return False
+                totals.batches += 1
+                if problems := item.check() if level == DEEP else item.problems:
+                    place = item.position, item.size, item.base_offset
+                    report.add("bad-metadata-snapshot", path, problems[0].message, *place)
+                    return False
+                totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
+                records = list(item) if item.is_control else []
+                if first is None and records:
+                    first = records[0]
+                last = records[-1] if records else None
+            size = source.size
+    except KsegError as error:
+        report.add("bad-metadata-snapshot", path, str(error))
+        return False
+    for record, wanted, what in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
+        if record is None or parse_control(record.key, record.value).type_id != wanted:
+            report.add("bad-metadata-snapshot", path, f"no {what}: it is not complete", size if wanted else 0)
+            return False
+    return True

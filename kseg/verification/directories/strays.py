@@ -1,0 +1,126 @@
+"""Files where a broker's lie, under names that brokers do not give: segments renamed, packed, or copied from elsewhere.
+
+A broker passes them over, or does not start; their bytes may be all that is left of a log. What holds batches is judged
+as a segment of its own, never as a part of the partition around it. What is packed cannot be judged, and says so.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Protocol
+
+from kseg.errors import PathError
+from kseg.logdir.log_directory import is_moved
+from kseg.segment.file_types import first_base_offset, holds_batches, named_like_segment
+from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
+from kseg.segment.passed_over import DEPTH
+from kseg.sidefiles.kinds import side_file
+from kseg.sidefiles.remote_index_names import is_remote_segment_name
+from kseg.stores.buffers import Buffers
+from kseg.stores.source import open_source
+from kseg.verification.batches import BatchRule
+from kseg.verification.directories.unread import tell_packed, tell_unread, why_no_file
+from kseg.verification.leftovers import stray_names
+from kseg.verification.partition import Partition, alone, judge_segments
+from kseg.verification.report import Report
+from kseg.verification.rule import Rule
+from kseg.verification.rules import rules_of
+from kseg.verification.settings import Progress, Settings
+
+
+class JudgeInside(Protocol):
+    """Judges a directory in a partition; whether Kafka's files are in it. Raises PathError."""
+
+    def __call__(self, path: str, settings: Settings, report: Report, progress: Progress, *, depth: int) -> bool: ...
+
+
+def is_directory_of_others(path: str, name: str) -> bool:
+    """Whether a name in a directory is that of a directory, no link to one, that kseg has not made itself."""
+    inside = os.path.join(path, name)
+    return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
+
+
+def judge_strays(partition: Partition, settings: Settings, progress: Progress, judge_inside: JudgeInside) -> None:
+    """What lies in a partition that was judged and is no part of its log; tells where it has no log at all."""
+    directory, report = partition.directory or "", partition.report
+    names = [name for name in stray_names(partition) if not name.startswith(OWN_PREFIX)]
+    found = judge_stray_files(partition, names, progress)
+    for name in partition.others or ():
+        path = os.path.join(directory, name)
+        if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
+            continue
+        if is_directory_of_others(directory, name):
+            judge_inside(path, settings, report, progress, depth=DEPTH - 1)
+        elif named_like_segment(name) or side_file(path) is not None:
+            tell_unread(path, why_no_file(path), report)
+    if not partition.segments and not is_moved(partition.own_name):
+        _tell_missing(partition, found)
+
+
+def _tell_missing(partition: Partition, found: list[str]) -> None:
+    """A broker keeps at least one segment of each partition, and be it an empty one."""
+    names = partition.names
+    if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
+        return  # a directory of something else, that happens to be called as a partition
+    if any(name.endswith((".log.swap", ".checkpoint")) for name in names) or any(map(is_remote_segment_name, found)):
+        return
+    known = [
+        f"{what} {offset}"
+        for what, offset in (
+            ("high watermark", partition.broker.high_watermark), ("recovery point", partition.broker.recovery_point),
+            ("log start offset", partition.broker.log_start_offset),
+        )
+        if offset
+    ]  # fmt: skip
+    text = "there is no segment" + (f", by the checkpoints it had records ({', '.join(known)})" if known else "")
+    partition.report.add("segments-missing", partition.name, text, offset=partition.broker.high_watermark)
+
+
+def judge_loose_files(
+    directory: str, names: Iterable[str], settings: Settings, report: Report, progress: Progress
+) -> list[str]:
+    """As `judge_stray_files`, where no partition is around."""
+    nowhere = Partition(
+        directory, None, None, False, settings.level, settings.now_ms, report,
+        buffers=Buffers(settings.max_batch_bytes), jobs=settings.jobs,
+    )  # fmt: skip
+    return judge_stray_files(nowhere, names, progress)
+
+
+def judge_stray_files(around: Partition, names: Iterable[str], progress: Progress) -> list[str]:
+    """Judges those of the files that hold batches, and tells of those that are packed; the names of both."""
+    by_stem: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        by_stem[name.partition(".")[0]].add(name)
+    found = []
+    for name in sorted(names):
+        path = os.path.join(around.directory or "", name)
+        if side_file(path) is not None:
+            continue
+        try:
+            file = _stray_segment(path, name, around.report)
+        except PathError as error:
+            tell_unread(path, str(error).removeprefix(f"{path}: "), around.report)
+            continue
+        if file is not None:
+            found.append(name)
+        if file is not None and file.kind:
+            partition = alone(around, frozenset(by_stem[name.partition(".")[0]]))
+            # A copy that is about to take the place of segments is no log of its own.
+            rules: list[Rule] = [BatchRule(partition)] if name.endswith(".swap") else rules_of(partition)
+            judge_segments(partition, [file], rules, progress)
+    return found
+
+
+def _stray_segment(path: str, name: str, report: Report) -> SegmentFile | None:
+    """The segment that a file is whatever its name says; one of no kind where it is packed, which is told; None where
+    it is neither. Raises PathError."""
+    with open_source(path) as source:
+        told = segment_file(path)
+        if tell_packed(source, name, report):
+            return told._replace(kind="")
+        if not holds_batches(source, name):
+            return None
+        kind = ".kafka" if ".kafka" in name else ".log"
+        base_offset = first_base_offset(source) if told.base_offset is None and kind == ".log" else told.base_offset
+        return told._replace(kind=kind, leftover="", base_offset=base_offset)

@@ -1,0 +1,60 @@
+"""partition.metadata: a broker that finds another topic's id in it puts the partition aside and begins an empty one.
+
+Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
+"""
+
+import os
+
+from kseg.logdir.log_directory import is_moved
+from kseg.sidefiles.first_bytes import first_bytes
+from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores.regular_files import open_regular
+from kseg.verification.rule import Rule
+
+NAME = "partition.metadata"
+_MAX_BYTES = 1 << 16
+
+
+def topic_id_at(directory: str) -> str | None:
+    """The topic id that a partition directory's file tells; None where there is none, or no file that can be read."""
+    try:
+        with open_regular(os.path.join(directory, NAME)) as stream:
+            found = list(read_partition_metadata(stream.read(_MAX_BYTES)))
+    except OSError:
+        return None
+    return found[-1].topic_id if found and isinstance(found[-1], PartitionMetadata) else None
+
+
+class TopicIdRule(Rule):
+    """Reads the file when all segments have been seen; leaves the id in ``partition.topic_id``."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if not partition.is_whole or partition.directory is None:
+            return
+        if is_moved(partition.own_name):
+            return
+        if NAME not in partition.names:
+            if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
+                self.report.add(
+                    "no-partition-metadata", partition.name, f"the log holds records, but there is no {NAME}"
+                )
+            return
+        path = os.path.join(partition.directory, NAME)
+        found: PartitionMetadata | SideFileProblem | None = None
+        try:
+            for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
+                if isinstance(found, SideFileProblem):
+                    self.report.add("bad-partition-metadata", path, found.message, found.position, found.length)
+        except OSError as error:
+            self.report.add("bad-partition-metadata", path, str(error.strerror))
+        if not isinstance(found, PartitionMetadata):
+            return
+        partition.topic_id = found.topic_id
+        wanted, own = partition.broker.topic_id, {"topicId": found.topic_id}
+        if wanted == "":
+            self.report.add("unknown-topic", path, f"__cluster_metadata has no topic {partition.topic}", details=own)
+        elif wanted is not None and wanted != found.topic_id:
+            text = f"topic id {found.topic_id}; in __cluster_metadata {partition.topic} has {wanted}"
+            self.report.add("topic-id-mismatch", path, text, details=own | {"expectedTopicId": wanted})

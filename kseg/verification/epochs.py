@@ -1,0 +1,157 @@
+"""leader-epoch-checkpoint against the leader epochs of the batches (LeaderEpochFileCache).
+
+An entry may begin before the first batch that is left of its epoch: the cleaner took those before, or a leader was
+elected and nothing was written. The first entry may begin behind it: deleting records moves it up to the log start.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kseg.kernel.state import epochs as kernel
+from kseg.segment.survey import QUICK, Headers
+from kseg.sidefiles.first_bytes import first_bytes
+from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs, read_leader_epochs
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition, Segment
+
+NAME = "leader-epoch-checkpoint"
+
+_ROOM = 256
+_FIRST_BYTES = 4096
+"""Read at first: what reads more at once makes room for all of it before."""
+_SHORT_BYTES = 64
+_MOST_EPOCHS = 100_000
+"""Epochs of the log, and entries and problems of the file, that are looked at."""
+
+
+@lru_cache(1 << 8)
+def _short_epochs(data: bytes) -> Sequence[EpochEntry] | None:
+    """As `plain_epochs`, for few bytes: nearly all partitions of a disk may have had one leader, from offset 0 on."""
+    return plain_epochs(data)
+
+
+class _Run(NamedTuple):
+    """Batches of one epoch: offset of the first one, and the last offset before it, -1 none."""
+
+    epoch: int
+    first_offset: int
+    offset_before: int
+
+
+class EpochRule(Rule):
+    """Follows the leader epochs of a partition's batches, and holds its checkpoint against them at the end."""
+
+    def __init__(self, partition: "Partition") -> None:
+        super().__init__(partition)
+        directory = partition.directory
+        # A directory that waits to be deleted has its epochs cleared when it is loaded.
+        is_deleted = (directory or "").rstrip("/").endswith("-delete")
+        self._is_on = partition.level != QUICK and partition.is_whole and directory is not None and not is_deleted
+        self._is_on_segment = False
+        if self._is_on:
+            self._path = os.path.join(directory or "", NAME)
+            self._state = kernel.EpochState()
+            self._changes = partition.buffers.int64s("epoch changes", _ROOM * kernel.CHANGE_WIDTH)
+            self._runs: list[_Run] = []
+
+    def begin(self, segment: "Segment") -> None:
+        self._is_on_segment = self._is_on and segment.file.kind == ".log"
+
+    def headers(self, segment: "Segment", headers: Headers) -> None:
+        start = 0
+        while self._is_on_segment and start < headers.count:
+            start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)
+            for i in range(self._state.found):
+                at = i * kernel.CHANGE_WIDTH
+                self._change(_Run(*self._changes[at : at + kernel.CHANGE_WIDTH].tolist()))
+
+    def _change(self, run: _Run) -> None:
+        if run.epoch < 0:
+            # A broker clears the file when it appends a message without epoch.
+            self._runs.clear()
+        elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MOST_EPOCHS:
+            self._runs.append(run)
+
+    def finish(self) -> None:
+        if not self._is_on or not any(segment.file.kind == ".log" for segment in self.partition.segments):
+            return
+        if NAME not in self.partition.names:
+            if not self.partition.is_bare:
+                self._missing("it is not there")
+            return
+        try:
+            data = first_bytes(self._path, _FIRST_BYTES)
+            if len(data) == _FIRST_BYTES:
+                data = first_bytes(self._path, MAX_TEXT_BYTES)
+        except OSError as error:
+            self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
+            return
+        entries, is_readable = (_short_epochs if len(data) <= _SHORT_BYTES else plain_epochs)(data), True
+        if entries is None or len(entries) > _MOST_EPOCHS:
+            entries, is_readable = self._read(data)
+        if is_readable and not entries:
+            self._missing("it holds no entries")
+        elif is_readable:
+            self._beyond_end(entries)
+            self._compare(entries)
+
+    def _missing(self, what: str) -> None:
+        if self._runs:
+            latest = self._runs[-1]
+            text = f"{what}; the latest epoch of the batches is {latest.epoch}"
+            details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
+            self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
+
+    def _read(self, buffer: object) -> tuple[Sequence[EpochEntry], bool]:
+        """Entries as a broker takes them, and whether it can read the file at all."""
+        entries: list[EpochEntry] = []
+        for item in islice(read_leader_epochs(buffer), _MOST_EPOCHS):
+            if not isinstance(item, SideFileProblem):
+                while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
+                    entries.pop()
+                entries.append(item)
+            elif item.code == "unsorted":
+                self.report.add("leader-epochs-unsorted", self._path, item.message, item.position, item.length)
+            else:
+                self.report.add("leader-epochs-damaged", self._path, item.message, item.position, item.length)
+                return entries, False
+        return entries, True
+
+    def _beyond_end(self, entries: Sequence[EpochEntry]) -> None:
+        segments = self.partition.segments
+        end = max((segment.next_offset or 0 for segment in segments), default=0)
+        if segments[-1].is_damaged or self.partition.is_live:
+            return
+        beyond = [entry for entry in entries if entry.start_offset > end]
+        if beyond and not segments[-1].has_grown():
+            for entry in beyond:
+                text = f"epoch {entry.epoch} begins at offset {entry.start_offset}, the log ends at {end}"
+                details = {"leaderEpoch": entry.epoch, "startOffset": entry.start_offset, "logEndOffset": end}
+                self.report.add("leader-epochs-beyond-end", self._path, text, offset=end, details=details)
+
+    def _compare(self, entries: Sequence[EpochEntry]) -> None:
+        starts = {entry.epoch: entry.start_offset for entry in entries}
+        log_start = entries[0].start_offset
+        for i, run in enumerate(self._runs):
+            # What lies below the first entry may have been deleted but for its bytes.
+            is_last_below = i + 1 == len(self._runs) or self._runs[i + 1].first_offset > log_start
+            if run.first_offset < log_start and not (is_last_below and self._runs[-1].epoch > entries[-1].epoch):
+                continue
+            start = starts.get(run.epoch)
+            if start is None:
+                text = f"epoch {run.epoch} begins at offset {run.first_offset} and is not in it"
+            elif start > run.first_offset:
+                text = f"epoch {run.epoch} begins at offset {run.first_offset}, by the file at {start}"
+            elif start <= run.offset_before:
+                text = f"epoch {run.epoch} begins behind offset {run.offset_before}, by the file at {start}"
+            else:
+                continue
+            details = {"leaderEpoch": run.epoch, "firstOffset": run.first_offset, "startOffset": start}
+            self.report.add("leader-epochs-mismatch", self._path, text, offset=run.first_offset, details=details)

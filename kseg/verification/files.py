@@ -1,0 +1,44 @@
+"""Judges a file by itself: a segment against the indexes beside it, or a side file."""
+
+import os
+
+from kseg.logdir.partition_state import state_by_name
+from kseg.segment.files import SegmentFile, segment_file
+from kseg.stores.regular_files import expect_named
+from kseg.verification.partition import Partition, judge_segments
+from kseg.verification.report import Report
+from kseg.verification.rules import rules_of
+from kseg.verification.settings import Progress, Settings, partition_of
+
+
+def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+    """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
+    be read."""
+    expect_named(path)
+    file = segment_file(path)
+    if settings.era_07 and file.kind != ".kafka":
+        file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
+    directory = None if path == "-" else os.path.dirname(path) or "."
+    partition = partition_of(
+        directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic)
+    )
+    if file.kind == ".checkpoint":
+        from kseg.verification.directories.snapshots import is_snapshot, judge_snapshot
+
+        if is_snapshot(file):
+            judge_snapshot(path, report, settings.level)
+            return
+    if not file.is_segment and path != "-" and _is_side_file(partition, path, progress):
+        return
+    judge_segments(partition, [file], rules_of(partition), progress)
+
+
+def _is_side_file(partition: Partition, path: str, progress: Progress) -> bool:
+    """Whether a broker gives such a name to a side file, which is then judged."""
+    from kseg.sidefiles.kinds import side_file
+    from kseg.verification.side_files import judge_side_file
+
+    side = side_file(path)
+    if side is not None:
+        judge_side_file(partition, side, progress)
+    return side is not None

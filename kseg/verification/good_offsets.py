@@ -1,0 +1,116 @@
+"""The last good offset before a place where something is wrong, and the next one behind it: what to seek to."""
+
+from bisect import bisect_left
+
+from kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.scan.frame_scan import CRC_RIGHT, RECORDS_RIGHT
+from kseg.segment.survey import DEEP, Headers
+from kseg.verification.report import Details
+
+
+class GoodOffsets:
+    """Follows the headers of a partition and completes the details of findings.
+
+    A batch is good if its checksum is right and no problem of its records is an error; which those are is known when
+    the headers after it come.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._right = CRC_RIGHT | RECORDS_RIGHT if level == DEEP else CRC_RIGHT
+        self._last: int | None = None
+        self._positions: list[int] = []
+        self._offsets: list[tuple[int, int]] = []
+        """Positions, first and last offsets of the last headers that came, without batches whose checksum is wrong."""
+        self._merged: Headers | None = None
+        self._merged_end = 0
+        self._bad: set[int] = set()
+        self._asked: list[tuple[int, Details]] = []
+        self._waiting: list[Details] = []
+
+    def ask(self, position: int, details: Details) -> None:
+        """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a place in or behind the last headers.
+
+        They are null until they are known.
+        """
+        self._part(position)
+        details["lastGoodOffset"] = details["nextGoodOffset"] = None
+        self._asked.append((position, details))
+
+    def mark_bad(self, position: int) -> None:
+        """The records of the batch there cannot be read right, though its checksum is."""
+        self._part(position)
+        self._bad.add(position)
+
+    def is_waiting(self, details: Details) -> bool:
+        """Whether these details lack the next good offset, after `settle`."""
+        return any(each is details for each in self._waiting)
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether any details do."""
+        return bool(self._waiting)
+
+    def take(self, headers: Headers) -> None:
+        """The next headers. Those that all have right checksums and records count as one until one of them is asked
+        about."""
+        self.settle()
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        states = set(rows[BATCH_STATE:end:BATCH_WIDTH].tolist())
+        if all(state & self._right == self._right for state in states):
+            last = rows[end - BATCH_WIDTH : end]
+            self._positions = [rows[BATCH_POSITION]]
+            self._offsets = [(rows[BATCH_FIRST_OFFSET], last[BATCH_LAST_OFFSET])]
+            self._merged, self._merged_end = headers, last[BATCH_POSITION] + last[BATCH_SIZE]
+        else:
+            self._keep_each(headers)
+
+    def _keep_each(self, headers: Headers) -> None:
+        rows = headers.rows
+        valid = [at for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH) if rows[at + BATCH_STATE] & CRC_RIGHT]
+        self._positions = [rows[at + BATCH_POSITION] for at in valid]
+        self._offsets = [(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]) for at in valid]
+        self._merged = None
+
+    def _part(self, position: int) -> None:
+        """Keeps headers that count as one each for itself where one of them is meant."""
+        if self._merged is not None and self._positions[0] <= position < self._merged_end:
+            self._keep_each(self._merged)
+
+    def settle(self) -> None:
+        """Completes what was asked of the headers so far, at the end of a segment as well."""
+        good = [
+            (position, *offsets)
+            for position, offsets in zip(self._positions, self._offsets, strict=True)
+            if position not in self._bad
+        ]
+        if good:
+            self._meet(_first(*good[0][1:]))
+        for position, details in self._asked:
+            behind = bisect_left(good, (position,))
+            details["lastGoodOffset"] = good[behind - 1][2] if behind else self._last
+            if behind < len(good):
+                details["nextGoodOffset"] = _first(*good[behind][1:])
+            else:
+                self._waiting.append(details)
+        if good:
+            self._last = good[-1][2]
+        self._positions, self._offsets, self._merged = [], [], None
+        self._bad.clear()
+        self._asked.clear()
+
+    def _meet(self, offset: int) -> None:
+        for details in self._waiting:
+            details["nextGoodOffset"] = offset
+        self._waiting.clear()
+
+
+def _first(first: int, last: int) -> int:
+    """The first offset of a batch; of a compressed message that was not opened only the last is known."""
+    return first if first >= 0 else last

@@ -1,0 +1,74 @@
+"""What keeps the log cleaner from its work in a compacted partition, or makes it do harm.
+
+The active segment is never cleaned, so that nothing is said of it. Sources: Cleaner, LogCleaner and
+MemoryRecords.filterTo of Kafka 4.3.1.
+"""
+
+from typing import TYPE_CHECKING
+
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from kseg.kernel.scan.frame_scan import CRC_RIGHT, NULL_KEYS
+from kseg.segment.items import Damage
+from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition, Segment
+
+_CONTROL = 32
+
+
+class CleanerRule(Rule):
+    """Silent unless the topic's policy, its name or the cleaner's checkpoint says that the partition is compacted."""
+
+    def __init__(self, partition: "Partition") -> None:
+        super().__init__(partition)
+        self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
+        self._without_key = self._laundered = 0
+        self._is_blocked = False
+
+    def begin(self, segment: "Segment") -> None:
+        self._without_key = self._laundered = 0
+
+    def headers(self, segment: "Segment", headers: Headers) -> None:
+        if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
+            return
+        states = headers.rows[BATCH_STATE : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        for i, state in enumerate(states):
+            at = i * BATCH_WIDTH
+            if not state & CRC_RIGHT:
+                self._laundered += self._tell("cleaner-hides-damage", segment, headers.rows, at, self._laundered)
+            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & _CONTROL:
+                self._without_key += self._tell("record-without-key", segment, headers.rows, at, self._without_key)
+
+    def _tell(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:
+        """One finding a segment, with the place of the first; the others are counted."""
+        if before:
+            self.report.more(code, segment.path, 1)
+        else:
+            offset = (
+                rows[at + BATCH_FIRST_OFFSET] if rows[at + BATCH_FIRST_OFFSET] >= 0 else rows[at + BATCH_LAST_OFFSET]
+            )
+            text = "the first such batch of the segment"
+            self.report.add(code, segment.path, text, rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset)
+        return 1
+
+    def damage(self, segment: "Segment", damage: Damage) -> None:
+        self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")
+
+    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+        if problem.code == "undecodable-records":
+            self._block(segment, problem.position, f"{problem.code} in the batch at byte {problem.position}")
+
+    def _block(self, segment: "Segment", position: int, what: str) -> None:
+        if self._is_cleaned and not segment.is_last and not self._is_blocked:
+            self._is_blocked = True
+            self.report.add("cleaner-blocked", segment.path, what, position)

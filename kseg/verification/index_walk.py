@@ -1,0 +1,124 @@
+"""Walks an index file along the batches of its segment (`kseg.kernel.state.index_entries`), window by window."""
+
+from typing import NamedTuple
+
+from kseg.formats.rows import int64s
+from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.state import index_entries as kernel
+from kseg.limits import MAX_INDEX_BYTES
+from kseg.sidefiles.entry_windows import EntryWindows
+
+EVENT_ROOM = 256
+SPARSE_BYTES = 16 << 20
+"""Followers up to 3.9 write an entry a fetch, which brings 10 MiB at most (replica.fetch.response.max.bytes)."""
+_NOTHING = bytes(16)
+
+
+class IndexEvent(NamedTuple):
+    """``kind`` is one of kseg.kernel.state.index_entries, ``entry`` a number, ``value`` its position or timestamp."""
+
+    kind: int
+    entry: int
+    offset: int
+    value: int
+    a: int
+
+
+class IndexWalk:
+    """Reused from segment to segment. ``width``: kernel.OFFSETS or kernel.TIMES.
+
+    Of each kind of event the first ``limit`` are kept in ``events``; `count` tells how many there were.
+    """
+
+    def __init__(self, width: int, limit: int) -> None:
+        self.width = width
+        self.state = kernel.EntryWalk(width, limit, int64s(EVENT_ROOM * EVENT_WIDTH))
+        self._windows: EntryWindows | None = None
+        self.events: list[IndexEvent] = []
+        self.size = self.used = 0
+        self.error: OSError | None = None
+        self.is_too_large = False
+        """Nothing of it was read."""
+
+    def open(self, path: str, base_offset: int) -> bool:
+        """Begins with the index at ``path``; False where there is none. ``error`` is set where it cannot be read."""
+        self.close()
+        self.state.begin(base_offset, 0)
+        self.error, self.size, self.used, self.is_too_large = None, 0, 0, False
+        self.events.clear()
+        try:
+            self._windows = windows = EntryWindows(path, self.width)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            self.error = error
+            return True
+        self.size, self.used = windows.size, windows.used
+        if windows.used_bytes > MAX_INDEX_BYTES:
+            self.is_too_large, self.used = True, 0
+        self.state.total = self.used
+        if self.used:
+            self._move()
+        return True
+
+    def show(self, rows: memoryview, count: int) -> None:
+        """Some batches, in the order of the file."""
+        row = 0
+        while True:
+            row = kernel.follow(self.state, rows, row, count)
+            self._collect()
+            if row >= count:
+                return
+            self._move()
+
+    def drain(self, size: int) -> None:
+        """The entries that are left once ``size`` bytes of the log were shown; -1: they are only to be in order."""
+        while kernel.drain(self.state, size):
+            self._collect()
+            self._move()
+        self._collect()
+
+    @property
+    def is_as_it_should_be(self) -> bool:
+        """Whether there is nothing to tell of a closed segment's index, once it was drained."""
+        state = self.state
+        return (
+            not self.events
+            and self.error is None
+            and not self.is_too_large
+            and self.size == self.used * self.width
+            and state.pending < 0
+            and state.farthest <= SPARSE_BYTES
+            and (self.width == kernel.OFFSETS or state.largest <= max(state.before_value, -1))
+        )
+
+    def count(self, kind: int) -> int:
+        return int(self.state.total_of(kind))
+
+    def last_entry(self, kind: int) -> int:
+        """Number of the last entry that such an event was about."""
+        return int(self.state.last_about(kind))
+
+    def close(self) -> None:
+        if self._windows is not None:
+            self._windows.close()
+            self._windows = None
+
+    def _move(self) -> None:
+        """The window to the entry that comes next. What a shrinking or failing file does not have is not expected."""
+        state = self.state
+        at, total = state.next, state.total
+        data = b""
+        try:
+            if self._windows is not None:
+                data = self._windows.window(at)
+        except OSError as error:
+            self.error = error
+        loaded = min(len(data) // self.width, total - at)
+        if loaded < min(kernel.LOOK_AHEAD + 1, total - at):
+            state.total = at + loaded
+        state.move(at, loaded, data or _NOTHING)
+
+    def _collect(self) -> None:
+        if self.state.events:
+            self.events += map(IndexEvent._make, self.state.written())

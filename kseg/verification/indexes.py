@@ -1,0 +1,307 @@
+"""Offset and time indexes: each entry against the batches of its segment, in the same pass; what is missing or left.
+
+Which offset an entry has depends on the writer: the last of the batch (2.0 on), the first (up to 1.1), or the last of
+all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes when they load them (KAFKA-7283).
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from kseg.findings.table import ERROR, INFO, WARNING, severity_of
+from kseg.kernel.state import index_entries as kernel
+from kseg.segment.items import Damage
+from kseg.segment.survey import QUICK, Headers
+from kseg.verification.index_walk import SPARSE_BYTES, IndexEvent, IndexWalk
+from kseg.verification.report import NO_DETAILS, Details
+from kseg.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition, Segment
+
+SHOWN_EACH = 8
+"""So many wrong entries of one kind are told one by one, more as one range."""
+SUFFIXES = {".index": kernel.OFFSETS, ".timeindex": kernel.TIMES}
+_PREFIX = {".index": "index", ".timeindex": "time-index"}
+_CODES = {
+    kernel.BELOW_BASE: "below-base",
+    kernel.NEGATIVE: "misleads",
+    kernel.UNSORTED: "unsorted",
+    kernel.NO_BATCH: "misleads",
+    kernel.TOO_LOW: "misleads",
+    kernel.IMPRECISE: "imprecise",
+    kernel.BEYOND: "beyond-log",
+    kernel.TOO_OLD: "mismatch",
+    kernel.TOO_NEW: "mismatch",
+}
+
+
+class IndexRule(Rule):
+    """The .index and .timeindex of each segment. ``paths`` names one by itself: by suffix, the others are left out."""
+
+    def __init__(self, partition: "Partition", paths: dict[str, str] | None = None) -> None:
+        super().__init__(partition)
+        self._paths = paths
+        self._walks: dict[str, IndexWalk] = partition.buffers.kept(
+            "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
+        )
+        self._found: set[str] = set()
+        self._without: dict[str, list[Segment]] = {suffix: [] for suffix in SUFFIXES}
+        self._count = 0
+        self._has_times = False
+
+    def begin(self, segment: "Segment") -> None:
+        self._found.clear()
+        if segment.file.kind != ".log" or segment.base_offset is None:
+            return
+        for suffix, walk in self._walks.items():
+            if self._paths is not None and suffix not in self._paths:
+                continue
+            if walk.open(self._path(segment, suffix), segment.base_offset):
+                self._found.add(suffix)
+
+    def headers(self, segment: "Segment", headers: Headers) -> None:
+        if not self._found or self.partition.level == QUICK:
+            return
+        for suffix, walk in self._walks.items():
+            if suffix in self._found:
+                walk.show(headers.rows, headers.count)
+
+    def damage(self, segment: "Segment", damage: Damage) -> None:
+        self._walks[".timeindex"].state.has_unseen = True
+
+    def end(self, segment: "Segment") -> None:
+        if segment.file.kind != ".log" or segment.base_offset is None:
+            return
+        self._count += 1
+        for suffix, walk in self._walks.items():
+            if suffix in self._found:
+                self._end(segment, suffix, walk)
+        if self._paths is None and (self._found or self.partition.is_whole):
+            if ".index" not in self._found and (segment.size or not segment.is_last):
+                self._without[".index"].append(segment)
+            elif ".timeindex" not in self._found and segment.largest_timestamp >= 0:
+                self._without[".timeindex"].append(segment)
+        self._has_times = self._has_times or ".timeindex" in self._found or segment.magics[2] > 0
+
+    def _end(self, segment: "Segment", suffix: str, walk: IndexWalk) -> None:
+        is_live = self.partition.is_live and segment.is_last
+        is_compared = self.partition.level != QUICK
+        # That entries have no batch behind damage at the end of a log is no fault of theirs.
+        is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
+        is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
+        walk.drain(segment.size if is_compared and not is_left_out else -1)
+        walk.close()
+        if not walk.is_as_it_should_be:
+            _IndexReport(self, segment, suffix, self._path(segment, suffix), walk).tell(is_compared, is_open_ended)
+
+    def _path(self, segment: "Segment", suffix: str) -> str:
+        return self._paths[suffix] if self._paths else segment.beside(suffix)
+
+    def is_closed(self, segment: "Segment") -> bool:
+        """Whether a broker has rolled on from the segment."""
+        if self.partition.is_whole or not segment.is_last:
+            return not segment.is_last
+        own = segment.base_offset or 0
+        return any(int(stem) > own for name in self.partition.names if (stem := _stem(name, ".log")))
+
+    def add(
+        self, code: str, segment: "Segment", file: str, message: str, position: int | None = None,
+        length: int | None = None, offset: int | None = None, severity: str | None = None,
+        details: Details = NO_DETAILS,
+    ) -> None:  # fmt: skip
+        """A finding about an index, which is no error where the next start rebuilds it."""
+        severity = severity or severity_of(code)
+        if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
+            severity = WARNING
+        self.report.add(code, file, message, position, length, offset, severity, details=details)
+
+    def finish(self) -> None:
+        if any(self._without.values()) and not self.partition.is_bare:
+            self._tell_missing(".index", "index-missing", None)
+            # Brokers up to 0.10.0 wrote none, with timestamps (v1) only 0.10.0 itself.
+            self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
+        if self.partition.is_whole:
+            self._tell_orphans()
+
+    def _tell_missing(self, suffix: str, code: str, severity: str | None) -> None:
+        segments = self._without[suffix]
+        if len(segments) == self._count > 1:
+            text = f"none of its {self._count} segments has a {suffix} file"
+            self.report.add(code, self.partition.name, text, severity=severity)
+            return
+        for segment in segments:
+            text = f"there is no {os.path.basename(segment.beside(suffix))}"
+            self.add(code, segment, segment.path, text, severity=severity)
+
+    def _tell_orphans(self) -> None:
+        names, endings = self.partition.names, (*SUFFIXES, ".txnindex")
+        alone = [
+            name
+            for name in self.partition.odd_names
+            if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names
+        ]
+        alone = [name for name in alone if f"{name.partition('.')[0]}.log" not in (self.partition.others or ())]
+        for name in sorted(alone):
+            for suffix in endings:
+                if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
+                    path = os.path.join(self.partition.directory or "", name)
+                    self.report.add("orphan-index", path, f"there is no {stem}.log")
+
+
+def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
+    """Events about entries one behind the other, together."""
+    runs: list[list[IndexEvent]] = []
+    for event in events:
+        if runs and event.entry == runs[-1][-1].entry + 1:
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    return runs
+
+
+def _stem(name: str, suffix: str) -> str:
+    """The number that a file of this kind is named by, "" for any other name."""
+    stem = name.removesuffix(suffix)
+    return stem if stem != name and len(stem) <= 20 and stem.isascii() and stem.isdigit() else ""
+
+
+class _IndexReport:
+    """What is told of one index once its segment was seen."""
+
+    def __init__(self, rule: IndexRule, segment: "Segment", suffix: str, path: str, walk: IndexWalk) -> None:
+        self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
+        self._prefix = _PREFIX[suffix] + "-"
+
+    def _add(
+        self, code: str, message: str, position: int | None = None, length: int | None = None,
+        offset: int | None = None, severity: str | None = None, details: Details = NO_DETAILS,
+    ) -> None:  # fmt: skip
+        place = position, length, offset
+        self._rule.add(self._prefix + code, self._segment, self._path, message, *place, severity, details)
+
+    def _facts(self, event: IndexEvent, entries: int) -> Details:
+        """The first of some wrong entries, and how many they are."""
+        value = "entryTimestamp" if self._suffix == ".timeindex" else "entryPosition"
+        return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
+
+    def tell(self, is_compared: bool, may_go_on: bool) -> None:
+        """``may_go_on``: the log has, or may have, more behind its last batch that was seen."""
+        walk, state = self._walk, self._walk.state
+        if walk.error is not None:
+            text = walk.error.strerror or str(walk.error)
+            self._rule.report.add("unreadable-bytes", self._path, text)
+            return
+        if walk.is_too_large:
+            self._add("corrupt", f"it has {walk.size} bytes, more than any index; they were not read")
+            return
+        pending = state.pending
+        if (walk.count(kernel.BEYOND) or pending >= 0) and self._segment.has_grown():
+            may_go_on = True
+            state.forget(kernel.BEYOND)
+            walk.events[:] = [event for event in walk.events if event.kind != kernel.BEYOND]
+        if is_compared and pending >= 0 and not may_go_on:
+            last, entry = state.last_offset, state.pending_entry
+            self._events("beyond-log", [IndexEvent(kernel.BEYOND, entry, pending, -1, last)])
+        wrong = {kind: walk.count(kind) for kind in _CODES if kind != kernel.IMPRECISE and walk.count(kind)}
+        if len(wrong) > 1 and 2 * sum(wrong.values()) > walk.used:
+            self._all_wrong(list(wrong), sum(wrong.values()))
+        else:
+            for code in dict.fromkeys(_CODES.values()):
+                self._events(code, [event for event in walk.events if _CODES[event.kind] == code])
+        is_zeroed = self._sizes()
+        if not is_compared:
+            return
+        if self._suffix == ".index":
+            self._density()
+        elif not wrong and not is_zeroed and self._rule.is_closed(self._segment):
+            self._last_timestamp()
+
+    def _all_wrong(self, kinds: list[int], count: int) -> None:
+        """Entries that are wrong in several ways, most of all: the bytes are others than a broker wrote."""
+        walk = self._walk
+        first = min((event for event in walk.events if event.kind in kinds), key=lambda event: event.entry)
+        end = max(walk.last_entry(kind) for kind in kinds) + 1
+        text = f"{count} of {walk.used} entries are wrong; the first: {self._text(first)}"
+        self._add(
+            "corrupt", text, first.entry * walk.width, (end - first.entry) * walk.width, first.offset,
+            details=self._facts(first, count),
+        )  # fmt: skip
+
+    def _events(self, code: str, events: list[IndexEvent]) -> None:
+        width = self._walk.width
+        kinds = {event.kind for event in events}
+        count = max(len(events), sum(self._walk.count(kind) for kind in kinds))
+        severity = None
+        if code == "beyond-log" and width == kernel.TIMES and self._rule.is_closed(self._segment):
+            severity = WARNING
+        if code == "imprecise" and self._rule.partition.is_compacted:
+            # The cleaner indexes a batch by the last record that it has kept.
+            severity = INFO
+        if count <= SHOWN_EACH:
+            for run in _runs(events):
+                head, text = run[0], self._text(run[0])
+                if len(run) > 1:
+                    text = f"{len(run)} entries; the first: {text}"
+                facts = self._facts(head, len(run))
+                self._add(code, text, head.entry * width, len(run) * width, head.offset, severity, facts)
+            return
+        first = events[0].entry
+        last = max(self._walk.last_entry(kind) for kind in kinds)
+        text = f"{count} of {self._walk.used} entries; the first: {self._text(events[0])}"
+        facts = self._facts(events[0], count)
+        self._add(code, text, first * width, (last + 1 - first) * width, events[0].offset, severity, facts)
+
+    def _text(self, event: IndexEvent) -> str:
+        kind, a = event.kind, event.a
+        if kind == kernel.BELOW_BASE:
+            return f"offset {event.offset} in a segment that begins at {self._segment.base_offset}"
+        if kind == kernel.UNSORTED:
+            is_first = a == kernel.NO_ENTRY
+            return "it is above those behind it" if is_first else "it is the same or less than the entry before"
+        if kind == kernel.NEGATIVE:
+            return f"position {event.value} is negative"
+        if kind == kernel.NO_BATCH:
+            return f"no batch begins at position {event.value}, the next one does at {a}"
+        if kind == kernel.TOO_LOW:
+            begin = f", at {a}" if a > event.offset else ""
+            return f"the batch at position {event.value} begins behind offset {event.offset}{begin}"
+        if kind == kernel.IMPRECISE:
+            return f"no batch ends at offset {event.offset}"
+        if kind == kernel.BEYOND:
+            at = "" if self._walk.width == kernel.TIMES or event.value < 0 else f" at position {event.value}"
+            return f"offset {event.offset}{at} is behind the end of the log, whose last offset is {a}"
+        than = "later" if kind == kernel.TOO_OLD else "no later"
+        return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
+
+    def _sizes(self) -> bool:
+        """Zeros and parts of an entry at the end. Whether all of a file is zeros."""
+        walk, width = self._walk, self._walk.width
+        room, used = walk.size // width, walk.used
+        if used < room and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
+            text = "all of it is zeros" if not used else f"the last {room - used} of {room} entries are zeros"
+            severity = None if self._rule.is_closed(self._segment) else WARNING
+            facts = {"entry": used, "entries": room - used}
+            self._add("zero-tail", text, used * width, (room - used) * width, None, severity, facts)
+        if rest := walk.size % width:
+            text = f"{rest} bytes at the end are no whole entry of {width}"
+            self._add("bad-size", text, room * width, rest)
+        return used < room
+
+    def _density(self) -> None:
+        farthest = self._walk.state.farthest
+        if farthest > SPARSE_BYTES:
+            start = self._walk.state.farthest_at
+            text = f"no entry leads to any batch in the {farthest} bytes behind position {start}"
+            self._add("sparse", text, severity=WARNING if not self._walk.used else None)
+
+    def _last_timestamp(self) -> None:
+        largest, last = self._walk.state.largest, self._walk.state.before_value
+        if largest > max(last, -1):
+            text = "it has no entry" if last == kernel.NO_ENTRY else f"its last timestamp is {last}"
+            is_old = last == kernel.NO_ENTRY and not self._walk.state.has_v2
+            self._add(
+                "incomplete",
+                f"{text}, the largest of the segment is {largest}",
+                severity=INFO if is_old else None,
+                details={"entryTimestamp": None if last == kernel.NO_ENTRY else last, "latestTimestamp": largest},
+            )

@@ -1,0 +1,204 @@
+"""Files of a partition that its log does not consist of: what a broker's start does with them, or what they do to it.
+
+    .deleted   removed at once
+    .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
+    .swap      a finished copy: everything else between its first and its next offset is removed, then it is renamed
+
+Sources: LogLoader, LogFileUtils and ProducerStateManager.listSnapshotFiles of Kafka 4.3.1.
+"""
+
+import os
+import re
+from typing import NamedTuple
+
+from kseg.errors import KsegError, PathError
+from kseg.findings.table import ERROR
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
+from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, SIDE_SUFFIXES
+from kseg.segment.passed_over import some
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.sidefiles.kinds import side_file
+from kseg.sidefiles.lines import integer
+from kseg.stores.source import open_source
+from kseg.verification.compaction import shows_cleaning
+from kseg.verification.directories.unread import tell_unread
+from kseg.verification.partition import EVERYWHERE, Partition, alone
+from kseg.verification.rule import Rule
+from kseg.verification.side_files import judge_side_file
+
+_DIGITS = 20
+_USUAL = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
+_NEEDS_NUMBER = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
+_SNAPSHOT = r"[0-9]+-[0-9]+(-[^.]*)?\.checkpoint(\.deleted|\..*part)?"
+_ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
+
+
+class _Extent(NamedTuple):
+    """Offsets ``first`` to ``last`` of intact batches in the file called ``name``, -1 both where there are none."""
+
+    name: str
+    base: int
+    first: int
+    last: int
+
+
+class LeftoverRule(Rule):
+    """Looks at the names of a partition's files, and into the few that a start would remove or put in place."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if not partition.is_whole or partition.topic is None:
+            return
+        odd = [name for name in partition.odd_names if not _is_usual(name)]
+        if not odd:
+            return
+        self._names(sorted(odd))
+        if not partition.own_name.endswith("-delete"):
+            self._leftovers(sorted(name for name in odd if name.endswith(LEFTOVER_SUFFIXES)))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.partition.name, name)
+
+    def _names(self, names: list[str]) -> None:
+        unknown = []
+        for name in names:
+            stem = name.partition(".")[0]
+            if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
+                text = f"a broker takes what stands before the first dot of {name} for an offset"
+                self.report.add("broker-would-not-start", self._path(name), text)
+            elif name.endswith(".log") and len(stem) != _DIGITS:
+                text = f"a broker opens {int(stem):020}.log instead, new and empty where it is not there"
+                self.report.add("unpadded-name", self._path(name), text)
+            elif not _is_known(name):
+                unknown.append(name)
+        if unknown:
+            text = f"files that no broker knows: {some(unknown)}"
+            self.report.add("unknown-file", self.partition.name, text)
+
+    def _leftovers(self, names: list[str]) -> None:
+        names = [name for name in names if not name.endswith(".checkpoint.deleted")]
+        deleted = [name for name in names if name.endswith(".deleted")]
+        cleaned = [name for name in names if name.endswith(".cleaned")]
+        lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
+        swaps = [name for name in names if name.endswith(".swap") and _base(name) is not None]
+        undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
+        swaps = [name for name in swaps if name not in undone]
+        for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
+            if found:
+                self.report.add(
+                    code, self._path(found[0]), f"files: {len(found)} ({some(found)})", details={"count": len(found)}
+                )
+        placed = self._swaps(swaps)
+        for name in [*deleted, *cleaned, *undone]:
+            if ".log." in name:
+                self._lost(self._extent(name), placed)
+
+    def _swaps(self, names: list[str]) -> list[_Extent]:
+        """Tells of copies that a start puts in place; their extents."""
+        logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
+        self._side_swaps([name for name in names if not name.endswith(".log.swap")], {log.base for log in logs})
+        if not logs:
+            return []
+        lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
+        replaced = [
+            segment for segment in self.partition.segments if lowest <= (segment.base_offset or 0) < beyond
+        ]  # fmt: skip
+        for log in logs:
+            text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
+            details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
+            self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
+            index = log.name.replace(".log.", ".index.")
+            # What lies there under the index's last name is removed with the range, unless that is empty.
+            is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
+            if index not in names and not is_kept:
+                self.report.add(
+                    "swap-without-index", self._path(log.name), "no .index.swap is beside it", offset=log.base
+                )
+        if not self.partition.is_compacted:
+            for segment in replaced:
+                first, last = segment.first_offset, segment.last_offset
+                if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
+                    lost = {"firstOffset": first, "lastOffset": last}
+                    text = f"offsets {first} to {last} are not in the .swap that a start puts in its place"
+                    self.report.add(
+                        "leftover-holds-data", segment.path, text, offset=first, severity=ERROR, details=lost
+                    )
+        return logs
+
+    def _side_swaps(self, names: list[str], placed: set[int]) -> None:
+        """Tells of copies of indexes that a start puts in place without a segment; judged against the one there."""
+        for name in names:
+            side = side_file(self._path(name))
+            if side is None or side.base_offset in placed:
+                continue
+            text = f"a start puts it in the place of {name.removesuffix('.swap')}"
+            self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
+            try:
+                judge_side_file(alone(self.partition), side, lambda _: None)
+            except PathError as error:
+                tell_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
+
+    def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
+        """Tells if a start removes records that nothing else here holds."""
+        held = [(log.base, log.last + 1) for log in placed]
+        held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in self.partition.segments]
+        held.sort()
+        # Below the log's beginning retention has done its work; what has no segment at all has no beginning.
+        if file.last < 0 or (held and file.last < held[0][0]):
+            return
+        end = max((after for _, after in held), default=0)
+        is_held = any(base <= file.last and file.first < after for base, after in held)
+        is_cleaned = self.partition.is_compacted or (not is_held and shows_cleaning(self.partition))
+        if file.last >= end or not (is_held or is_cleaned):
+            first = max(file.first, end) if file.last >= end else file.first
+            details = {"firstOffset": first, "lastOffset": file.last}
+            text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
+            # A recovery or a truncation by the leader leaves .deleted files alike; no broker leaves others so.
+            severity = None if file.name.endswith(".deleted") else ERROR
+            self.report.add(
+                "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
+            )
+
+    def _extent(self, name: str) -> _Extent:
+        first = last = -1
+        try:
+            with open_source(self._path(name)) as source:
+                reader = SegmentReader(source, scratch=self.partition.buffers.scratch)
+                for item in SegmentSurvey(reader, FULL, buffers=self.partition.buffers):
+                    if isinstance(item, Headers):
+                        for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
+                            if item.rows[at + BATCH_STATE] & 1:
+                                low = item.rows[at + BATCH_FIRST_OFFSET]
+                                last = item.rows[at + BATCH_LAST_OFFSET]
+                                # A compressed v0 or v1 message does not tell where it begins.
+                                first = first if first >= 0 else low if low >= 0 else _base(name) or 0
+        except KsegError as error:
+            self.report.add("unknown-file", self._path(name), str(error))
+        return _Extent(name, _base(name) or 0, first, last)
+
+
+def stray_names(partition: Partition) -> list[str]:
+    """Of the files of a partition those that no broker reads or knows, and copies that a start puts in place."""
+    names = [name for name in partition.odd_names if not _is_usual(name)]
+    return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
+
+
+def _is_usual(name: str) -> bool:
+    """Whether it is named as brokers name the files of a segment."""
+    is_named = name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit() and integer(name[:_DIGITS], 64) is not None
+    return is_named or name in EVERYWHERE
+
+
+def _is_known(name: str) -> bool:
+    """Whether any release leaves a file of such a name in a partition."""
+    for leftover in (*LEFTOVER_SUFFIXES, ".tmp"):
+        name = name.removesuffix(leftover)
+    stem = name.partition(".")[0]
+    return (
+        name in EVERYWHERE or (name.endswith(_ENDINGS) and stem.isdigit()) or re.fullmatch(_SNAPSHOT, name) is not None
+    )
+
+
+def _base(name: str) -> int | None:
+    return integer(name.partition(".")[0], 64)

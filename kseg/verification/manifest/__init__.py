@@ -1,0 +1,1 @@
+"""Manifests: digests of segments, written once and checked later."""

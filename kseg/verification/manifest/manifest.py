@@ -1,0 +1,161 @@
+"""Writes what the bytes of segments are into a manifest, and checks later that they still are (bit rot, tampering).
+
+A batch's own checksum leaves out its first 21 bytes (v2; 16 of v0 and v1), and whoever changes a record can make it
+anew; a manifest covers every byte. Files beside segments are left out: brokers rebuild them.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.runtime.pipeline import Pipeline
+from kseg.segment.files import SegmentFile
+from kseg.segment.paths import expand_path, segments_at
+from kseg.stores.regular_files import open_regular
+from kseg.stores.source import STANDARD_INPUT, open_source
+from kseg.verification.manifest.digests import blocks_of
+from kseg.verification.manifest.manifest_file import ManifestLines, ManifestReader
+from kseg.verification.manifest.segment_check import SegmentCheck
+from kseg.verification.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How segments are read: as `kseg.verification.settings.Settings` says."""
+
+    jobs: int = 1
+    max_batch_bytes: int = 1 << 28
+    is_live: bool = False
+    era_07: bool = False
+    advance: Callable[[int], None] = lambda _: None
+    """Told of bytes that are done."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """A segment below a PATH; ``is_last`` of its directory. ``name`` is relative to the PATH."""
+
+    file: SegmentFile
+    name: bytes
+    is_last: bool
+
+
+def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], None]) -> ManifestLines:
+    """Gives the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
+    lines, scratch = ManifestLines(), Scratch(manner.max_batch_bytes)
+    put(lines.head())
+    with Pipeline(manner.jobs) as pipeline:
+        for found in _segments(paths).values():
+            with open_source(found.file.path) as source:
+                put(lines.segment(found.name, source.size))
+                is_live = manner.is_live and found.is_last
+                for block in blocks_of(source, _is_07(found.file, manner), is_live, scratch, pipeline):
+                    put(lines.block(block))
+                    manner.advance(block.size)
+    put(lines.total())
+    return lines
+
+
+def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Report) -> int:
+    """Reports how the segments below ``paths`` differ from the manifest at ``path``; how many of them it names.
+
+    Raises PathError.
+    """
+    there = _segments(paths)
+    known = _Known()
+    met = 0
+    try:
+        stream = open_regular(path)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    with stream, Pipeline(manner.jobs) as pipeline:
+        gone = []
+        for entry in ManifestReader(stream, path).entries():
+            known.add(entry.name)
+            found = there.get(entry.name)
+            if found is None:
+                gone.append((entry.name, entry.size))
+                continue
+            met += 1
+            is_07 = _is_07(found.file, manner)
+            SegmentCheck(found.file, is_07, manner.max_batch_bytes, pipeline, report).run(entry)
+            manner.advance(entry.size)
+    if known.names and not met:
+        raise PathError(f"{path}: names no segment that is there; it is checked against the PATH it was made of")
+    root = next(iter(paths), "")
+    _report_gone(gone, there, root, report)
+    _report_new(known, there, report)
+    return met
+
+
+def _is_07(file: SegmentFile, manner: Manner) -> bool:
+    return manner.era_07 or file.kind == ".kafka"
+
+
+def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
+    """All segments below the paths, by their names relative to the path. Raises PathError."""
+    found: dict[bytes, _Found] = {}
+    for path in paths:
+        if path == STANDARD_INPUT:
+            raise PathError("a manifest is of files, not of standard input")
+        root = path if os.path.isdir(path) else os.path.dirname(path) or "."
+        for part in expand_path(path):
+            files = segments_at(part)
+            for file in files:
+                name = os.fsencode(os.path.relpath(file.path, root))
+                if name in found:
+                    text = f"{file.path} and {found[name].file.path} would have the same name in the manifest"
+                    raise PathError(f"{text}: make one of each PATH")
+                found[name] = _Found(file, name, file is files[-1])
+    return found
+
+
+@dataclass(slots=True)
+class _Known:
+    """The segments that a manifest names: base offsets by directory."""
+
+    names: set[bytes] = field(default_factory=set)
+    bases: dict[bytes, list[int]] = field(default_factory=dict)
+
+    def add(self, name: bytes) -> None:
+        self.names.add(name)
+        self.bases.setdefault(os.path.dirname(name), []).append(_base(name))
+
+
+def _base(name: bytes) -> int:
+    """The number that a file's name begins with, -1 without one."""
+    digits = os.path.basename(name).split(b".")[0].split(b"-")[0]
+    return int(digits) if digits.isdigit() and len(digits) <= 20 else -1
+
+
+def _report_gone(gone: list[tuple[bytes, int]], there: dict[bytes, _Found], root: str, report: Report) -> None:
+    """Segments of the manifest that are not there: from the front of a log retention takes them."""
+    first: dict[bytes, int] = {}
+    for name in there:
+        folder = os.path.dirname(name)
+        first[folder] = min(first.get(folder, _base(name)), _base(name))
+    for name, size in gone:
+        path = os.path.join(root if os.path.isdir(root) else os.path.dirname(root), os.fsdecode(name))
+        if _base(name) < first.get(os.path.dirname(name), -1):
+            text = f"{size} bytes; the log now begins behind it"
+            report.add("manifest-expired", path, text, 0, size)
+        else:
+            report.add("manifest-missing", path, f"the segment is gone, {size} bytes", 0, size)
+
+
+def _report_new(known: _Known, there: dict[bytes, _Found], report: Report) -> None:
+    """Segments that the manifest does not name: newer ones are what a log that grows has."""
+    newer: dict[bytes, list[_Found]] = {}
+    for name, found in there.items():
+        if name in known.names:
+            continue
+        folder = os.path.dirname(name)
+        if _base(name) > max(known.bases.get(folder, ()), default=-1):
+            newer.setdefault(folder, []).append(found)
+        else:
+            report.add("manifest-added", found.file.path, "the manifest does not name this segment")
+    for group in newer.values():
+        path = os.path.dirname(group[0].file.path) or "."
+        report.add("manifest-grown", path, f"segments that the manifest does not name: {len(group)}")

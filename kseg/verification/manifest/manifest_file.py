@@ -1,0 +1,242 @@
+"""The form of a manifest: what the bytes of segments were at some time, as JSON Lines.
+
+    {"type":"manifest","version":1}
+    {"type":"segment","file","size"}                             of each file, then its blocks
+    {"type":"block","position","size","sha256","count","firstOffset","lastOffset","batches"}
+    {"type":"damage","position","size","sha256","code"}          bytes that no batch claims
+    {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
+
+A block is some batches, end to end, up to about 1 MiB. Its SHA-256 tells whether anything in it has changed,
+``batches`` which of them: base64 of their fingerprints (`kseg.kernel.state.fingerprints`). Paths are relative to the
+PATH that the manifest was made of, so that an archive may move.
+"""
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, NamedTuple
+
+from kseg.errors import PathError
+
+VERSION = 1
+LINE_BYTES_MAX = 1 << 20
+_LOW_64_BITS = (1 << 64) - 1
+
+
+class Batch(NamedTuple):
+    """One batch of a block: where it was, the last offset in it, CRC-32C of all its bytes."""
+
+    position: int
+    size: int
+    last_offset: int
+    crc: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes ``[position, position + size)`` of a file. ``count`` is 0 for damage, ``code`` then tells its kind."""
+
+    position: int
+    size: int
+    sha256: bytes
+    count: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    fingerprints: bytes = b""
+    code: str = ""
+
+    def batches(self) -> Iterator[Batch]:
+        """Its batches in order; of damage one that stands for all its bytes."""
+        if not self.fingerprints:
+            yield Batch(self.position, self.size, -1, int.from_bytes(self.sha256[:4], "little"))
+            return
+        at, position, last = 0, self.position, 0
+        for _ in range(self.count):
+            size, at = _varint(self.fingerprints, at)
+            delta, at = _varint(self.fingerprints, at)
+            last = (last + (delta >> 1 ^ -(delta & 1)) + (1 << 63) & _LOW_64_BITS) - (1 << 63)
+            crc = int.from_bytes(self.fingerprints[at : at + 4], "little")
+            at += 4
+            yield Batch(position, size, last, crc)
+            position += size
+
+    def is_sound(self) -> bool:
+        """Whether the fingerprints make sense, those of a file that somebody wrote."""
+        try:
+            ends = [batch.end for batch in self.batches()]
+        except ValueError:
+            return False
+        return len(ends) == max(self.count, 1) and ends[-1] == self.position + self.size and len(self.sha256) == 32
+
+    def line(self) -> dict[str, Any]:
+        """As an object of the manifest."""
+        row: dict[str, Any] = {"type": "damage" if self.code else "block", "position": self.position, "size": self.size}
+        row["sha256"] = self.sha256.hex()
+        if self.code:
+            row["code"] = self.code
+        else:
+            row |= {"count": self.count, "firstOffset": self.first_offset, "lastOffset": self.last_offset}
+            row["batches"] = b64encode(self.fingerprints).decode()
+        return row
+
+
+@dataclass(slots=True)
+class Entry:
+    """A segment of a manifest: its path as bytes, relative, and its size."""
+
+    name: bytes
+    size: int
+    blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+    raise ValueError("a number has no end")
+
+
+class ManifestLines:
+    """Makes the lines of a manifest."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self.files = self.bytes = self.batches = 0
+
+    def head(self) -> bytes:
+        return self._line({"type": "manifest", "version": VERSION})
+
+    def segment(self, name: bytes, size: int) -> bytes:
+        self.files += 1
+        self.bytes += size
+        return self._line({"type": "segment", "file": _name_value(name), "size": size})
+
+    def block(self, block: Block) -> bytes:
+        self.batches += block.count
+        return self._line(block.line())
+
+    def total(self) -> bytes:
+        row = {"type": "total", "files": self.files, "bytes": self.bytes, "batches": self.batches}
+        return self._line(row | {"sha256": self._sha256.hexdigest()})
+
+    def _line(self, row: dict[str, Any]) -> bytes:
+        line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._sha256.update(line)
+        return line
+
+
+class ManifestReader:
+    """Reads a manifest from a file. Raises PathError where it is none, was cut short or changed by hand."""
+
+    def __init__(self, stream: BinaryIO, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._number = 0
+        self._sha256 = hashlib.sha256()
+        self._ahead: dict[str, Any] | None = None
+        head = self._next()
+        if head.get("type") != "manifest":
+            raise self._error("this is no manifest")
+        if head.get("version") != VERSION:
+            raise self._error(f"a manifest of version {head.get('version')!r:.20}, known is {VERSION}")
+
+    def entries(self) -> Iterator[Entry]:
+        """Every segment; its blocks have to be read before the next."""
+        row = self._next()
+        while row.get("type") == "segment":
+            entry = Entry(self._name(row), self._number_of(row, "size"))
+            entry.blocks = self._blocks(entry)
+            yield entry
+            for _ in entry.blocks:
+                pass
+            row = self._take()
+        if row.get("type") != "total":
+            raise self._error("a line that does not belong here")
+        if self._stream.readline(1):
+            raise self._error("lines follow the last one")
+
+    def _blocks(self, entry: Entry) -> Iterator[Block]:
+        position = 0
+        while True:
+            row = self._next()
+            if row.get("type") not in ("block", "damage"):
+                self._ahead = row
+                return
+            block = self._block(row)
+            if block.position != position:
+                raise self._error(f"a block at {block.position}, expected at {position}")
+            position += block.size
+            if position > entry.size:
+                raise self._error("the blocks of a segment are longer than it")
+            yield block
+
+    def _block(self, row: dict[str, Any]) -> Block:
+        position, size = self._number_of(row, "position"), self._number_of(row, "size")
+        try:
+            digest = bytes.fromhex(row["sha256"])
+            if row["type"] == "damage":
+                return Block(position, size, digest, code=str(row["code"]))
+            first, last = int(row["firstOffset"]), int(row["lastOffset"])
+            packed = b64decode(row["batches"], validate=True)
+            return Block(position, size, digest, self._number_of(row, "count"), first, last, packed)
+        except (KeyError, TypeError, ValueError, Base64Error) as error:
+            raise self._error("a block with a missing or wrong field") from error
+
+    def _take(self) -> dict[str, Any]:
+        row, self._ahead = self._ahead, None
+        return self._next() if row is None else row
+
+    def _next(self) -> dict[str, Any]:
+        self._number += 1
+        line = self._stream.readline(LINE_BYTES_MAX)
+        if not line:
+            raise self._error("the manifest ends before its last line")
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._error("this is no JSON object") from error
+        if not isinstance(row, dict):
+            raise self._error("this is no JSON object")
+        if row.get("type") == "total" and row.get("sha256") != self._sha256.hexdigest():
+            raise self._error("the lines before are not those that were written: their SHA-256 is another")
+        self._sha256.update(line)
+        return row
+
+    def _number_of(self, row: dict[str, Any], name: str) -> int:
+        value = row.get(name)
+        if not isinstance(value, int) or not 0 <= value < 1 << 63:
+            raise self._error(f"{name} is no number of bytes")
+        return value
+
+    def _name(self, row: dict[str, Any]) -> bytes:
+        value = row.get("file")
+        try:
+            if isinstance(value, str):
+                return value.encode()
+            if isinstance(value, dict) and isinstance(value.get("base64"), str):
+                return b64decode(value["base64"], validate=True)
+        except ValueError as error:
+            raise self._error("a wrong name") from error
+        raise self._error("a segment without a name")
+
+    def _error(self, text: str) -> PathError:
+        return PathError(f"{self._path}: line {self._number}: {text}")
+
+
+def _name_value(name: bytes) -> str | dict[str, str]:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(name).decode()}

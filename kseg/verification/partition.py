@@ -1,0 +1,270 @@
+"""Judges one partition, or a few of its files: every segment is read once and shown to each rule.
+
+`Partition` and `Segment` are what the rules know of where they are.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import zip_longest
+from typing import NamedTuple
+
+from kseg.errors import PathError
+from kseg.logdir.partition_state import BrokerState
+from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
+from kseg.stores.buffers import Buffers
+from kseg.stores.source import Source, open_source
+from kseg.verification.directories.unread import packed, tell_unread, why_no_file
+from kseg.verification.report import Report
+from kseg.verification.rule import Rule
+
+EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
+"""What brokers keep in a partition, or KRaft nodes in theirs, under a name that never changes."""
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""FileRecords.open refuses a larger file."""
+_USUAL = (".log", ".index", ".timeindex")
+
+
+@dataclass(slots=True)
+class Segment:
+    """A .log or .kafka file that is being judged. Totals are those of the items seen so far; offsets -1: none yet.
+
+    ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it. ``base_behind`` is the
+    base offset of the segment that follows, None where none does. ``is_unread``: it could not be opened.
+    """
+
+    file: SegmentFile
+    size: int
+    is_last: bool
+    source: Source | None = None
+    base_behind: int | None = None
+    batches: int = 0
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    largest_timestamp: int = -1
+    largest_timestamp_offset: int = -1
+    magics: tuple[int, int, int] = (0, 0, 0)
+    end: int = 0
+    is_damaged: bool = False
+    is_unread: bool = False
+    path: str = field(init=False)
+    base_offset: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.path, self.base_offset = self.file.path, self.file.base_offset
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the segment ends in offsets: behind its last batch, at its base without one."""
+        return self.last_offset + 1 if self.last_offset >= 0 else self.base_offset
+
+    def has_grown(self) -> bool:
+        """Whether someone has appended to it since it was opened, which was before its side files were."""
+        try:
+            return os.stat(self.path).st_size > self.size
+        except OSError:
+            return False  # it was removed: what was seen of it holds for what it was
+
+    def beside(self, suffix: str) -> str:
+        """Path of the file of another kind that belongs to this segment (its leftover suffix kept)."""
+        stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)
+        return stem + suffix + self.file.leftover
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is judged together. ``directory`` is None for a stream; ``is_whole`` unless only some files were named.
+
+    ``broker`` is what the log directory around it says of it; all unknown where there is none.
+    """
+
+    directory: str | None
+    topic: str | None
+    number: int | None
+    is_whole: bool
+    level: int
+    now_ms: int
+    report: Report
+    broker: BrokerState = field(default_factory=BrokerState)
+    buffers: Buffers = field(default_factory=Buffers)
+    jobs: int = 1
+    is_live: bool = False
+    listed: frozenset[str] | None = None
+    """The regular files in ``directory`` when the check began, where someone has listed them."""
+    others: list[str] | None = None
+    """All else in it, if it was listed."""
+    segments: list[Segment] = field(default_factory=list)
+    topic_id: str | None = None
+    """What partition.metadata says, once `TopicIdRule` has read it."""
+    holds_gaps: bool = False
+    """Whether batches were met that a cleaner has thinned out."""
+    own_name: str = ""
+    """The name of ``directory`` without what it lies in."""
+    _endings: frozenset[str] | None = None
+    _odd_names: frozenset[str] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.directory or "-"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the files in the directory, listed once; none where there is no directory."""
+        if self.listed is None:
+            try:
+                self.listed = frozenset(os.listdir(self.directory) if self.directory else ())
+            except OSError:
+                self.listed = frozenset()  # it is gone since its segments were listed, which tell that
+        return self.listed
+
+    @property
+    def endings(self) -> frozenset[str]:
+        """What stands behind the first dot of the names in the directory: few, however many files there are."""
+        if self._endings is None:
+            self._endings = frozenset([name.partition(".")[2] for name in self.names])
+        return self._endings
+
+    @property
+    def odd_names(self) -> frozenset[str]:
+        """Of the names in the directory those to look at one by one: neither of the segments and their indexes, as all
+        brokers name them, nor of files that each partition has. For when all segments were seen."""
+        if self._odd_names is None:
+            stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
+            usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
+            self._odd_names = self.names.difference(usual, EVERYWHERE)
+        return self._odd_names
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are segments alone, in no log directory: someone's copy, of which no side file is missing."""
+        return not self.broker.is_known and not any(
+            "." + ending.removesuffix(".deleted").rpartition(".")[2] in SIDE_SUFFIXES for ending in self.endings
+        )
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether gaps are what a cleaner leaves: by policy, by the cleaner's checkpoint, or by what batches show."""
+        return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
+
+
+def alone(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
+    """Another that stands for a file of a partition, judged by itself. ``listed``: what counts as beside it."""
+    return Partition(
+        partition.directory, partition.topic, partition.number, False, partition.level, partition.now_ms,
+        partition.report, partition.broker, partition.buffers, partition.jobs, False, listed,
+        holds_gaps=partition.holds_gaps,
+    )  # fmt: skip
+
+
+def judge_segments(
+    partition: Partition,
+    files: Iterable[SegmentFile],
+    rules: list[Rule],
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Shows the segments to the rules. Of a whole partition one that cannot be opened is told, else PathError is
+    raised."""
+    files = list(files)
+    asked = _who_answers(tuple(map(type, rules)))
+    for file, behind in zip_longest(files, files[1:]):
+        segment = Segment(file, 0, behind is None, None, behind and behind.base_offset)
+        partition.segments.append(segment)
+        try:
+            source = _open(partition, file)
+        except PathError as error:
+            if not partition.is_whole:
+                raise
+            segment.is_unread = segment.is_damaged = True
+            tell_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
+            if not os.path.islink(file.path) and (not partition.others or file.name not in partition.others):
+                partition.report.failures.append(str(error))  # it may be readable to somebody else
+        else:
+            with source:
+                segment.size, segment.source = source.size, source
+                _judge(partition, segment, source, rules, asked, progress)
+                segment.source = None
+            continue
+        for rule in rules:
+            rule.unread(segment)
+    for rule in rules:
+        rule.finish()
+
+
+def _open(partition: Partition, file: SegmentFile) -> Source:
+    """Raises PathError."""
+    if partition.others and file.name in partition.others:
+        raise PathError(f"{file.path}: {why_no_file(file.path)}")
+    return open_source(file.path)
+
+
+class _Answers(NamedTuple):
+    """Who answers which call of a `Rule`, as (its place among the rules, its method): most leave most of them out."""
+
+    begin: list[tuple[int, Callable[..., None]]]
+    headers: list[tuple[int, Callable[..., None]]]
+    damage: list[tuple[int, Callable[..., None]]]
+    problem: list[tuple[int, Callable[..., None]]]
+    end: list[tuple[int, Callable[..., None]]]
+
+
+@cache
+def _who_answers(classes: tuple[type[Rule], ...]) -> _Answers:
+    """Found once for all the partitions that are shown to rules of these classes."""
+    return _Answers(
+        *(
+            [(i, getattr(rule, name)) for i, rule in enumerate(classes) if getattr(rule, name) != getattr(Rule, name)]
+            for name in _Answers._fields
+        )
+    )
+
+
+def _judge(
+    partition: Partition,
+    segment: Segment,
+    source: Source,
+    rules: list[Rule],
+    asked: _Answers,
+    progress: Callable[[int], None],
+) -> None:
+    is_live = partition.is_live and segment.is_last
+    reader = SegmentReader(
+        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.buffers.scratch,
+        SegmentSurvey.manner(partition.level),
+    )  # fmt: skip
+    survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
+    for place, begin in asked.begin:
+        begin(rules[place], segment)
+    told = 0
+    for item in survey:
+        if isinstance(item, Headers):
+            for place, headers in asked.headers:
+                headers(rules[place], segment, item)
+        elif isinstance(item, Damage):
+            segment.is_damaged = True
+            if item.position == 0 and (text := packed(source)) is not None:
+                partition.report.totals.not_judged += 1
+                item = item._replace(code="packed-segment", message=text)
+            for place, damage in asked.damage:
+                damage(rules[place], segment, item)
+        elif isinstance(item, BatchProblem):
+            for place, problem in asked.problem:
+                problem(rules[place], segment, item)
+        progress(segment.end - told)
+        told = segment.end
+    for place, end in asked.end:
+        end(rules[place], segment)
+    progress(segment.size - told)
+    if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == ".log":
+        partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
+    totals = partition.report.totals
+    totals.files += 1
+    totals.bytes += segment.size
+    totals.batches += segment.batches
+    totals.records += segment.records
+    if source.current_size() < source.size:
+        partition.report.add("file-shrank", segment.path, f"it had {source.size} bytes, now {source.current_size()}")

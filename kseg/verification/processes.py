@@ -1,0 +1,153 @@
+"""The partitions of a log directory on several processes: findings come back in the order of the partitions.
+
+Each process takes the next partitions that nobody has taken and sends what it finds through a pipe of its own. The
+parent reads only the pipe whose partitions are next: the others wait where theirs is full, so that memory stays flat
+whatever is found.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kseg.errors import KsegError
+from kseg.runtime.process_pool import Child, Tickets, shared_numbers, waiting
+from kseg.stores.buffers import Buffers
+from kseg.verification.directories.directories import Outcome, Task, judge_task
+from kseg.verification.report import Finding, Report, Totals
+from kseg.verification.settings import Progress, Settings
+
+SENT_AT_ONCE = 256
+"""Findings and outcomes in one message."""
+LOOK_SECONDS = 0.2
+"""Between two looks at how far the others are."""
+LARGEST_CHUNK, CHUNKS_EACH = 32, 8
+"""Partitions taken at once, and how often a process takes some: small ones cost less than to tell of each."""
+Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
+"""What a process sends: findings, and behind those of a partition its outcome and what `Report.unshown` tells."""
+ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
+
+
+def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
+    """Outcomes in the order of the tasks, each when ``report`` has all of it. Ends its processes in any case."""
+    count = min(settings.jobs, len(tasks))
+    chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
+    chunks = -(-len(tasks) // chunk_size)
+    worker = _Worker(tasks, chunk_size, settings, report.ignored)
+    tickets, done = Tickets(chunks), shared_numbers(count)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # a forked process would write it once more
+    processes: list[Child] = []
+    told, pending = 0, Totals()  # what has been shown of a partition that is not done
+
+    def tell() -> None:
+        nonlocal told
+        total = sum(done)
+        progress(total - told)
+        told = total
+
+    try:
+        for number in range(count):
+            processes.append(Child(partial(worker.run, tickets, done, number), processes))
+        for item in _collect(chunks, processes, tell):
+            if isinstance(item, Finding):
+                pending.severities[item.severity] += 1
+                pending.codes[item.code] += 1
+                report.show(item)
+                continue
+            outcome, unshown = item
+            pending = Totals()
+            report.take(outcome.totals, unshown)
+            yield outcome
+        tell()
+    finally:
+        report.take(pending, [])
+        for process in processes:
+            process.end()
+
+
+def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> Iterator[Item]:
+    """A process announces the number of the chunk it has taken; findings and outcomes follow, and None at its end."""
+    silent = list(processes)
+    announced: dict[int, Child] = {}
+    for chunk in range(chunks):
+        while chunk not in announced:
+            if not silent:
+                raise KsegError(ENDED)
+            for process in waiting(silent, LOOK_SECONDS):
+                silent.remove(process)
+                try:
+                    announced[_received(process)] = process
+                except EOFError:  # it found no chunk left to take, or was killed
+                    if process.has_failed():
+                        raise KsegError(ENDED) from None
+            tell()
+        process = announced.pop(chunk)
+        try:
+            yield from _told(process, tell)
+        except EOFError:
+            raise KsegError(ENDED) from None
+        silent.append(process)
+
+
+def _told(process: Child, tell: Callable[[], None]) -> Iterator[Item]:
+    """What the process says of one chunk."""
+    while True:
+        if not waiting([process], LOOK_SECONDS):
+            tell()
+            continue
+        for item in _received(process):
+            if item is None:
+                return
+            yield item
+
+
+def _received(process: Child) -> Any:
+    """The next message; raises what went wrong in the process, EOFError where it has ended."""
+    message = process.receive()
+    if isinstance(message, BaseException):
+        raise message
+    return message
+
+
+class _Worker:
+    """What one process does: it takes chunks of tasks until there are none left."""
+
+    def __init__(self, tasks: list[Task], chunk_size: int, settings: Settings, ignored: frozenset[str]) -> None:
+        self._tasks = tasks
+        self._chunk_size = chunk_size
+        self._settings = settings
+        self._ignored = ignored
+        self._held: list[Item | None] = []
+
+    def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
+        buffers = Buffers(self._settings.max_batch_bytes)
+
+        def progress(count: int) -> None:
+            done[number] += count
+
+        def put(item: Item | None) -> None:
+            self._held.append(item)
+            if item is None or len(self._held) >= SENT_AT_ONCE:
+                send(self._held)
+                self._held.clear()
+
+        with suppress(BrokenPipeError):  # nobody is left to be told
+            try:
+                while (chunk := tickets.take()) is not None:
+                    send(chunk)
+                    first = chunk * self._chunk_size
+                    # Where fewer partitions than processes are left, each has more cores to itself.
+                    own = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
+                    settings = replace(self._settings, jobs=own)
+                    for task in self._tasks[first : first + self._chunk_size]:
+                        report = Report(put, self._ignored)
+                        outcome = judge_task(task, settings, report, progress, buffers)
+                        put((outcome, report.unshown()))
+                    put(None)
+            except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent
+                send(error)

@@ -1,0 +1,255 @@
+"""What repairs a finding: the command with its real paths and values, or what it needs from outside.
+
+The table of findings names the command of each code. What lies around the finding completes it: whether other replicas
+hold the partition, the topic's id. The commands for all findings of a check are merged, so that each finds what it is
+for: one command a partition, or one for the log directory.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, SALVAGE, TOPIC_ID, Kind
+from kseg.verification.report import Finding, Need, Step
+
+if TYPE_CHECKING:
+    from kseg.verification.surroundings import Place, Surroundings
+
+MOST_STEPS = 10
+"""Commands for single partitions of one log directory; beyond that one for all of it, where they want the same."""
+
+Options = dict[str, str | None]
+"""By name, in any order; None is the value of one that takes none."""
+
+_PLACEHOLDERS = ("UUID", "DIR")
+_SALVAGE: Options = {"--mode": "salvage"}
+_FULL: Options = {"--full": None}
+_SHOWN_ORDER = ("--mode", "--from-replica", "--full", "--drop-undecodable", "--rebuild-epochs", "--topic-id")
+_OF_TRANSACTIONS = frozenset({
+    "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
+    "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
+})  # fmt: skip
+"""Findings about one producer's transaction, whose transactional id is told where it is known."""
+_ORDER = ("undo", "recover", "reindex")
+"""Side files are rebuilt from what a recovery leaves; a log directory comes last, when its partitions can be loaded."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the findings of one place want of one command. ``alone``: the log directory's command would not do it."""
+
+    place: "Place"
+    verb: str
+    options: Options = field(default_factory=dict)
+    codes: dict[str, None] = field(default_factory=dict)
+    alone: bool = False
+
+    def add(self, options: Options, codes: Iterable[str]) -> None:
+        self.options |= options
+        self.codes.update(dict.fromkeys(codes))
+        if "--mode" in self.options:
+            self.options.pop("--full", None)  # salvage looks at every segment
+
+    @property
+    def argv(self) -> list[str]:
+        return _argv(self.verb, self.options, self.place.path)
+
+
+class Repairs:
+    """Gives each finding its repair, and remembers what repairs all that can be repaired at once.
+
+    ``paths`` are those that were looked at: of a log directory that is not among them only partitions are repaired.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._paths = frozenset(path.rstrip("/") or path for path in paths)
+        self._known: Surroundings | None = None
+        self._wanted: dict[tuple[str, str], _Wanted] = {}
+        self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
+        self._refused: set[str] = set()
+        """Partitions that a broker refuses to load, and their log directories: salvage alone changes those."""
+
+    def _surroundings(self) -> "Surroundings":
+        if self._known is None:
+            from kseg.verification.surroundings import Surroundings  # most runs find nothing to repair
+
+            self._known = Surroundings()
+        return self._known
+
+    def place_of(self, finding: Finding) -> str:
+        """The path that a repair of the finding is for; its file where there is none."""
+        place = self._surroundings().place_of(finding.file)
+        return place.path if place else finding.file
+
+    def settled_together(self, findings: Iterable[Finding]) -> list[Finding]:
+        """As `settled`, of all findings of one place. A log that is damaged gets no new indexes before it is repaired:
+        then the repair of the log is that of its indexes too."""
+        settled = [self.settled(finding) for finding in findings]
+        of_log = next((each.repair for each in settled if each.repair and _mends_log(each)), None)
+        if of_log is None:
+            return settled
+        return [
+            each._replace(repair=of_log) if each.repair and each.repair[1] == "reindex" else each for each in settled
+        ]
+
+    def settled(self, finding: Finding) -> Finding:
+        """The finding with its ``repair`` and ``needs``, and the other way to repair it among its ``details``."""
+        if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
+            finding = self._named(finding)
+        kind = KINDS[finding.code]
+        is_noted = finding.severity != INFO
+        if finding.severity != kind.severity and not is_noted:
+            return finding  # a rule knows that nothing is wrong
+        place = self._surroundings().place_of(finding.file)
+        if finding.needs is not None:
+            return self._needing(finding, finding.needs, place) if is_noted else finding
+        if not kind.repair or place is None:
+            needs = kind.needs or (DECISION if kind.repair else None)
+            return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
+        # A start puts a .swap in place as it is; only salvage leaves a bad one out.
+        is_swap = kind.repair == REINDEX and finding.file.endswith(".swap")
+        verb, options = _parsed(SALVAGE if is_swap else kind.repair)
+        needs = kind.needs
+        if needs == TOPIC_ID and (topic_id := place.topic_id) is not None:
+            options, needs = options | {"--topic-id": topic_id}, None
+        if "--from-replica" in options and "other" in finding.details:
+            options, needs = options | {"--from-replica": finding.details["other"]}, None
+        if place.is_07:
+            if "--mode" in options and not kind.is_cut:
+                return self._needing(finding, DECISION, place)
+            options = {name: value for name, value in options.items() if name != "--mode"}
+        elif kind.is_cut:
+            other = _SALVAGE if place.has_other_replicas else _FULL
+            options = _FULL if place.has_other_replicas else _SALVAGE
+            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, place.path)})
+        if any(value in _PLACEHOLDERS for value in options.values()):
+            return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
+        finding = finding._replace(repair=_argv(verb, options, place.path), needs=needs)
+        if needs is not None:
+            return self._needing(finding, needs, place)
+        if is_noted:
+            self._want(place, verb, options, finding.code, kind)
+        return finding
+
+    def _named(self, finding: Finding) -> Finding:
+        """The finding with the transactional id of its producer, null where nothing tells."""
+        place = self._surroundings().place_of(finding.file)
+        name = place.root.transactional_ids.get(finding.details["producerId"]) if place else None
+        message = finding.message if name is None else f"{finding.message}; its transactional id is {name}"
+        return finding._replace(message=message, details=finding.details | {"transactionalId": name})
+
+    def _needing(self, finding: Finding, needs: str | None, place: "Place | None") -> Finding:
+        path = place.path if place else finding.file
+        way = tuple(finding.repair or (KINDS[finding.code].repair,))
+        need = self._needs.setdefault((needs or "", path, way), Need(needs or "", path, [], finding.repair))
+        if finding.code not in need.codes:
+            need.codes.append(finding.code)
+        if KINDS[finding.code].is_refused:
+            held = place or self._surroundings().place_of(os.path.dirname(finding.file) or ".")
+            self._refused.update((held.path, held.root.path) if held else ())
+        return finding._replace(needs=needs)
+
+    def _want(self, place: "Place", verb: str, options: Options, code: str, kind: Kind) -> None:
+        wanted = self._wanted.setdefault((place.path, verb), _Wanted(place, verb))
+        wanted.add(options, [code])
+        wanted.alone |= kind.is_repaired_alone or "--topic-id" in options or "--from-replica" in options
+
+    def needs(self) -> list[Need]:
+        """What only something from outside repairs, by what that is."""
+        return sorted(self._needs.values(), key=lambda need: (need.needs, need.path))
+
+    def steps(self) -> list[Step]:
+        """The commands to run, in this order."""
+        wanted = list(_without_lesser(self._loadable()))
+        by_root: dict[str, list[_Wanted]] = defaultdict(list)
+        for one in wanted:
+            by_root[one.place.root.path].append(one)
+        merged = [step for root, of_root in by_root.items() for step in self._of_root(root, of_root)]
+        merged.sort(key=_turn)
+        return [Step(one.argv, list(one.codes)) for one in merged]
+
+    def _loadable(self) -> dict[tuple[str, str], _Wanted]:
+        """What is wanted, by a salvage where no other command loads the partition."""
+        found: dict[tuple[str, str], _Wanted] = {}
+        for (path, verb), one in self._wanted.items():
+            if path in self._refused and verb in ("recover", "reindex"):
+                options = one.options if verb == "recover" else {}
+                found.setdefault((path, "recover"), _Wanted(one.place, "recover", alone=one.alone)).add(
+                    options | _SALVAGE, one.codes
+                )
+            else:
+                found[path, verb] = one
+        return found
+
+    def _of_root(self, root: str, wanted: list[_Wanted]) -> list[_Wanted]:
+        """What a log directory's partitions want, as one command where one does it for all of them."""
+        if root not in self._paths:
+            return wanted
+        recovers = [one for one in wanted if one.verb == "recover"]
+        reindexes = [one for one in wanted if one.verb == "reindex"]
+        others = [one for one in wanted if one.verb not in ("recover", "reindex")]
+        if root not in self._refused:
+            together = _together(root, recovers)
+            if together is not None:
+                if "--mode" in together.options:
+                    for one in reindexes:  # salvage rebuilds the side files of all partitions
+                        together.add({}, one.codes)
+                    reindexes = []
+                recovers = [together]
+        if len(reindexes) > MOST_STEPS:
+            reindexes = [_together(root, reindexes) or reindexes[0]]
+        return [*others, *recovers, *reindexes]
+
+
+def _mends_log(finding: Finding) -> bool:
+    """Whether the repair of a finding is one of the bytes of segments, that needs nothing from outside."""
+    return finding.needs is None and finding.severity != INFO and KINDS[finding.code].repair == SALVAGE
+
+
+def _turn(wanted: _Wanted) -> tuple[bool, int]:
+    return wanted.place.partition is None, _ORDER.index(wanted.verb) if wanted.verb in _ORDER else len(_ORDER)
+
+
+def _together(root: str, wanted: list[_Wanted]) -> _Wanted | None:
+    """One command for all, None where the partitions want different things."""
+    if not wanted or any(one.alone for one in wanted):
+        return None
+    modes = {one.options.get("--mode") for one in wanted if one.place.partition is not None}
+    if len(modes) > 1 and wanted[0].verb == "recover":
+        return None
+    from kseg.verification.surroundings import Place
+
+    merged = _Wanted(Place(root, wanted[0].place.root), wanted[0].verb)
+    for one in wanted:
+        merged.add(one.options, one.codes)
+    return merged
+
+
+def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]:
+    """A recovery rebuilds the side files of the segments that it scans, which are all if it is told so."""
+    for (path, verb), one in wanted.items():
+        recover = wanted.get((path, "recover"))
+        if verb == "reindex" and recover is not None:
+            recover.add(_FULL, one.codes)
+        elif verb != "recover":
+            yield one
+    yield from (one for (_, verb), one in wanted.items() if verb == "recover")
+
+
+def _parsed(repair: str) -> tuple[str, Options]:
+    """The command and options of an entry of the table."""
+    _, verb, *words = repair.split()
+    options: Options = {}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            value = words[i + 1] if i + 1 < len(words) else "--"
+            options[word] = None if value.startswith("--") else value
+    return verb, options
+
+
+def _argv(verb: str, options: Options, path: str) -> list[str]:
+    names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
+    words = [word for name in names for word in (name, options[name]) if word is not None]
+    return ["kseg", verb, *words, path]

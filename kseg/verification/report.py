@@ -1,0 +1,169 @@
+"""Collects findings: shown up to a bound for each file and code, counted without one."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from kseg.findings.table import ERROR, INFO, WARNING, severity_of
+
+SHOWN_PER_FILE = 100
+"""Findings of one code that are shown for one file; all are counted."""
+
+Details = dict[str, Any]
+NO_DETAILS: Details = {}
+
+
+class Finding(NamedTuple):
+    """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None: none is meant.
+
+    ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
+    ``details`` are facts by name, as JSON has them. ``repair`` is a command that runs as it is, ``needs`` one of NEEDS:
+    `kseg.verification.repairs` adds both.
+    """
+
+    code: str
+    severity: str
+    file: str
+    position: int | None
+    length: int | None
+    offset: int | None
+    message: str
+    details: Details = NO_DETAILS
+    repair: list[str] | None = None
+    needs: str | None = None
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was looked at, and how many findings there are of each severity, ignored ones not among them.
+
+    ``not_judged`` counts files and directories that may hold what is Kafka's and were not read.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    severities: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    codes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    not_judged: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.severities.get(ERROR, 0)
+
+    @property
+    def warnings(self) -> int:
+        return self.severities.get(WARNING, 0)
+
+    @property
+    def infos(self) -> int:
+        return self.severities.get(INFO, 0)
+
+    def add(self, other: "Totals") -> None:
+        """Adds what another part of the same check found."""
+        self.files += other.files
+        self.bytes += other.bytes
+        self.batches += other.batches
+        self.records += other.records
+        self.not_judged += other.not_judged
+        for severity, count in other.severities.items():
+            self.severities[severity] += count
+        for code, count in other.codes.items():
+            self.codes[code] += count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Four numbers where nothing was found: processes send one for each partition."""
+        counted = (self.severities, self.codes, self.not_judged) if self.codes or self.not_judged else ()
+        return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
+
+
+class Step(NamedTuple):
+    """A command that repairs findings of these codes."""
+
+    argv: list[str]
+    codes: list[str]
+
+
+class Need(NamedTuple):
+    """Findings of these codes at ``path`` that only something from outside repairs: ``needs`` is one of NEEDS.
+
+    ``argv`` is the command that carries a decision out, None where there is none.
+    """
+
+    needs: str
+    path: str
+    codes: list[str]
+    argv: list[str] | None
+
+
+class Report:
+    """Takes findings from rules and hands those to be shown to ``show``, in the order they come.
+
+    ``failures`` are sentences on what could not be judged; the report is then, as after ``was_interrupted``, not whole.
+    ``steps`` are the commands to run next, ``needs`` what no command alone repairs; `kseg.verification.repairs`
+    decides on both when all has been judged.
+    """
+
+    def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
+        self.totals = Totals()
+        self.failures: list[str] = []
+        self.was_interrupted = False
+        self.steps: list[Step] = []
+        self.needs: list[Need] = []
+        self.show = show
+        self.ignored = frozenset(ignored)
+        self._shown: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._unshown: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def add(
+        self,
+        code: str,
+        file: str,
+        message: str,
+        position: int | None = None,
+        length: int | None = None,
+        offset: int | None = None,
+        severity: str | None = None,
+        details: Details = NO_DETAILS,
+        needs: str | None = None,
+    ) -> None:
+        """A finding. ``needs``: what it needs instead of the table's repair."""
+        if code in self.ignored:
+            return
+        severity = severity or severity_of(code)
+        self.totals.severities[severity] += 1
+        self.totals.codes[code] += 1
+        if self._shown[file, code] >= SHOWN_PER_FILE:
+            self._unshown[file, code] += 1
+        else:
+            self._shown[file, code] += 1
+            self.show(Finding(code, severity, file, position, length, offset, message, details, None, needs))
+
+    def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
+        """``count`` more findings of a code that the kernel only counted."""
+        if count <= 0 or code in self.ignored:
+            return
+        self.totals.severities[severity or severity_of(code)] += count
+        self.totals.codes[code] += count
+        self._unshown[file, code] += count
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was asked for has been judged."""
+        return not self.failures and not self.was_interrupted
+
+    def take(self, totals: Totals, unshown: list[tuple[str, str, int]]) -> None:
+        """What another report counted, whose findings have been shown; ``unshown`` as the method of that name."""
+        self.totals.add(totals)
+        for file, code, count in unshown:
+            self._unshown[file, code] += count
+
+    def unshown(self) -> list[tuple[str, str, int]]:
+        """(file, code, how many) of findings that were counted and not shown; forgets them."""
+        left = [(file, code, count) for (file, code), count in self._unshown.items()]
+        self._shown.clear()
+        self._unshown.clear()
+        return left

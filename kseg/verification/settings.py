@@ -1,0 +1,34 @@
+"""What a verification is asked for, and the partition that its rules are given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.logdir.partition_state import BrokerState
+from kseg.stores.buffers import Buffers
+from kseg.verification.partition import Partition
+from kseg.verification.report import Report
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``level`` is one of kseg.segment.survey; ``now_ms`` what counts as now."""
+
+    level: int
+    now_ms: int
+    jobs: int = 1
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    is_live: bool = False
+    era_07: bool = False
+
+
+def partition_of(
+    directory: str | None, place: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
+    broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
+) -> Partition:  # fmt: skip
+    return Partition(
+        directory, *place, is_whole, settings.level, settings.now_ms, report, broker,
+        buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Side files that are named by themselves: an index against the .log beside it, all others only in themselves."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.survey import QUICK
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.kinds import SideFile, read_items
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores.source import open_source
+from kseg.stores.unreadable import named
+from kseg.verification.indexes import SUFFIXES, IndexRule
+from kseg.verification.partition import Segment, judge_segments
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition
+
+SHOWN_PROBLEMS = 1000
+"""Problems of one file that are told; a file of nonsense has one an entry."""
+
+_CODES = {
+    ".txnindex": "transaction-index-damaged",
+    ".snapshot": "producer-snapshot-damaged",
+    "leader-epoch-checkpoint": "leader-epochs-damaged",
+    ".leader_epoch_checkpoint": "leader-epochs-damaged",
+    **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
+    "partition.metadata": "bad-partition-metadata",
+    "meta.properties": "bad-meta-properties",
+    ".kafka_cleanshutdown": "bad-clean-shutdown",
+    "quorum-state": "bad-quorum-state",
+}
+_OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
+
+
+def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[int], None]) -> None:
+    """Judges one side file of any kind. Raises PathError where it cannot be opened."""
+    if side.kind in SUFFIXES:
+        _judge_index(partition, side, progress)
+        return
+    code, told = _CODES[side.kind], 0
+    with open_source(side.path) as source:
+        for item in read_items(side.kind, source.buffer, side.base_offset):
+            if isinstance(item, SideFileProblem) and item.is_damage:
+                own = _OWN_CODES.get((code, item.code), code)
+                partition.report.add(own, side.path, item.message, item.position, item.length)
+                told += 1
+            if told == SHOWN_PROBLEMS:
+                break
+        if source.current_size() < source.size:
+            partition.report.add("file-shrank", side.path, f"{source.current_size()} of {source.size} bytes are left")
+        source.look_for_unreadable()
+        if source.unreadable:
+            first, behind = source.unreadable[0][0], source.unreadable[-1][1]
+            partition.report.add("unreadable-bytes", side.path, named(source.unreadable), first, behind - first)
+        _count(partition, source.size)
+        progress(source.size)
+
+
+def _judge_index(partition: "Partition", side: SideFile, progress: Callable[[int], None]) -> None:
+    rule = IndexRule(partition, {side.kind: side.path})
+    log = side.beside(".log")
+    if partition.level != QUICK and not side.is_remote_copy and os.path.isfile(log):
+        judge_segments(partition, [segment_file(log)], [rule], progress)
+        return
+    with open_source(side.path) as source:
+        size = source.size
+    file = SegmentFile(log, ".log", side.leftover, side.base_offset, None, partition.topic, partition.number)
+    segment = Segment(file, 0, True)
+    partition.level = QUICK
+    rule.begin(segment)
+    rule.end(segment)
+    _count(partition, size)
+    progress(size)
+
+
+def _count(partition: "Partition", size: int) -> None:
+    partition.report.totals.files += 1
+    partition.report.totals.bytes += size

@@ -1,0 +1,155 @@
+"""What lies around a finding: the partition or log directory that a repair is for, and what is known there.
+
+Read only where something was found, once for each directory.
+"""
+
+import os
+from functools import cached_property
+
+from kseg.changes.quarantine import FOLDER
+from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Scratch
+from kseg.logdir.log_directory import METADATA_PARTITION, OWN_FILES, LogDirectory, read_log_directory
+from kseg.segment.files import (
+    METADATA_TOPIC,
+    file_names,
+    holds_segments,
+    is_part_of_log,
+    list_partitions,
+    parse_partition_name,
+)
+from kseg.sidefiles.partitions import Partitions
+
+
+class Place:
+    """A directory that commands take: a partition, or a log directory where ``partition`` is None."""
+
+    def __init__(self, path: str, root: "Root") -> None:
+        self.path = path
+        self.root = root
+        name = os.path.basename(os.path.abspath(path))
+        self.partition = None if root.path == path else parse_partition_name(name)
+
+    @property
+    def has_other_replicas(self) -> bool:
+        """Whether the cluster's metadata says that other brokers hold the partition."""
+        return self.partition is not None and self.root.replica_count(*self.partition) > 1
+
+    @cached_property
+    def is_07(self) -> bool:
+        """Whether offsets are positions, so that nothing can be cut out of the middle."""
+        return self.partition is not None and any(name.endswith(".kafka") for name in file_names(self.path))
+
+    @property
+    def topic_id(self) -> str | None:
+        """The id of the partition's topic, by the cluster's metadata or by all other partitions of the topic."""
+        return None if self.partition is None else self.root.topic_id(self.partition[0])
+
+
+class Root:
+    """The directory around partitions. ``path`` is as the paths that were given begin."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def _known(self) -> LogDirectory | None:
+        try:
+            return read_log_directory(self.path)
+        except PathError:
+            return None
+
+    @cached_property
+    def _replica_counts(self) -> dict[tuple[str, int], int]:
+        from kseg.logdir.cluster_metadata import replica_counts
+
+        return replica_counts(os.path.join(self.path, METADATA_PARTITION))
+
+    @cached_property
+    def _partitions(self) -> Partitions:
+        found = Partitions(Scratch())
+        try:
+            found.add(self.path)
+        except PathError:
+            return found
+        return found
+
+    @cached_property
+    def transactional_ids(self) -> dict[int, str]:
+        """By producer id, as far as __transaction_state partitions here tell."""
+        from kseg.logdir.transactional_ids import transactional_ids
+
+        return transactional_ids(self.path)
+
+    def replica_count(self, topic: str, partition: int) -> int:
+        """0 where nothing tells."""
+        topics = self._known.topics if self._known else None
+        topic_id = topics.ids.get(topic) if topics else None
+        return self._replica_counts.get((topic_id, partition), 0) if topic_id else 0
+
+    def topic_id(self, topic: str) -> str | None:
+        """None where nothing tells, or several partitions do not agree."""
+        if topic == METADATA_TOPIC:
+            return None
+        topics = self._known.topics if self._known else None
+        if topics and topic in topics.ids:
+            return topics.ids[topic]
+        ids = set(self._partitions.topic_ids(topic).values())
+        return ids.pop() if len(ids) == 1 else None
+
+
+class Surroundings:
+    """Finds the place of a finding by its file."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Place | None] = {}
+        self._roots: dict[str, Root] = {}
+
+    def place_of(self, file: str) -> Place | None:
+        """None where no command can work on what holds the file: a stream, an archive, a directory of other things."""
+        if file not in self._places:
+            path = _directory_of(file)
+            self._places[file] = None if path is None else self._place(path)
+        return self._places[file]
+
+    def _place(self, path: str) -> Place:
+        if _is_partition(path):
+            root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
+        else:
+            root = path
+        return Place(path, self._roots.setdefault(root, Root(root)))
+
+
+def _directory_of(file: str) -> str | None:
+    """The partition or log directory that is, or directly holds, a file."""
+    if file == "-" or "\0" in file:
+        return None
+    if os.path.basename(file) == FOLDER:
+        return os.path.dirname(file) or "."
+    if os.path.isdir(file) and (_is_partition(file) or _is_log_directory(file)):
+        return file
+    parent = os.path.dirname(file) or "."
+    if not os.path.isdir(parent):
+        return None
+    if _is_partition(parent):
+        return parent if _is_of_partition(file) else None
+    return parent if _is_log_directory(parent) else None
+
+
+def _is_partition(path: str) -> bool:
+    try:
+        return os.path.isdir(path) and (holds_segments(path) or os.path.isdir(os.path.join(path, FOLDER)))
+    except KsegError:
+        return False
+
+
+def _is_log_directory(path: str) -> bool:
+    try:
+        return bool(OWN_FILES & set(file_names(path)) or list_partitions(path))
+    except KsegError:
+        return False
+
+
+def _is_of_partition(path: str) -> bool:
+    """Whether a command that is given the partition takes the file for a part of it."""
+    return is_part_of_log(os.path.basename(path)) or not os.path.isfile(path)

@@ -1,0 +1,1 @@
+"""The sections of the table of findings; `kseg.findings.table` puts them together."""

@@ -1,0 +1,161 @@
+""".txnindex files against the markers of the segments they belong to.
+
+An entry belongs to the segment that holds the ABORT marker. Up to 2.7 a marker of a transaction without data had an
+entry as well; a log that begins later, was compacted or is damaged may not show where a transaction began.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from kseg.errors import PathError
+from kseg.findings.table import ERROR, WARNING
+from kseg.sidefiles.producer_state import Abort, ProducerStates
+from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex
+from kseg.stores.source import open_source
+
+if TYPE_CHECKING:
+    from kseg.verification.partition import Partition, Segment
+
+_MOST_WRONG_ENTRIES = 10_000
+"""Entries of one file that are told to be wrong; what follows in such a file is not looked at."""
+
+_WIDTH = TransactionIndex.LAYOUT.size
+
+
+class TransactionIndexes:
+    """Judges the .txnindex of one segment after the other; ``states`` follows the batches."""
+
+    def __init__(self, partition: "Partition", states: ProducerStates) -> None:
+        self._partition = partition
+        self._report = partition.report
+        self._states = states
+        self._are_any = any("txnindex" in ending for ending in partition.endings)
+
+    def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
+        """Compares the file with the ABORT markers of the segment, which was read to its end."""
+        if self._partition.directory is None or segment.path == "-" or not (aborts or self._are_any):
+            return
+        path = segment.beside(".txnindex")
+        severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR
+        if os.path.basename(path) not in self._partition.names:
+            needed = [abort for abort in aborts if abort.filled and abort.is_certain]
+            if needed and not self._partition.is_bare:
+                text = f"aborted transactions whose marker is in {segment.file.name}: {len(needed)}"
+                self._report.add(
+                    "transaction-index-missing",
+                    path,
+                    text,
+                    offset=needed[0].last_offset,
+                    severity=severity,
+                    details={"count": len(needed)},
+                )
+            return
+        try:
+            with open_source(path) as source:
+                _File(self._partition, self._states, segment, path, severity).judge(
+                    TransactionIndex(source.buffer, segment.base_offset or 0), aborts
+                )
+        except PathError as error:
+            self._report.add("transaction-index-damaged", path, f"it cannot be read: {error}", severity=severity)
+
+
+class _File:
+    """One .txnindex beside its segment."""
+
+    def __init__(
+        self, partition: "Partition", states: ProducerStates, segment: "Segment", path: str, severity: str
+    ) -> None:
+        self._report = partition.report
+        self._segment = segment
+        self._path = path
+        self._severity = severity
+        self._is_live = partition.is_live and segment.is_last
+        first = partition.segments[0].base_offset
+        # Otherwise transactions may have begun before what can be seen of them.
+        self._knows_all = partition.is_whole and first == 0 and states.is_complete and not partition.is_compacted
+        self._wrong = self._damaged = 0
+
+    def judge(self, index: TransactionIndex, aborts: list[Abort]) -> None:
+        left = {abort.last_offset: abort for abort in aborts}
+        before: AbortedTxn | None = None
+        for number, entry in enumerate(index):
+            position = number * _WIDTH
+            abort = left.pop(entry.last_offset, None)
+            if abort is None or not self._agrees(entry, abort, position):
+                self._misfit(entry, before, abort, position)
+            if self._wrong >= _MOST_WRONG_ENTRIES:
+                return
+            before = entry
+        over = index.size % _WIDTH
+        if over and not self._is_live:
+            text = "part of an entry is left over at the end"
+            text += ": entries that a broker adds behind it cannot be read" if self._segment.is_last else ""
+            severity = self._severity if self._segment.is_last else WARNING
+            self._add("transaction-index-damaged", text, index.size - over, severity, over)
+        needed = [abort for abort in left.values() if abort.filled and abort.is_certain]
+        if len(needed) > self._damaged:  # else they are what the damaged entries were
+            for abort in needed:
+                text = (
+                    f"producer {abort.producer_id}: offsets {abort.first_offset} to {abort.last_offset} have no entry"
+                )
+                self._report.add(
+                    "transaction-index-incomplete",
+                    self._path,
+                    text,
+                    offset=abort.last_offset,
+                    severity=self._severity,
+                    details={
+                        "producerId": abort.producer_id,
+                        "firstOffset": abort.first_offset,
+                        "lastOffset": abort.last_offset,
+                    },
+                )
+
+    def _add(self, code: str, text: str, position: int, severity: str, length: int = _WIDTH) -> None:
+        self._wrong += 1
+        self._damaged += code == "transaction-index-damaged"
+        details = {"entry": position // _WIDTH}
+        self._report.add(code, self._path, text, position, length, severity=severity, details=details)
+
+    def _agrees(self, entry: AbortedTxn, abort: Abort, position: int) -> bool:
+        """Whether the entry is one for the marker; tells a last stable offset that is none."""
+        if entry.version or entry.producer_id != abort.producer_id:
+            return False
+        if abort.first_offset < 0 or not abort.is_certain:
+            # Begun before what was seen, ended in what was not, or up to 2.7 without any data.
+            return 0 <= entry.first_offset <= abort.last_offset
+        if entry.first_offset != abort.first_offset and (self._knows_all or entry.first_offset > abort.first_offset):
+            return False
+        found, expected = entry.last_stable_offset, abort.last_stable_offset
+        if found > expected:
+            # A broker takes up all batches of an append before it writes its entries: one may begin behind the marker.
+            if expected != abort.last_offset + 1 or found > (self._segment.next_offset or 0):
+                text = (
+                    f"last stable offset {found} is above {expected}: aborted transactions from there on are not found"
+                )
+                self._add("transaction-index-wrong-entry", text, position, self._severity)
+        elif found < expected and self._knows_all:
+            text = f"last stable offset {found} is below {expected}, which costs a search more and nothing else"
+            self._add("transaction-index-wrong-entry", text, position, WARNING)
+        return True
+
+    def _may_come(self, entry: AbortedTxn) -> bool:
+        """Whether its marker was written after the segment was read."""
+        return entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown())
+
+    def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
+        if entry.version_as_kafka_reads_it > 0:
+            text = f"version {entry.version}: no broker starts on it"
+            self._add("transaction-index-damaged", text, position, ERROR)
+        elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem_of(entry, before):
+            self._add("transaction-index-damaged", problem, position, self._severity)
+        elif abort is not None:
+            text = (
+                f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}; "
+                f"the marker there is that of producer {abort.producer_id}"
+            )
+            text += f", whose transaction began at {abort.first_offset}" if abort.first_offset >= 0 else ""
+            self._add("transaction-index-wrong-entry", text, position, self._severity)
+        elif not self._segment.is_damaged and not self._may_come(entry):
+            text = f"producer {entry.producer_id}: there is no marker of an aborted transaction at {entry.last_offset}"
+            self._add("transaction-index-wrong-entry", text, position, self._severity)

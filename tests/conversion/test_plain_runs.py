@@ -1,0 +1,179 @@
+"""Batches converted many at a time become the same as batches converted one by one."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from segment.segments import entries
+
+from conversion.conversions import TESTDATA, convert, files, records_of
+from conversion.test_recoding import frames_of
+from kseg import segment
+from kseg.conversion.partition import _Conversion
+from kseg.conversion.request import DamagedError, LossError
+from kseg.errors import UnsupportedError
+from kseg.formats.rows import int64s
+from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.records import single_batches
+from kseg.kernel.records.uniform_runs import UniformRun
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.segment.batches import Batch
+from kseg.segment.reader import SegmentReader
+
+LEGACY = TESTDATA / "kafka-0.10.2.2"
+REQUESTS: list[dict[str, Any]] = [
+    {"magic": 2},
+    {"magic": 2, "codec": "none"},
+    {"magic": 2, "codec": "lz4"},
+    {"magic": 2, "codec": "none", "batch_bytes": 300},
+    {"magic": 1, "codec": "none"},
+    {"magic": 1, "codec": "gzip"},
+    {"magic": 1, "codec": "gzip", "batch_bytes": 500, "is_lossy": True},
+    {"magic": 1, "codec": "none", "is_lossy": True, "skips_damage": True},
+    {"magic": 0, "codec": "none", "is_lossy": True},
+    {"magic": 0, "codec": "snappy", "is_lossy": True, "segment_bytes": 2000},
+    {"magic": 0},
+    {"codec": "gzip"},
+    {"codec": "none", "skips_damage": True, "segment_bytes": 1000},
+    {},
+]
+
+
+ANYTHING = {"is_lossy": True, "skips_damage": True}
+
+
+def real_entries() -> list[bytes]:
+    """Returns one batch of each kind in real segments, by format, attributes and presence of headers or a producer."""
+    found: dict[tuple[Any, ...], bytes] = {}
+    for path in sorted(TESTDATA.rglob("*.log")):
+        if "damaged" in path.parts or path.stat().st_size > 1 << 20 or "cluster_metadata" in str(path):
+            continue
+        for batch in segment.open_path(path):
+            if isinstance(batch, Batch) and batch.is_valid and batch.magic < 3 and batch.size < 5000:
+                entry = bytes(batch.data)
+                kind = (entry[16], entry[22] if entry[16] == 2 else entry[17], entry[43:51], len(entry) // 150)
+                found.setdefault(kind, entry)
+    return list(found.values())
+
+
+ENTRIES = real_entries()
+
+
+def mixture(choice: random.Random) -> bytes:
+    """Returns runs of equal and of different batches, mostly valid, with mostly rising offsets."""
+    pieces, offset = [], 0
+    while len(pieces) < 60:
+        entry = bytearray(choice.choice(ENTRIES))
+        for _ in range(choice.choice((1, 1, 2, 5, 20))):
+            if choice.random() < 0.02:
+                offset -= 3
+            entry[:8] = max(offset, 0).to_bytes(8, "big")
+            if entry[16] == 1 and choice.random() < 0.2:
+                entry[17] ^= 8
+                entry[12:16] = crc32(bytes(entry[16:]), 0).to_bytes(4, "big")
+            if entry[16] == 2 and choice.random() < 0.1:
+                entry[22] ^= 8
+                entry[17:21] = crc32c(bytes(entry[21:]), 0).to_bytes(4, "big")
+            if choice.random() < 0.01:
+                entry[-1] ^= 1
+            pieces.append(bytes(entry))
+            delta = int.from_bytes(entry[23:27], "big") if entry[16] == 2 else 0
+            offset += delta + choice.choice((1, 1, 1, 7))
+    return b"".join(pieces)
+
+
+def outcome(source: Path, folder: Path, asked: dict[str, Any]) -> Any:
+    try:
+        made = convert(source, folder, **asked)
+    except (DamagedError, LossError, UnsupportedError) as error:
+        return type(error), str(error).replace(str(folder), "")
+    found = made.converted
+    return (
+        files(folder, ".log", ".index", ".timeindex", ".snapshot"), found.losses.counts, found.gaps, found.skipped,
+        found.batches, found.left_out, found.is_same_log, found.has_same_segments,
+    )  # fmt: skip
+
+
+def both(tmp_path: Path, data: bytes, asked: dict[str, Any], name: str) -> Any:
+    source = tmp_path / f"source-{name}" / "t-0"
+    source.mkdir(parents=True)
+    (source / f"{0:020d}.log").write_bytes(data)
+    many = outcome(source, tmp_path / f"many-{name}" / "t-0", asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Conversion, "_take_plain", lambda _self, _reader, _run, first: first)
+        assert outcome(source, tmp_path / f"one-{name}" / "t-0", asked) == many
+    return many
+
+
+def test_there_are_batches_of_all_formats() -> None:
+    assert {entry[16] for entry in ENTRIES} == {0, 1, 2}
+    assert len(ENTRIES) > 20
+
+
+@pytest.mark.parametrize("asked", REQUESTS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_many_at_a_time_equals_one_by_one(seed: int, asked: dict[str, Any], tmp_path: Path) -> None:
+    both(tmp_path, mixture(random.Random(seed)), asked | (ANYTHING if seed else {}), "mixed")
+
+
+@pytest.mark.parametrize("asked", REQUESTS, ids=str)
+def test_each_kind_of_batch(asked: dict[str, Any], tmp_path: Path) -> None:
+    pieces, offset = [], 0
+    for entry in ENTRIES:
+        for _ in range(5):
+            pieces.append(offset.to_bytes(8, "big") + entry[8:])
+            offset += 1 + (int.from_bytes(entry[23:27], "big") if entry[16] == 2 else 0)
+    found = both(tmp_path, b"".join(pieces), asked | ANYTHING, "all")
+    assert found[4] > len(pieces) // 2
+
+
+@pytest.mark.parametrize("asked", [{"magic": 2}, {"magic": 2, "codec": "zstd"}], ids=str)
+def test_messages_of_a_real_broker_are_read_back(asked: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
+    taken: list[int] = []
+    take = _Conversion._take_plain
+
+    def counted(self: _Conversion, reader: SegmentReader, run: Any, first: int) -> int:
+        stop = take(self, reader, run, first)
+        taken.append(stop - first)
+        return stop
+
+    monkeypatch.setattr(_Conversion, "_take_plain", counted)
+    seen = 0
+    for log in sorted(LEGACY.rglob("*.log")):
+        if log.stat().st_size and entries(log.read_bytes())[0][16] < 2:
+            made = tmp_path / f"new{seen}-0"
+            convert(log.parent, made, **asked)
+            assert records_of(made) == records_of(log.parent)
+            seen += 1
+    assert seen
+    assert max(taken) > 1
+
+
+def test_buffer_sizes_are_checked() -> None:
+    data = ENTRIES[0]
+    frames, run = frames_of(data), UniformRun()
+    assert run.find(data, frames, 1, 1) == 1
+    for call in (
+        lambda: run.find(data[:-1], frames, 0, 1),
+        lambda: run.find(data, frames, 0, 2),
+        lambda: run.find(data, frames, -1, 1),
+    ):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_a_record_larger_than_the_buffer_is_an_error() -> None:
+    rows, headers = int64s(ROW_WIDTH), int64s(4)
+    rows[ROW_KEY_SIZE], rows[ROW_VALUE], rows[ROW_VALUE_SIZE] = -1, 0, 5
+    most = single_batches.most_bytes(rows, 1)
+    assert single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(most)) == 61 + 7 + 5
+    assert single_batches.single_batches(b"value", rows, headers, 0, 0, bytearray()) == 0
+    for size in (0, 60, 61, 72):
+        with pytest.raises(ValueError):
+            single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(size))
+    for count in (-1, 2):
+        with pytest.raises(ValueError):
+            single_batches.most_bytes(rows, count)
+        with pytest.raises(ValueError):
+            single_batches.single_batches(b"value", rows, headers, count, 0, bytearray(most))

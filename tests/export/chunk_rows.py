@@ -1,0 +1,62 @@
+"""Chunks of columns turned back into rows, without pyarrow: what stands in the buffers, by Arrow's layout."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from kseg.export.chunk import NAMES, Bytes, Chunk, Chunks
+from kseg.export.decoding import LeftOut
+from kseg.export.records import RecordColumns, Wanted
+from kseg.segment.files import segment_file
+from kseg.segment.reader import SegmentReader
+from kseg.segment.slices import Slice
+from kseg.stores.source import open_source
+
+Row = tuple[Any, ...]
+"""(offset, timestamp in ms, timestamp type id, key, value, headers)"""
+
+
+def entry(column: Bytes, i: int) -> bytes | None:
+    if not column.valid[i >> 3] >> (i & 7) & 1:
+        assert column.ends[i] == column.ends[i + 1]
+        return None
+    return bytes(column.data[column.ends[i] : column.ends[i + 1]])
+
+
+def rows_of(chunk: Chunk) -> Iterator[Row]:
+    assert chunk.valid is not None
+    assert chunk.header_ends is not None
+    assert chunk.header_keys is not None
+    assert chunk.header_values is not None
+    assert chunk.header_ends[0] == chunk.bytes["key"].ends[0] == chunk.bytes["value"].ends[0] == 0
+    for i in range(chunk.count):
+        has_time = chunk.valid[i >> 3] >> (i & 7) & 1
+        headers = range(chunk.header_ends[i], chunk.header_ends[i + 1])
+        yield (
+            chunk.numbers["offset"][i],
+            chunk.numbers["timestamp"][i] if has_time else None,
+            chunk.numbers["timestampType"][i],
+            entry(chunk.bytes["key"], i),
+            entry(chunk.bytes["value"], i),
+            tuple((entry(chunk.header_keys, h), entry(chunk.header_values, h)) for h in headers),
+        )
+
+
+def read_chunks(
+    path: Path,
+    wanted: Wanted | None = None,
+    part: Slice | None = None,
+    names: Collection[str] = NAMES,
+    left_out: list[LeftOut] | None = None,
+    jobs: int = 1,
+    **sizes: int,
+) -> list[Chunk]:
+    file, told = segment_file(str(path)), [] if left_out is None else left_out
+    with open_source(str(path)) as source:
+        reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
+        chunks = Chunks(names, **sizes)
+        return list(RecordColumns(reader, file, chunks, told.append, wanted or Wanted(), part or Slice(), jobs))
+
+
+def read_rows(path: Path, *arguments: Any, **options: Any) -> list[Row]:
+    return [row for chunk in read_chunks(path, *arguments, **options) for row in rows_of(chunk)]

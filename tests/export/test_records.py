@@ -1,0 +1,247 @@
+"""Records as columns: what real consumers got from real brokers, and whatever a segment holds record by record."""
+
+import gzip
+import json
+import struct
+from base64 import b64decode
+from functools import cache
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel.rendering import batch, record, varint
+
+import kseg
+from export.chunk_rows import Row, read_chunks, read_rows, rows_of
+from kseg.export.decoding import LeftOut
+from kseg.export.records import Wanted
+from kseg.formats.compressing import compressor, target_of
+from kseg.formats.rows import Scratch
+from kseg.segment.files import list_segments
+from kseg.segment.isolation import Transactions
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
+SEGMENTS = sorted(path for path in TESTDATA.glob("**/*.log") if not {"recovery", "findings"} & {*path.parts})
+KINDS = {None: -1, "NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+EVER = (-(1 << 63), (1 << 63) - 1)
+LARGE = TESTDATA / "speed/100b.log"
+
+
+def id_of(path: Path) -> str:
+    return "/".join(path.relative_to(TESTDATA).parts[:-1])
+
+
+def data_of(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
+
+
+def consumed_rows(path: Path) -> list[Row]:
+    """What a consumer got. Consumers since 0.10 give a v0 record the timestamp -1, as if it were unset."""
+    found = []
+    for line in gzip.decompress(path.read_bytes()).splitlines():
+        got = json.loads(line)
+        headers = [data_of(value) for _, value in got["headers"]]  # their keys are base64 in some, text in others
+        time = None if got["timestamp"] == -1 else got["timestamp"]
+        found.append((got["offset"], time, data_of(got["key"]), data_of(got["value"]), headers))
+    return found
+
+
+def told_rows(path: Path) -> list[Row]:
+    """What the Python objects of a file say, control records left out."""
+    found = []
+    for item in kseg.open(path):
+        if isinstance(item, kseg.Damage) or not item.is_valid or item.is_control:
+            continue
+        for each in item:
+            if each.is_valid:
+                kind = KINDS[each.timestamp_type]
+                headers = tuple((header.key, header.value) for header in each.headers)
+                found.append((each.offset, each.timestamp, kind, each.key, each.value, headers))
+    return found
+
+
+expected_rows = cache(told_rows)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
+def test_rows_are_what_a_consumer_got(consumed: Path, isolation: str) -> None:
+    partition = consumed.parent.parent.parent / consumed.parent.name
+    truth = consumed.with_name(f"{isolation}.jsonl.gz")
+    expected = consumed_rows(truth if truth.exists() else consumed)
+    begin = consumed_rows(consumed)[0][0]
+    files = [file for file in list_segments(str(partition)) if file.kind == ".log"]
+    transactions = Transactions.of_segments(files, Scratch()) if isolation == "read_committed" else None
+    wanted = Wanted(first_offset=begin, transactions=transactions)
+    rows = (row for file in files for row in read_rows(Path(file.path), wanted))
+    found = [
+        (offset, None if time == -1 else time, key, value, [header[1] for header in headers])
+        for offset, time, _, key, value, headers in rows
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_rows_are_the_records_of_the_file(path: Path) -> None:
+    assert read_rows(path) == expected_rows(path)
+
+
+@pytest.mark.parametrize("path", sorted(TESTDATA.glob("kafka-0.7.2/*/*/*.kafka")), ids=id_of)
+def test_rows_of_0_7(path: Path) -> None:
+    rows = read_rows(path)
+    assert rows
+    assert rows == expected_rows(path)
+
+
+def test_what_is_left_out_is_told() -> None:
+    told: list[LeftOut] = []
+    path = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    (segment,) = (found for found in path.glob("*.log") if found.stat().st_size)
+    rows = read_rows(segment, left_out=told)
+    whole = {item.position for item in kseg.open(segment) if isinstance(item, kseg.Batch) and not item.is_valid}
+    assert rows
+    assert {(found.code, found.position) for found in told} == {("crc-mismatch", at) for at in whole}
+    assert whole
+
+
+@given(
+    rows=st.integers(1, 70),
+    room=st.integers(1, 3000),
+    first=st.integers(0, 2000),
+    count=st.integers(0, 2000),
+    times=st.booleans(),
+)
+@settings(deadline=None, max_examples=30)
+def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
+    rows: int, room: int, first: int, count: int, times: bool
+) -> None:
+    path = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
+    everything = expected_rows(path)
+    middle = sorted(row[1] for row in everything if row[1] is not None)
+    earliest, latest = (
+        (middle[len(middle) // 3], middle[2 * len(middle) // 3]) if times else (-(1 << 63), (1 << 63) - 1)
+    )
+    wanted = Wanted(first, first + count, earliest, latest)
+    expected = [
+        row
+        for row in everything
+        if first <= row[0] <= first + count and (not times or (row[1] is not None and earliest <= row[1] <= latest))
+    ]
+    chunks = read_chunks(path, wanted, rows=rows, room=room)
+    assert [row for chunk in chunks for row in rows_of(chunk)] == expected
+    for chunk in chunks:
+        held = [len(row[3] or b"") + len(row[4] or b"") for row in rows_of(chunk)]
+        assert chunk.count <= rows
+        assert sum(held) <= max(room, *held)
+
+
+def test_columns_that_are_not_wanted_are_not_there() -> None:
+    (chunk,) = read_chunks(LARGE, names=("offset", "value"))
+    assert (set(chunk.numbers), set(chunk.bytes), chunk.valid, chunk.header_ends) == ({"offset"}, {"value"}, None, None)
+    assert list(chunk.numbers["offset"][: chunk.count]) == [row[0] for row in expected_rows(LARGE)]
+
+
+def test_timestamps_are_scaled_and_null_where_that_is_too_much(tmp_path: Path) -> None:
+    largest = (1 << 63) - 1
+    records = [record(i, time) for i, time in enumerate((0, 5, largest - 1000, largest // 1000 - 1000, -1001))]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(records, base_timestamp=1000, max_timestamp=largest))
+    assert [row[1] for row in read_rows(path)] == [1000, 1005, largest, largest // 1000, -1]
+    scaled = [row[1] for row in read_rows(path, timestamp_scale=1000)]
+    assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -1000]
+
+
+def test_a_record_with_more_headers_than_there_is_room_for(tmp_path: Path) -> None:
+    many = [(b"h%d" % i, None if i % 3 else b"v") for i in range(20_000)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch([record(0, key=b"a"), record(1, headers=many), record(2, headers=many[:2])]))
+    rows = read_rows(path)
+    assert [len(row[5]) for row in rows] == [0, 20_000, 2]
+    assert rows[1][5] == tuple(many)
+
+
+def test_claimed_sizes_take_no_memory(tmp_path: Path) -> None:
+    """A record that claims to be large makes its batch undecodable, and nothing is set aside for it."""
+    wrong = varint(60) + b"\0\0\2\1" + varint(1 << 30) + b"x" * 54
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch([record(0, key=b"a"), wrong]) + batch([record(0, key=b"b")], base_offset=2))
+    told: list[LeftOut] = []
+    assert [row[3] for row in read_rows(path, left_out=told)] == [b"a", b"b"]
+    assert [found.code for found in told] == ["undecodable-records"]
+    assert struct.unpack_from(">i", path.read_bytes(), 57) == (2,)
+
+
+SAMPLES = [
+    TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log",
+    TESTDATA / "kafka-4.3.1/clients/librdkafka-lz4-0/00000000000000000000.log",
+    TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log",
+    TESTDATA / "kafka-0.8.2.2/codecs/compact-0/00000000000000000351.log",
+]
+
+
+@given(
+    path=st.sampled_from(SAMPLES),
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), max_size=4),
+    cut=st.floats(0.2, 1),
+    has_right_checksum=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_damaged_bytes_give_the_rows_that_are_left(
+    path: Path,
+    flips: list[tuple[float, int]],
+    cut: float,
+    has_right_checksum: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    data = bytearray(path.read_bytes()[:6000])
+    for place, mask in flips:
+        data[int(place * len(data))] ^= mask
+    if has_right_checksum and len(data) > 100 and data[16] == 2:
+        end = min(12 + max(struct.unpack_from(">i", data, 8)[0], 50), len(data))
+        struct.pack_into(">I", data, 17, crc32c(bytes(data[21:end])))
+    damaged = tmp_path_factory.mktemp("damaged-0") / path.name
+    damaged.write_bytes(data[: int(cut * len(data))])
+    assert read_rows(damaged) == told_rows(damaged)
+
+
+@given(
+    kinds=st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from([0, 3, 400, 9000, 300_000]), st.integers(0, 7)), max_size=24
+    ),
+    first=st.integers(0, 60),
+)
+@settings(deadline=None, max_examples=40)
+def test_batches_of_all_codecs_one_behind_the_other(
+    kinds: list[tuple[int, int, int]], first: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """``kinds``: codec, bytes of each value, and 0 for a control batch, 1 for a record too many in its header, 2 for
+    compressed bytes that are nonsense under a right CRC."""
+    data = b""
+    for i, (codec, size, what) in enumerate(kinds):
+        records = [record(k, key=b"%d" % i, value=bytes([i]) * size) for k in range(3)]
+        area = compressor(target_of(codec))(b"".join(records)) if codec else b"".join(records)
+        if what == 2 and codec:
+            area = area[: len(area) // 2] + b"\xff" * 9
+        data += batch(
+            [area], 3 * i, codec | (what == 0) << 5, last_delta=2, count=4 if what == 1 else 3, max_timestamp=1000
+        )
+    path = tmp_path_factory.mktemp("codecs-0") / "00000000000000000000.log"
+    path.write_bytes(data)
+    told: list[LeftOut] = []
+    expected = [row for row in told_rows(path) if row[0] >= first]
+    assert read_rows(path, Wanted(first_offset=first), left_out=told) == expected
+    assert not any(found.code == "crc-mismatch" for found in told)
+
+
+def test_batches_that_hold_more_than_one_and_less_than_another(tmp_path: Path) -> None:
+    """What lies open grows with the largest batch."""
+    sizes = [10, 700_000, 5_000_000, 20, 2_000_000, 17_000_000, 30]
+    records = [[record(0, value=b"%d" % i * size)] for i, size in enumerate(sizes)]
+    areas = [compressor(target_of(3 + i % 2))(each[0]) for i, each in enumerate(records)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batch([area], i, 3 + i % 2) for i, area in enumerate(areas)))
+    assert [len(row[4]) for row in read_rows(path)] == sizes
+    assert read_rows(path) == told_rows(path)

@@ -1,0 +1,177 @@
+"""Parquet and Arrow files hold the rows added, in order, in row groups of the promised size, with right statistics."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from export.memory_output import Output
+from kseg.export.arrow import schema
+from kseg.export.tables import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+MIB = 1 << 20
+NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def batch(first: int, size: int, rows: int = 8) -> Any:
+    """Rows whose offsets begin at ``first``, of so many bytes in all."""
+    values = [bytes([first % 251]) * (size // rows - 12)] * rows
+    return pa.record_batch({"offset": pa.array(range(first, first + rows), pa.int64()), "value": pa.array(values)})
+
+
+def written(batches: Iterable[Any], wanted: Any, form: str = PARQUET, codec: str | None = None) -> Any:
+    """The file that they become, opened again by pyarrow."""
+    import pyarrow.parquet as pq
+
+    output = Output()
+    with TableWriter(output, form, wanted, codec, None) as writer:
+        for each in batches:
+            writer.add(each)
+    source = pa.BufferReader(bytes(output.data))
+    return pq.ParquetFile(source) if form == PARQUET else pa.ipc.open_file(source)
+
+
+def group_rows(file: Any) -> list[int]:
+    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+
+@pytest.mark.parametrize(("sizes", "groups"), [
+    ([], []),
+    ([100], [8]),
+    ([MIB] * 9, [32, 32, 8]),
+    ([MIB] * 4 + [MIB // 4], [40]),
+    ([MIB] * 4 + [MIB // 4, MIB, MIB // 4], [40, 16]),
+    ([10 * MIB] * 2, [8, 8]),
+])  # fmt: skip
+def test_a_small_batch_joins_the_group_before_it(sizes: list[int], groups: list[int]) -> None:
+    assert GROUP_BYTES == 4 * MIB
+    file = written((batch(8 * i, size) for i, size in enumerate(sizes)), batch(0, 1000).schema)
+    assert group_rows(file) == groups
+    assert file.read()["offset"].to_pylist() == list(range(8 * len(sizes)))
+
+
+@pytest.mark.parametrize("rows", [8, 4096])
+def test_many_small_batches_make_no_large_group(rows: int) -> None:
+    found = group_rows(written((batch(i * rows, MIB // 4, rows) for i in range(100)), batch(0, 1000).schema))
+    assert sum(found) == 100 * rows
+    assert max(found) <= max(rows * 4 * (GROUP_BYTES + 2 * MIB) // MIB, GROUP_ROWS)
+    assert min(found[:-1]) >= rows * 4 * GROUP_BYTES // MIB
+
+
+def records(first: int, count: int) -> Any:
+    """Records in all columns, offsets from ``first`` on; other columns rise, fall, repeat and are null at times."""
+    offsets = range(first, first + count)
+    return pa.record_batch(
+        {
+            "key": [b"%d" % (i % 7) if i % 5 else None for i in offsets],
+            "value": [b"%06d" % i * 100 for i in offsets],
+            "topic": ["orders" if i % 4000 < 2000 else "payments" for i in offsets],
+            "partition": [i % 3 for i in offsets],
+            "offset": offsets,
+            "timestamp": [None if i % 11 == 0 else datetime.fromtimestamp(9999 - i * i % 999, UTC) for i in offsets],
+            "timestampType": [i % 3 - 1 for i in offsets],
+            "headers": [[{"key": "h", "value": b"%d" % i}] * (i % 3) for i in offsets],
+        },
+        schema=schema(NAMES),
+    )
+
+
+@pytest.mark.parametrize("codec", [None, "none", "zstd"])
+def test_statistics_are_those_of_the_rows(codec: str | None) -> None:
+    batches = [records(i, 1500) for i in range(0, 30_000, 1500)]
+    file = written(batches, schema(NAMES), codec=codec)
+    assert file.schema_arrow.equals(schema(NAMES), check_metadata=True)
+    assert file.read().equals(pa.Table.from_batches(batches))
+    assert file.num_row_groups > 2
+    with_statistics = set()
+    for g in range(file.num_row_groups):
+        rows = file.read_row_group(g)
+        for c in range(file.metadata.num_columns):
+            column = file.metadata.row_group(g).column(c)
+            if column.statistics is None:
+                continue
+            with_statistics.add(column.path_in_schema)
+            values = rows[column.path_in_schema].to_pylist()
+            present = [value for value in values if value is not None]
+            assert (column.statistics.min, column.statistics.max) == (min(present), max(present))
+            assert column.statistics.null_count == len(values) - len(present)
+    assert with_statistics == {"topic", "partition", "offset", "timestamp", "timestampType"}
+
+
+def test_a_filter_reads_the_group_it_needs() -> None:
+    import pyarrow.parquet as pq
+
+    output = Output()
+    with TableWriter(output, PARQUET, schema(NAMES), None, None) as writer:
+        for i in range(0, 30_000, 1500):
+            writer.add(records(i, 1500))
+    data = pa.BufferReader(bytes(output.data))
+    assert pq.read_table(data, filters=[("offset", "=", 29_999)])["value"].to_pylist() == [b"029999" * 100]
+
+
+def test_repeated_values_are_stored_once() -> None:
+    """Those of keys, of values and in headers; offsets, which never repeat, have no dictionary."""
+    file = written([records(0, 3000)], schema(NAMES), codec="none")
+    columns = [file.metadata.row_group(0).column(c) for c in range(file.metadata.num_columns)]
+    has_dictionary = {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings}
+    assert {"key", "headers.list.element.key"} <= has_dictionary
+    assert "offset" not in has_dictionary
+    assert (
+        written([batch(0, MIB, 1024)], batch(0, 8000).schema, codec="none")
+        .metadata.row_group(0)
+        .column(1)
+        .total_compressed_size
+        < 10_000
+    )
+
+
+@pytest.mark.parametrize("form", [PARQUET, ARROW])
+def test_no_rows_at_all(form: str) -> None:
+    wanted = schema(NAMES)
+    file = written([], wanted, form)
+    assert (file.schema_arrow if form == PARQUET else file.schema).equals(wanted)
+    assert (file.read() if form == PARQUET else file.read_all()).num_rows == 0
+
+
+@pytest.mark.parametrize("form", [PARQUET, ARROW])
+def test_a_file_is_not_ended_after_an_error(form: str) -> None:
+    """What was written must not look like a whole file, nor may anything be written afterwards."""
+    output = Output()
+
+    def fail() -> None:
+        with TableWriter(output, form, batch(0, 1000).schema, None, None) as writer:
+            for i in range(3):
+                writer.add(batch(8 * i, 5 * MIB))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert output.data[:4] in (b"PAR1", b"ARRO")
+    assert output.data[-4:] != b"PAR1"
+    assert not output.data.endswith(b"ARROW1")
+
+
+@pytest.mark.parametrize("form", [PARQUET, ARROW])
+def test_an_output_that_fails_says_why(form: str) -> None:
+    class Full(Output):
+        def write_view(self, view: Any) -> None:
+            raise BrokenPipeError("nobody reads")
+
+    def fail() -> None:
+        with TableWriter(Full(), form, batch(0, 1000).schema, "none", None) as writer:
+            for i in range(3):
+                writer.add(records_of_noise(i))
+
+    with pytest.raises(BrokenPipeError, match="nobody reads"):
+        fail()
+
+
+def records_of_noise(seed: int) -> Any:
+    """Six megabytes that no dictionary makes fewer."""
+    from random import Random
+
+    chance = Random(seed)
+    values = [chance.randbytes(MIB) for _ in range(6)]
+    return pa.record_batch({"offset": pa.array(range(6), pa.int64()), "value": pa.array(values)})

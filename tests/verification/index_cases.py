@@ -1,0 +1,94 @@
+"""Partitions whose indexes are judged: real ones, and copies of them with one thing changed."""
+
+import shutil
+import struct
+from pathlib import Path
+
+from kseg.logdir.partition_state import BrokerState
+from kseg.segment.survey import FULL
+from kseg.verification.batches import BatchRule
+from kseg.verification.indexes import IndexRule
+from kseg.verification.partition import Partition, judge_segments
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+DAMAGED = TESTDATA / "side-files" / "damaged"
+NOW_MS = 4_000_000_000_000
+STEM = "00000000000000000000"
+BASE_46 = "00000000000000000046"
+
+
+def real_partitions() -> list[Path]:
+    """The partitions of real brokers that have a .log and an .index."""
+    return sorted({index.parent for index in TESTDATA.glob("kafka-*/**/*.index") if index.with_suffix(".log").exists()})
+
+
+def copy_of(partition: Path, place: Path) -> Path:
+    """A copy of the files of a partition."""
+    copied = place / partition.name
+    copied.mkdir()
+    for file in partition.iterdir():
+        if file.is_file():
+            shutil.copyfile(file, copied / file.name)
+    return copied
+
+
+def closed(partition: Path) -> Path:
+    """The partition with one more, empty segment, so that the one before it counts as closed."""
+    (partition / f"{1 << 40:020}.log").touch()
+    (partition / f"{1 << 40:020}.index").touch()
+    return partition
+
+
+def findings(
+    partition: Path, level: int = FULL, broker: BrokerState | None = None, live: bool = False
+) -> list[Finding]:
+    """What is found about indexes in a partition directory, or of a file."""
+    found: list[Finding] = []
+    report = Report(found.append)
+    if broker is None and not live:
+        judge_path(str(partition), Settings(level, NOW_MS), report, lambda _: None)
+    else:
+        from kseg.segment.files import list_segments
+
+        judged = Partition(str(partition), "t", 0, True, level, NOW_MS, report, broker or BrokerState(), is_live=live)
+        rules = [BatchRule(judged), IndexRule(judged)]
+        judge_segments(judged, [file for file in list_segments(str(partition)) if file.kind == ".log"], rules)
+    return [finding for finding in found if "index" in finding.code or finding.code == "unreadable-bytes"]
+
+
+def codes(partition: Path, level: int = FULL) -> list[str]:
+    return [finding.code for finding in findings(partition, level)]
+
+
+def set_entry(index: Path, entry: int, first: int | None = None, second: int | None = None) -> None:
+    """Changes the fields of one entry: relative offset and position, or timestamp and relative offset."""
+    layout = struct.Struct(">ii" if index.name.endswith(".index") else ">qi")
+    data = bytearray(index.read_bytes())
+    old = layout.unpack_from(data, entry * layout.size)
+    layout.pack_into(
+        data, entry * layout.size, *(o if n is None else n for o, n in zip(old, (first, second), strict=True))
+    )
+    index.write_bytes(data)
+
+
+def entries(index: Path) -> list[tuple[int, int]]:
+    return list(struct.iter_unpack(">ii" if index.name.endswith(".index") else ">qi", index.read_bytes()))
+
+
+def repeated_batch(count: int, least_bytes: int = 0) -> bytes:
+    """A log of ``count`` times one real batch of 3 records or more, base offsets going on (no checksum covers them)."""
+    log = (TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / f"{STEM}.log").read_bytes()
+    start, batch = 0, bytearray()
+    while len(batch) < max(least_bytes, 61) or int.from_bytes(batch[23:27], "big") < 2:
+        batch = bytearray(log[start : start + 12 + int.from_bytes(log[start + 8 : start + 12], "big")])
+        start += len(batch)
+        assert batch, "there is no such batch"
+    step = int.from_bytes(batch[23:27], "big") + 1
+    made = bytearray()
+    for i in range(count):
+        batch[:8] = (i * step).to_bytes(8, "big")
+        made += batch
+    return bytes(made)

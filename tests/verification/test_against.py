@@ -1,0 +1,275 @@
+"""Two replicas: real ones that cleaned apart, and copies that something happened to."""
+
+import gzip
+import re
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.errors import PathError
+from kseg.kernel import COMPILED
+from kseg.verification.replicas import compare as replicas
+from kseg.verification.replicas.comparison import Comparison
+from kseg.verification.replicas.pairs import compare_path
+from verification.made import batch_of, varint
+from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
+
+REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
+LAST = "00000000000000000116.log"
+
+
+class Compared(Found):
+    """Findings and comparisons of a call."""
+
+    def __init__(self, here: Path, there: Path, jobs: int = 1) -> None:
+        super().__init__()
+        self.comparisons: list[Comparison] = []
+        compare_path(str(here), str(there), self.report, self.comparisons.append, jobs)
+
+    @property
+    def only(self) -> Comparison:
+        (comparison,) = self.comparisons
+        return comparison
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "other").mkdir()
+    return copied(PLAIN, tmp_path), copied(PLAIN, tmp_path / "other")
+
+
+def offsets_kafka_prints(broker: str) -> set[int]:
+    """Of the records of a replica."""
+    found: set[int] = set()
+    for dump in (REPLICAS / broker / "truth/ep-compact-0").glob("*.log.dump.txt.gz"):
+        lines = gzip.decompress(dump.read_bytes()).decode().splitlines()
+        records = (re.match(r"offset: (\d+) .*keysize", line) for line in lines)
+        found |= {int(record[1]) for record in records if record}
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_replicas_that_cleaned_apart(jobs: int) -> None:
+    here, there = offsets_kafka_prints("broker0"), offsets_kafka_prints("broker1")
+    assert len(there) > len(here) > 100
+    compared = Compared(REPLICAS / "broker0/ep-compact-0", REPLICAS / "broker1/ep-compact-0", jobs)
+    found = compared.only
+    assert (found.same, found.only_here, found.only_there) == (
+        len(here & there), len(here - there), len(there - here),
+    )  # fmt: skip
+    assert (found.different, found.diverge_at, found.agree_to) == (0, None, max(here & there))
+    assert set(compared.codes) == {"replicas-cleaned-apart"}
+    back = Compared(REPLICAS / "broker1", REPLICAS / "broker0", jobs).only
+    assert (back.only_here, back.only_there) == (found.only_there, found.only_here)
+
+
+@pytest.mark.parametrize("place", ["kafka-0.8.2.2/codecs", "kafka-0.10.2.2/codecs", "kafka-4.3.1/clients"])
+def test_a_replica_is_like_itself(place: str) -> None:
+    compared = Compared(TESTDATA / place, TESTDATA / place)
+    assert compared.findings == []
+    assert len(compared.comparisons) > 1
+    assert all(found.is_identical for found in compared.comparisons)
+    assert sum(found.same for found in compared.comparisons) > 100
+
+
+def test_other_segments_of_the_same_log(twins: tuple[Path, Path]) -> None:
+    """Brokers need not roll at the same offset."""
+    whole, split = twins
+    path = split / LAST
+    data = path.read_bytes()
+    at = spans(data)[2][0]
+    path.write_bytes(data[:at])
+    (split / f"{struct.unpack_from('>q', data, at)[0]:020}.log").write_bytes(data[at:])
+    compared = Compared(whole, split)
+    assert (compared.findings, compared.only.is_identical) == ([], True)
+
+
+def test_records_stay_the_same_in_other_batches(tmp_path: Path) -> None:
+    here, there = tmp_path / "a-0", tmp_path / "b-0"
+    for folder in (here, there):
+        folder.mkdir()
+    one, two = batch_of(range(6)), batch_of(range(2)) + batch_of(range(2, 6))
+    (here / f"{0:020}.log").write_bytes(one + batch_of(range(6, 9)))
+    (there / f"{0:020}.log").write_bytes(two + batch_of(range(6, 9)))
+    compared = Compared(here, there)
+    assert (compared.findings, compared.only.same, compared.only.is_identical) == ([], 9, True)
+
+
+def logs(folder: Path, here: bytes, there: bytes, base: int = 0) -> tuple[Path, Path]:
+    for name, data in (("a-0", here), ("b-0", there)):
+        (folder / name).mkdir()
+        (folder / name / f"{base:020}.log").write_bytes(data)
+    return folder / "a-0", folder / "b-0"
+
+
+def test_diverged_values_are_ranges(tmp_path: Path) -> None:
+    here = batch_of(range(5)) + batch_of(range(5, 9))
+    there = batch_of(range(3)) + batch_of(range(3, 9), o4=b"x", o5=b"y", o8=b"z")
+    compared = Compared(*logs(tmp_path, here, there))
+    assert [(found.code, found.offset) for found in compared.findings] == [
+        ("replicas-diverge", 4), ("replicas-diverge", 8),
+    ]  # fmt: skip
+    first = compared.findings[0]
+    assert first.message.startswith("offsets 4 to 5: value of 2 records differ from ")
+    assert first.position == 0
+    found = compared.only
+    assert (found.same, found.different, found.agree_to, found.diverge_at) == (6, 3, 3, 4)
+
+
+def test_another_leader_epoch_is_divergence(tmp_path: Path) -> None:
+    here = batch_of(range(3)) + batch_of(range(3, 6), epoch=1)
+    there = batch_of(range(3)) + batch_of(range(3, 6), epoch=2)
+    compared = Compared(*logs(tmp_path, here, there))
+    (finding,) = compared.findings
+    assert finding.message.startswith("offsets 3 to 5: leader epoch of 3 records differ")
+    assert finding.severity == "error"
+
+
+def test_what_differs_is_named(tmp_path: Path) -> None:
+    good = batch_of(range(1))
+    other = bytearray(good)
+    at = good.index(varint(2) + b"\0\0")
+    other[at + 1] = 9
+    other[-3:-1] = b"\x02g"
+    compared = Compared(*logs(tmp_path, good, sealed(bytes(other[:35]) + bytes(other[35:]))))
+    assert "key and headers of one record" in compared.findings[0].message
+
+
+def test_records_missing_in_the_middle(tmp_path: Path) -> None:
+    here = batch_of(range(3)) + batch_of(range(3, 6)) + batch_of(range(6, 9))
+    there = batch_of(range(3)) + batch_of(range(6, 9))
+    compared = Compared(*logs(tmp_path, here, there))
+    (finding,) = compared.findings
+    assert (finding.code, finding.offset, finding.severity) == ("replica-lacks-records", 3, "error")
+    assert Path(finding.file).name == "b-0"
+    assert compared.only.only_here == 3
+
+
+def test_records_missing_in_a_log_that_is_cleaned(tmp_path: Path) -> None:
+    """Holes inside batches tell that cleaners are at work."""
+    here = batch_of([0, 2]) + batch_of(range(3, 6)) + batch_of(range(6, 9))
+    there = batch_of([0, 2]) + batch_of(range(6, 9))
+    assert Compared(*logs(tmp_path, here, there)).codes == ["replicas-cleaned-apart"]
+
+
+def test_a_topic_that_is_always_cleaned(tmp_path: Path) -> None:
+    here = tmp_path / "__consumer_offsets-0"
+    (tmp_path / "other").mkdir()
+    there = tmp_path / "other/__consumer_offsets-0"
+    for folder, data in ((here, batch_of(range(9))), (there, batch_of(range(3)) + batch_of(range(6, 9)))):
+        folder.mkdir()
+        (folder / f"{0:020}.log").write_bytes(data)
+    assert Compared(here, there).codes == ["replicas-cleaned-apart"]
+
+
+def test_ends_and_starts(tmp_path: Path) -> None:
+    here, there = tmp_path / "a-0", tmp_path / "b-0"
+    for folder, base, last in ((here, 0, 8), (there, 3, 6)):
+        folder.mkdir()
+        batches = b"".join(batch_of(range(at, at + 3)) for at in range(base, last, 3))
+        (folder / f"{base:020}.log").write_bytes(batches)
+    compared = Compared(here, there)
+    assert [(found.code, found.severity) for found in compared.findings] == [
+        ("replica-starts-later", "info"), ("replica-ends-earlier", "info"),
+    ]  # fmt: skip
+    found = compared.only
+    assert (found.same, found.only_here, found.agree_to, found.is_identical) == (3, 6, 5, False)
+    assert found.start_offsets == (0, 3)
+    assert found.last_offsets == (8, 5)
+
+
+def test_an_empty_replica(tmp_path: Path) -> None:
+    compared = Compared(*logs(tmp_path, batch_of(range(3)), b""))
+    assert compared.codes == ["replica-ends-earlier"]
+    assert compared.only.only_here == 3
+
+
+def test_damage_is_not_compared(twins: tuple[Path, Path]) -> None:
+    path = twins[1] / LAST
+    at, size = spans(path.read_bytes())[2]
+    changed(path, at + size - 3, b"\0\xff")
+    compared = Compared(*twins)
+    assert compared.places() == [("replica-not-compared", LAST, at, size)]
+    assert compared.findings[0].severity == "warning"
+    assert (compared.only.different, compared.only.only_here) == (0, 2)
+    changed(path, at + 8, bytes(4))
+    assert [place[0] for place in Compared(*twins).places()] == ["replica-not-compared"]
+
+
+def test_an_undecodable_batch_is_not_compared(tmp_path: Path) -> None:
+    good = batch_of(range(3))
+    bad = bytearray(good)
+    bad[61] = 0x7E
+    compared = Compared(*logs(tmp_path, good + batch_of(range(3, 5)), sealed(bytes(bad)) + batch_of(range(3, 5))))
+    assert "replica-not-compared" in compared.codes
+    assert compared.only.same == 2
+
+
+def test_partitions_of_two_log_directories(tmp_path: Path) -> None:
+    here, there = copied(REPLICAS / "broker0", tmp_path), copied(REPLICAS / "broker1", tmp_path)
+    shutil.copytree(here / "ep-compact-0", here / "more-0")
+    compared = Compared(here, there)
+    assert "replica-missing" in compared.codes
+    assert [Path(found.path).name for found in compared.comparisons] == ["ep-compact-0"]
+    assert Compared(here / "ep-compact-0", there).only.same == compared.only.same
+
+
+def test_a_segment_against_a_segment() -> None:
+    path = PLAIN / LAST
+    assert Compared(path, path).only.is_identical
+    assert Compared(path, PLAIN).only.is_identical
+
+
+@pytest.mark.parametrize("there", ["missing", "empty", "strangers", "-"])
+def test_nothing_to_compare_with(there: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(PLAIN, tmp_path / "strangers/other-0")
+    here = copied(REPLICAS / "broker0", tmp_path)
+    with pytest.raises(PathError):
+        Compared(here, Path("-") if there == "-" else tmp_path / there)
+
+
+def test_07_had_no_replicas() -> None:
+    with pytest.raises(PathError, match="no replicas"):
+        Compared(TESTDATA / "kafka-0.7.2/direct/codecs-0", TESTDATA / "kafka-0.7.2/direct/codecs-0")
+
+
+contents = st.dictionaries(st.integers(0, 40), st.sampled_from([b"a", b"b"]), max_size=30)
+
+
+def laid_out(records: dict[int, bytes], sizes: list[int]) -> bytes:
+    data, left = b"", sorted(records)
+    for size in [*sizes, 50]:
+        if part := left[:size]:
+            data += batch_of(part, **{f"o{offset}": records[offset] for offset in part})
+        left = left[size:]
+    return data
+
+
+@settings(deadline=None, max_examples=200 if COMPILED else 50)
+@given(contents, contents, st.lists(st.integers(1, 9), max_size=6), st.lists(st.integers(1, 9), max_size=6), st.data())
+def test_any_two_logs(
+    here: dict[int, bytes], there: dict[int, bytes], sizes: list[int], other: list[int], data: st.DataObject
+) -> None:
+    """Against dicts of offset to value; with a room for events so small that calls are broken off."""
+    import tempfile
+
+    if data.draw(st.booleans(), "alike"):
+        there = here | {offset: value for offset, value in there.items() if offset > 35}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replicas, "EVENT_ROOM", data.draw(st.sampled_from([1, 2, 512]), "room"))
+        compared = Compared(*logs(Path(folder), laid_out(here, sizes), laid_out(there, other)))
+    found = compared.only
+    both = here.keys() & there.keys()
+    differing = sorted(offset for offset in both if here[offset] != there[offset])
+    assert found.same == len(both) - len(differing)
+    assert found.different == len(differing)
+    assert found.diverge_at == (differing[0] if differing else None)
+    assert (found.only_here, found.only_there) == (len(here.keys() - both), len(there.keys() - both))
+    agreed = [offset for offset in both if not differing or offset < differing[0]]
+    assert found.agree_to == (max(agreed) if agreed else None)
+    assert ("replicas-diverge" in compared.codes) == bool(differing)

@@ -1,0 +1,118 @@
+"""Each finding has a case in testdata/damaged/findings: committed files, and all that must be told of them."""
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conditions import CONDITIONS
+
+from kseg.findings.table import INFO, KINDS
+from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.verification.manifest.manifest import Manner, check_manifest
+from kseg.verification.replicas.pairs import compare_path
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
+from verification.findings_cases import CASES
+from verification.findings_cases.case import NOW_MS
+from verification.partitions import PLAIN, TESTDATA, Found
+
+FINDINGS = TESTDATA / "damaged" / "findings"
+FOLDERS = sorted(path.name for path in FINDINGS.iterdir() if path.is_dir())
+
+
+def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
+    """What is told of a case, in the fields of its case.json."""
+    case = json.loads((folder / "case.json").read_text("utf-8"))
+    judged, found = str(folder / case["judged"]), Found()
+    if "against" in case:
+        compare_path(judged, str(folder / case["against"]), found.report, lambda _: None)
+    elif "manifest" in case:
+        check_manifest(str(folder / case["manifest"]), [judged], Manner(), found.report)
+    else:
+        settings = Settings(level, case.get("nowMs", NOW_MS), max_batch_bytes=case.get("maxBatchBytes", 1 << 28))
+        judge_path(judged, settings, found.report, lambda _: None)
+    return in_order(
+        {
+            "code": finding.code, "severity": finding.severity, "file": os.path.relpath(finding.file, folder),
+            "position": finding.position, "length": finding.length, "offset": finding.offset,
+        }
+        for finding in found.findings
+    )  # fmt: skip
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=json.dumps)
+
+
+def as_it_was_meant(folder: Path, place: Path) -> Path:
+    """A copy of a case, what git cannot hold unpacked."""
+    copied = Path(shutil.copytree(folder, place / folder.name))
+    for name in json.loads((copied / "case.json").read_text("utf-8")).get("packed", []):
+        packed = copied / f"{name}.gz"
+        (copied / name).write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    return copied
+
+
+def test_every_finding_has_a_case() -> None:
+    assert sorted(KINDS) == FOLDERS
+
+
+@pytest.mark.parametrize("code", FOLDERS)
+def test_a_case_is_told_and_nothing_else(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = FINDINGS / code
+    case = json.loads((folder / "case.json").read_text("utf-8"))
+    if "packed" in case or "condition" in case:
+        folder = as_it_was_meant(folder, tmp_path)
+    if "condition" in case:
+        CONDITIONS[case["condition"]](monkeypatch, folder)
+    assert told_of(folder) == in_order(case["findings"])
+    assert (code, KINDS[code].severity) in {(finding["code"], finding["severity"]) for finding in case["findings"]}
+
+
+HEADERS_TELL = {
+    "wrong-base-offset", "batch-out-of-order", "offset-outside-segment", "segments-overlap", "gap-unexplained",
+    "leader-epoch-falls",
+}  # fmt: skip
+MADE_OF_OTHERS = {"index-corrupt", "time-index-corrupt"}
+"""Told instead of the findings about single entries, which the log has to be compared with for."""
+
+
+@pytest.mark.parametrize("code", FOLDERS)
+def test_lower_levels_tell_less_and_nothing_else(code: str) -> None:
+    case = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))
+    if not {"packed", "condition", "against", "manifest"} & case.keys():
+        quick, full = (told_of(FINDINGS / code, level) for level in (QUICK, FULL))
+        for found, more in ((quick, full), (full, case["findings"])):
+            assert [row for row in found if row not in more] == [] or code in MADE_OF_OTHERS
+        if code in HEADERS_TELL:
+            assert quick == in_order(case["findings"])
+
+
+def test_a_case_tells_of_little_else() -> None:
+    """Above info, a case is about its own finding, and at most two that cannot but come with it."""
+    for code in FOLDERS:
+        findings = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))["findings"]
+        assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2, code
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_case_is_what_its_edit_makes(code: str, tmp_path: Path) -> None:
+    CASES[code].written_to(tmp_path / code)
+    made, kept = (as_it_was_meant(place / code, tmp_path / place.name) for place in (tmp_path, FINDINGS))
+    assert files_of(made) == files_of(kept)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_intact_partition_has_no_finding() -> None:
+    found = Found()
+    judge_path(str(PLAIN), Settings(DEEP, NOW_MS), found.report, lambda _: None)
+    assert found.codes == []

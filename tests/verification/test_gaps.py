@@ -1,0 +1,148 @@
+"""Whether offsets that are missing were lost or cleaned away, in copies that nothing around tells of."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg.segment import cleaner_reach
+from kseg.segment.survey import DEEP, FULL, QUICK
+from verification.log_directories import TESTDATA, Checked, check
+from verification.made import batch_of, message
+from verification.partitions import sealed
+
+CLEANED = [
+    "kafka-0.8.2.2/codecs/compact-0", "kafka-0.10.2.2/codecs/compact-lz4-0",
+    "kafka-0.10.2.2/codecs/compact-lat-snappy-0", "kafka-0.11.0.3/txn/compact-txn-0",
+]  # fmt: skip
+LEVELS = pytest.mark.parametrize("level", [QUICK, FULL, DEEP], ids=["quick", "full", "deep"])
+
+
+def alone(place: str, target: Path) -> Path:
+    return Path(shutil.copytree(TESTDATA / place, target / Path(place).name))
+
+
+def log_of(target: Path, *segments: bytes) -> Path:
+    """A partition of so many segments, each named by the offset it begins with."""
+    folder = target / "made-0"
+    folder.mkdir()
+    for data in segments:
+        (folder / f"{int.from_bytes(data[:8], 'big'):020}.log").write_bytes(data)
+    return folder
+
+
+def gaps(found: Checked) -> list[tuple[str, str]]:
+    return [(finding.code, finding.severity) for finding in found.findings if finding.code.startswith("gap-")]
+
+
+@LEVELS
+@pytest.mark.parametrize("place", CLEANED)
+def test_what_cleaners_left_is_no_loss(place: str, level: int, tmp_path: Path) -> None:
+    """v0 and v1 show no holes: segments thinned out, and segments with nothing left."""
+    assert check(alone(place, tmp_path), level).serious == []
+
+
+def test_nothing_tells_of_the_first_batches(tmp_path: Path) -> None:
+    """A cleaner has taken them, but that they were cut off would look the same."""
+    found = check(alone("kafka-4.3.1/compacted/e-plain-0", tmp_path))
+    assert gaps(found) == [("gap-unexplained", "warning")]
+    assert "lost or cleaned away" in found.one("gap-unexplained").message
+
+
+FIRST, THIRD = batch_of(range(3)), batch_of(range(6, 9))
+LAST = batch_of(range(9, 12))
+
+
+def test_a_batch_that_is_missing_in_a_closed_segment(tmp_path: Path) -> None:
+    assert gaps(check(log_of(tmp_path, FIRST + THIRD, LAST))) == [("gap-unexplained", "warning")]
+
+
+def test_the_active_segment_is_never_cleaned(tmp_path: Path) -> None:
+    assert gaps(check(log_of(tmp_path, FIRST + THIRD))) == [("gap-unexplained", "error")]
+
+
+def test_a_log_directory_would_tell_of_its_cleaner(tmp_path: Path) -> None:
+    folder = log_of(tmp_path, FIRST + THIRD, LAST)
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    assert gaps(check(folder)) == [("gap-unexplained", "error")]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmade 0 9\n")
+    assert gaps(check(folder)) == [("gap-compacted", "info")]
+
+
+def test_where_no_cleaner_has_come_yet(tmp_path: Path) -> None:
+    """Behind a key that comes again, or a record without one, even the batches of a compacted log are all there."""
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmade 0 9\n")
+    thinned = batch_of(range(2)) + batch_of([4])
+    folder = log_of(tmp_path, thinned + again(5, 1) + THIRD, batch_of(range(10, 12)))
+    assert gaps(check(folder, FULL)) == [("gap-compacted", "info"), ("gap-compacted", "info")]
+    found = check(folder, DEEP)
+    assert gaps(found) == [("gap-unexplained", "error"), ("gap-compacted", "info")]
+    lost = found.one("gap-unexplained")
+    assert (lost.offset, lost.position) == (9, 0)
+    assert "offset 5 has a key that came before" in lost.message
+
+
+def test_a_batch_that_is_twice_tells_nothing_of_cleaners(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmade 0 9\n")
+    folder = log_of(tmp_path, FIRST + FIRST + batch_of(range(7, 9)), LAST)
+    found = check(folder, DEEP)
+    assert "batch-out-of-order" in found.codes
+    assert gaps(found) == [("gap-compacted", "info")]
+
+
+@LEVELS
+def test_records_that_no_cleaner_leaves(level: int, tmp_path: Path) -> None:
+    without = b"".join(message(offset, b"no key") for offset in (0, 1, 2, 6, 7))
+    for name, first in (("twice", batch_of(range(2)) + again(2, 1) + THIRD), ("without", without)):
+        (tmp_path / name).mkdir()
+        folder = log_of(tmp_path / name, first, LAST)
+        assert ("gap-unexplained", "error") in gaps(check(folder, level)), name
+
+
+def again(offset: int, key: int) -> bytes:
+    """A batch of one record, whose key is that of the record at another offset."""
+    return offset.to_bytes(8, "big") + batch_of([key])[8:]
+
+
+@LEVELS
+def test_many_gaps_are_a_cleaners(level: int, tmp_path: Path) -> None:
+    thinned = b"".join(batch_of([offset]) for offset in range(0, 40, 3))
+    folder = log_of(tmp_path, thinned, batch_of(range(40, 42)))
+    assert gaps(check(folder, level)) == [("gap-compacted", "info")]
+    (folder / f"{0:020}.log").write_bytes(thinned.replace(batch_of([6]), again(6, 3)))
+    found = check(folder, level)
+    assert len(gaps(found)) == 13
+    assert set(gaps(found)) == {("gap-unexplained", "error")}
+
+
+def test_a_segment_with_nothing_left(tmp_path: Path) -> None:
+    folder = log_of(tmp_path, FIRST, LAST)
+    for suffix in (".log", ".index", ".timeindex"):
+        (folder / f"{3:020}{suffix}").touch()
+    assert gaps(check(folder)) == [("gap-compacted", "info")]
+    (folder / f"{3:020}.timeindex").write_bytes(bytes.fromhex("000000000000040500000002"))
+    assert gaps(check(folder)) == [("gap-unexplained", "warning")]
+
+
+def test_a_segment_beside_its_older_form(tmp_path: Path) -> None:
+    folder = log_of(tmp_path, FIRST + THIRD, LAST)
+    (folder / f"{0:020}.log.deleted").write_bytes(FIRST + batch_of(range(3, 6)) + THIRD)
+    assert check(folder).serious == []
+
+
+def test_keys_are_looked_at_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log_of(tmp_path, batch_of(range(3)) + again(3, 1) + THIRD, LAST)
+    assert gaps(check(folder)) == [("gap-unexplained", "error")]
+    monkeypatch.setattr(cleaner_reach, "RECORDS_LOOKED_AT", 2)
+    assert gaps(check(folder)) == [("gap-unexplained", "warning")]
+
+
+def test_damage_on_the_way_to_the_keys(tmp_path: Path) -> None:
+    """What cannot be read tells nothing, and is told by itself."""
+    wrong, undecodable = bytearray(FIRST), bytearray(batch_of(range(3, 6)))
+    wrong[-1] ^= 1
+    undecodable[61] ^= 0x55
+    folder = log_of(tmp_path, bytes(wrong) + sealed(bytes(undecodable)) + b"\7" * 99 + batch_of(range(6, 8)) + LAST)
+    (folder / f"{12:020}.log").write_bytes(batch_of(range(12, 13)))
+    found = check(folder, DEEP)
+    assert {"crc-mismatch", "undecodable-records", "nonsense-block"} <= set(found.codes)

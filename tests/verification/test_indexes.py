@@ -1,0 +1,391 @@
+"""Offset and time indexes against their logs: real ones are right, each wrong entry is found, no bytes raise."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING
+from kseg.logdir.partition_state import BrokerState
+from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
+from verification.index_cases import (
+    BASE_46,
+    DAMAGED,
+    NOW_MS,
+    STEM,
+    TESTDATA,
+    closed,
+    codes,
+    copy_of,
+    entries,
+    findings,
+    real_partitions,
+    repeated_batch,
+    set_entry,
+)
+
+MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
+OLD = TESTDATA / "kafka-0.8.2.2" / "codecs" / "one-none-0"
+UPGRADED = TESTDATA / "kafka-2.8.2" / "upgraded-from-0.8.2.2" / "one-mixcodec-0"
+
+
+@pytest.mark.parametrize("level", [QUICK, FULL, DEEP])
+@pytest.mark.parametrize("partition", real_partitions(), ids=lambda path: "/".join(path.parts[-3:]))
+def test_nothing_is_found_in_what_brokers_wrote(partition: Path, level: int) -> None:
+    """First offsets, last offsets, those of whole appends; indexes of followers, cleaners, recovery; v0 with times."""
+    assert findings(partition, level) == []
+
+
+@pytest.mark.parametrize("partition", [MIX, OLD, UPGRADED], ids=lambda path: path.name)
+def test_each_entry_of_an_offset_index_is_compared(partition: Path, tmp_path: Path) -> None:
+    copied = copy_of(partition, tmp_path)
+    index = copied / f"{STEM}.index"
+    whole = index.read_bytes()
+    for i, (offset, position) in enumerate(entries(index)):
+        set_entry(index, i, second=position + 1)
+        found = findings(copied)
+        assert [(f.code, f.position, f.length, f.offset) for f in found] == [("index-misleads", 8 * i, 8, offset)], i
+        assert f"at position {position + 1}" in found[0].message
+        assert found[0].severity == ERROR
+        index.write_bytes(whole)
+
+
+def test_each_entry_of_a_time_index_is_compared(tmp_path: Path) -> None:
+    copied = copy_of(MIX, tmp_path)
+    times = copied / f"{STEM}.timeindex"
+    whole = times.read_bytes()
+    for i, (timestamp, _) in enumerate(entries(times)):
+        for other in (timestamp - 1, timestamp + 1):
+            set_entry(times, i, first=other)
+            found = findings(copied)
+            assert [(f.code, f.severity, f.position, f.length) for f in found] == [
+                ("time-index-mismatch", WARNING, 12 * i, 12)
+            ]
+            times.write_bytes(whole)
+
+
+def test_offsets_of_appends_and_of_nothing(tmp_path: Path) -> None:
+    """The last offset, the first, that of a whole append; and offsets that are none of these."""
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    log = repeated_batch(12)
+    size = len(log) // 12
+    step = int.from_bytes(log[23:27], "big") + 1
+    assert step > 2
+    (partition / f"{STEM}.log").write_bytes(log)
+    index = partition / f"{STEM}.index"
+
+    def found_for(*pairs: tuple[int, int]) -> list[tuple[str, str, int | None]]:
+        index.write_bytes(b"".join(a.to_bytes(4, "big") + b.to_bytes(4, "big") for a, b in pairs))
+        return [(f.code, f.severity, f.position) for f in findings(partition) if f.code != "time-index-missing"]
+
+    last = [step * (i + 1) - 1 for i in range(12)]
+    assert found_for((last[2], 2 * size), (last[7], 7 * size)) == []
+    assert found_for((last[1] + 1, 2 * size), (last[6] + 1, 7 * size)) == []
+    assert found_for((last[5], 2 * size), (last[11], 7 * size)) == []
+    assert found_for((last[2] - 1, 2 * size)) == [("index-imprecise", WARNING, 0)]
+    assert found_for((last[5] - 1, 2 * size)) == [("index-imprecise", WARNING, 0)]
+    assert found_for((last[8], 2 * size), (last[9], 7 * size)) == [("index-imprecise", WARNING, 0)]
+    assert found_for((last[1], 2 * size)) == [("index-misleads", ERROR, 0)]
+    assert found_for((last[2], 2 * size), (last[11] + 1, 7 * size)) == [("index-beyond-log", ERROR, 8)]
+    assert found_for((last[2], 2 * size), (last[11] + 1, 12 * size)) == [("index-beyond-log", ERROR, 8)]
+    # Entries one behind the other are one finding.
+    found_for((last[2] - 1, 2 * size), (last[5] - 1, 5 * size), (last[7], 7 * size), (last[9] - 1, 9 * size))
+    imprecise = [(f.position, f.length) for f in findings(partition) if f.code == "index-imprecise"]
+    assert imprecise == [(0, 16), (24, 8)]
+    cleaned = findings(partition, broker=BrokerState(is_compacted=True))
+    assert {f.severity for f in cleaned if f.code == "index-imprecise"} == {INFO}
+    assert found_for((last[2], 2 * size + 5)) == [("index-misleads", ERROR, 0)]
+    assert found_for((last[2], 2 * size), (last[1], 3 * size), (last[4], 4 * size)) == [("index-unsorted", ERROR, 8)]
+    # One entry far too high: the two behind it go on from the one before.
+    assert found_for((last[2], 2 * size), (last[2] + 1, 1 << 30), (last[4], 4 * size), (last[5], 5 * size)) == [
+        ("index-unsorted", ERROR, 8)
+    ]
+
+
+def test_entries_that_no_search_can_use(tmp_path: Path) -> None:
+    copied = copy_of(MIX, tmp_path)
+    index, times = copied / f"{STEM}.index", copied / f"{STEM}.timeindex"
+    whole, whole_times = index.read_bytes(), times.read_bytes()
+    for path, entry, change, expected in (
+        (index, 2, {"first": -3}, "index-below-base"),
+        (index, 2, {"first": entries(index)[1][0]}, "index-unsorted"),
+        (times, 2, {"second": -3}, "time-index-below-base"),
+        (times, 2, {"second": entries(times)[1][1] - 1}, "time-index-unsorted"),
+    ):
+        set_entry(path, entry, **change)
+        found = findings(copied)
+        width = 8 if path is index else 12
+        assert [(f.code, f.severity, f.position, f.length) for f in found] == [(expected, ERROR, entry * width, width)]
+        index.write_bytes(whole)
+        times.write_bytes(whole_times)
+
+
+REAL_CASES = [
+    ("index-corrupt-unclean", [("index-corrupt", f"{BASE_46}.index", 0, 24)]),
+    ("timeindex-corrupt-unclean", [("time-index-corrupt", f"{BASE_46}.timeindex", 0, 48)]),
+    (
+        "timeindex-trunc-5-clean",
+        [
+            ("time-index-bad-size", f"{BASE_46}.timeindex", 36, 7),
+            ("time-index-incomplete", f"{BASE_46}.timeindex", None, None),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "expected"), REAL_CASES, ids=[case for case, _ in REAL_CASES])
+def test_damaged_indexes(case: str, expected: list[tuple[str, str, int, int]], tmp_path: Path) -> None:
+    partition = closed(copy_of(next((DAMAGED / case).glob("*-0")), tmp_path))
+    found = [(f.code, Path(f.file).name, f.position, f.length) for f in findings(partition)]
+    assert [one for one in found if one[0] != "time-index-missing"] == expected
+
+
+def test_an_index_without_log(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    orphan = DAMAGED / "orphan-index" / "dplain-0" / "00000000000000007777.index"
+    (partition / orphan.name).write_bytes(orphan.read_bytes())
+    (partition / "00000000000000008888.index").touch()
+    (partition / "00000000000000008888.log.swap").touch()  # which a broker's start makes the .log
+    found = findings(partition)
+    assert [(f.code, f.severity, Path(f.file).name) for f in found] == [("orphan-index", WARNING, orphan.name)]
+
+
+def test_an_index_of_a_log_with_a_shorter_name(tmp_path: Path) -> None:
+    """A broker finds no index by the number of such a segment, and no segment by that of the index."""
+    partition = copy_of(MIX, tmp_path)
+    log = min(partition.glob("*.log"))
+    orphans = sorted(log.with_suffix(suffix) for suffix in (".index", ".timeindex"))
+    log.rename(partition / f"{int(log.stem)}.log")
+    found = [f.file for f in findings(partition) if f.code == "orphan-index"]
+    assert found == [str(path) for path in orphans]
+
+
+def test_room_set_aside(tmp_path: Path) -> None:
+    """An active segment has it, a closed one must not, nor one that was closed with the broker."""
+    partition = copy_of(DAMAGED / "room-ahead" / "dplain-0", tmp_path)
+    assert findings(partition) == []
+    was_clean = BrokerState(was_clean=True, is_known=True)
+    expected = [("index-zero-tail", 24, 8168), ("time-index-zero-tail", 36, 8148)]
+    found = findings(partition, broker=was_clean)
+    assert [(f.code, f.severity) for f in found] == [("index-zero-tail", WARNING), ("time-index-zero-tail", WARNING)]
+    found = findings(closed(partition))
+    assert [(f.code, f.position, f.length) for f in found] == expected
+    assert [f.severity for f in found] == [WARNING, ERROR]
+    for suffix in (".index", ".timeindex"):
+        path = partition / f"00000000000000000116{suffix}"
+        path.write_bytes(bytes(path.stat().st_size))
+    assert [(f.code, f.position, f.length) for f in findings(partition)] == [
+        ("index-zero-tail", 0, 8192),
+        ("time-index-zero-tail", 0, 8184),
+    ]
+
+
+def test_a_log_that_lost_its_end(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    log = partition / f"{STEM}.log"
+    last = entries(partition / f"{STEM}.index")[-1]
+    os.truncate(log, last[1])
+    found = findings(partition)
+    assert {f.code for f in found} == {"index-beyond-log", "time-index-beyond-log"}
+    assert next(f for f in found if f.code == "index-beyond-log").offset == last[0]
+    assert {f.severity for f in found} == {ERROR}
+    assert codes(partition, QUICK) == []
+    # No broker appends to a closed segment's time index any more.
+    severities = {f.code: f.severity for f in findings(closed(partition))}
+    assert severities == {"index-beyond-log": ERROR, "time-index-beyond-log": WARNING}
+
+
+def test_what_the_next_start_rebuilds_is_a_warning(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    set_entry(partition / f"{STEM}.index", 0, second=1)
+    scanned = BrokerState(recovery_point=0, was_clean=False, is_known=True)
+    below = BrokerState(recovery_point=1 << 40, was_clean=False, is_known=True)
+    clean = BrokerState(recovery_point=0, was_clean=True, is_known=True)
+    assert [f.severity for f in findings(partition, broker=scanned)] == [WARNING]
+    assert [f.severity for f in findings(partition, broker=below)] == [ERROR]
+    assert [f.severity for f in findings(partition, broker=clean)] == [ERROR]
+
+
+def test_a_live_segment_may_lag_behind_its_index(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    os.truncate(partition / f"{STEM}.log", entries(partition / f"{STEM}.index")[-1][1])
+    assert findings(partition, live=True) == []
+
+
+def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    log = partition / f"{STEM}.log"
+    os.truncate(log, entries(partition / f"{STEM}.index")[-1][1])
+    told: list[Finding] = []
+    report = Report(told.append, ("gap-truncated",))
+    whole = (MIX / log.name).read_bytes()
+    judge_path(str(partition), Settings(FULL, NOW_MS), report, lambda _: log.write_bytes(whole) and None)
+    assert [finding for finding in told if "beyond" in finding.code] == []
+    assert log.read_bytes() == whole
+
+
+def test_damage_of_the_log_is_not_told_again(tmp_path: Path) -> None:
+    """Entries that lead to damage, or to a batch whose checksum is wrong, may be right."""
+    partition = copy_of(MIX, tmp_path)
+    log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
+    data = bytearray(log.read_bytes())
+    position = entries(index)[4][1]
+    data[position + 40] ^= 1  # the largest timestamp: under the checksum
+    log.write_bytes(data)
+    assert findings(partition) == []
+    data[position + 8 : position + 12] = b"\x7f\xff\xff\xff"
+    log.write_bytes(data)
+    assert findings(partition) == []
+    log.write_bytes(data[: entries(index)[-1][1] + 40])
+    assert findings(partition) == []
+
+
+def test_a_wrong_base_offset_is_not_the_fault_of_an_index(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    log, index = partition / f"{STEM}.log", partition / f"{STEM}.index"
+    data = bytearray(log.read_bytes())
+    position = entries(index)[4][1]
+    for wrong in (0, 1 << 20, 1 << 62, (1 << 64) - 5):
+        data[position : position + 8] = wrong.to_bytes(8, "big")
+        log.write_bytes(data)
+        assert findings(partition) == [], wrong
+
+
+def test_missing_indexes(tmp_path: Path) -> None:
+    one = copy_of(MIX, tmp_path)
+    (one / f"{STEM}.timeindex").unlink()
+    assert [(f.code, f.severity, f.file) for f in findings(one)] == [
+        ("time-index-missing", WARNING, str(one / f"{STEM}.log"))
+    ]
+    (one / f"{STEM}.index").unlink()
+    assert codes(one) == codes(one, QUICK) == ["index-missing"]
+    assert codes(one / f"{STEM}.log") == []  # somebody's copy of one file
+    (one / f"{STEM}.timeindex").touch()
+    assert codes(one / f"{STEM}.log") == ["index-missing"]
+
+    many = copy_of(TESTDATA / "kafka-4.3.1" / "internal" / "__cluster_metadata-0", tmp_path)
+    for index in many.glob("*.timeindex"):
+        index.unlink()
+    assert [(f.code, f.file) for f in findings(many)] == [("time-index-missing", str(many))]
+    next(many.glob("*.index")).unlink()
+    assert sorted(codes(many)) == ["index-missing", "time-index-missing", "time-index-missing"]
+    for index in many.glob("*.index"):
+        index.unlink()
+    assert [(f.code, f.severity, f.file) for f in findings(many)] == [("index-missing", WARNING, str(many))]
+
+
+def test_releases_that_wrote_no_time_index(tmp_path: Path) -> None:
+    assert not list(OLD.glob("*.timeindex"))
+    assert findings(OLD) == []
+    v1 = copy_of(TESTDATA / "kafka-0.10.2.2" / "codecs" / "rec-gzip-0", tmp_path)
+    (v1 / f"{STEM}.timeindex").unlink()  # as 0.10.0 leaves it
+    assert [(f.code, f.severity) for f in findings(v1)] == [("time-index-missing", INFO)]
+    (v1 / f"{STEM}.timeindex").touch()  # as the release after it opens it
+    assert [(f.code, f.severity) for f in findings(closed(v1))] == [("time-index-incomplete", INFO)]
+
+
+def test_the_last_timestamp_of_a_closed_segment(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    times = partition / f"{STEM}.timeindex"
+    os.truncate(times, times.stat().st_size - 12)
+    assert findings(partition) == []
+    found = findings(closed(partition))
+    assert [(f.code, f.severity) for f in found] == [("time-index-incomplete", WARNING)]
+    assert codes(partition / times.name) == ["time-index-incomplete"]
+    times.write_bytes(b"")
+    assert "no entry" in findings(partition)[0].message
+
+
+def test_many_wrong_entries_are_told_as_one_range(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    index = partition / f"{STEM}.index"
+    count = len(entries(index))
+    for i, (_, position) in enumerate(entries(index)):
+        set_entry(index, i, second=position + 1)
+    found = findings(partition)
+    assert [(f.code, f.position, f.length) for f in found] == [("index-misleads", 0, 8 * count)]
+    assert f"{count} of {count}" in found[0].message
+
+
+def test_sparse_indexes(tmp_path: Path) -> None:
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    one = repeated_batch(1, least_bytes=4000)
+    count = (17 << 20) // len(one)
+    step = int.from_bytes(one[23:27], "big") + 1
+    (partition / f"{STEM}.log").write_bytes(repeated_batch(count, least_bytes=4000))
+    (partition / f"{STEM}.timeindex").touch()
+    index = partition / f"{STEM}.index"
+    index.touch()
+    assert [(f.code, f.severity) for f in findings(partition)] == [("index-sparse", WARNING)]
+    index.write_bytes((2 * step - 1).to_bytes(4, "big") + len(one).to_bytes(4, "big"))
+    assert [(f.code, f.severity) for f in findings(partition)] == [("index-sparse", INFO)]
+    middle = count // 2
+    index.write_bytes((step * (middle + 1) - 1).to_bytes(4, "big") + (middle * len(one)).to_bytes(4, "big"))
+    assert findings(partition) == []
+
+
+def test_structure_alone_at_the_quick_level(tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    index, times = partition / f"{STEM}.index", partition / f"{STEM}.timeindex"
+    set_entry(index, 2, second=entries(index)[2][1] + 1)
+    assert codes(partition, QUICK) == []
+    set_entry(index, 2, second=entries(index)[1][1])
+    set_entry(times, 0, second=-1)
+    with index.open("ab") as stream:
+        stream.write(b"\1\2\3")
+    assert codes(partition, QUICK) == ["index-unsorted", "index-bad-size", "time-index-below-base"]
+    set_entry(index, 0, second=-7)
+    found = findings(partition, QUICK)
+    assert found[0].code == "index-misleads"
+    assert "negative" in found[0].message
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_what_cannot_be_read(suffix: str, tmp_path: Path) -> None:
+    partition = copy_of(MIX, tmp_path)
+    path = partition / f"{STEM}{suffix}"
+    path.unlink()
+    os.mkfifo(path)  # opening it to read must not wait for a writer
+    assert codes(partition) == ["unreadable-bytes"]
+    path.unlink()
+    path.mkdir()
+    assert codes(partition) == ["unreadable-bytes"]
+
+
+bytes_of_an_index = st.one_of(
+    st.binary(max_size=200),
+    st.lists(st.tuples(st.integers(-5, 400), st.integers(-5, 100_000)), max_size=20).map(
+        lambda pairs: b"".join(a.to_bytes(4, "big", signed=True) + b.to_bytes(4, "big", signed=True) for a, b in pairs)
+    ),
+)
+
+
+@given(
+    index=bytes_of_an_index,
+    times=bytes_of_an_index,
+    level=st.sampled_from([QUICK, FULL, DEEP]),
+    cut=st.integers(0, 95_000),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bytes_raise(
+    index: bytes, times: bytes, level: int, cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    partition = tmp_path_factory.mktemp("hostile") / "t-0"
+    partition.mkdir()
+    (partition / f"{STEM}.log").write_bytes((MIX / f"{STEM}.log").read_bytes()[:cut])
+    (partition / f"{STEM}.index").write_bytes(index)
+    (partition / f"{STEM}.timeindex").write_bytes(times)
+    found = findings(closed(partition), level)
+    for path in (partition / f"{STEM}.index", partition / f"{STEM}.timeindex"):
+        found += findings(path, level)
+    for finding in found:
+        assert finding.code in KINDS
+        size = os.path.getsize(finding.file)
+        assert finding.position is None or 0 <= finding.position <= finding.position + (finding.length or 0) <= size

@@ -1,0 +1,356 @@
+"""What a log directory says of itself and of its partitions."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.errors import PathError
+from kseg.findings.table import KINDS
+from kseg.logdir.cluster_metadata import read_topic_settings
+from kseg.logdir.log_directory import plain_offsets, read_log_directory
+from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.problems import problems_of
+from kseg.verification.directories.rules import topic_partition
+from verification.log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
+
+
+def test_a_real_directory_is_clean() -> None:
+    found = check(REAL)
+    assert found.codes == ["partition-missing"]
+    assert "dgzip-0" in found.findings[0].message
+    assert found.report.totals.files == 5
+    assert check(INTERNAL).serious == []
+
+
+def test_a_partition_is_judged_by_the_directory_around_it(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / "log-start-offset-checkpoint").write_text(checkpoint("dplain 0 99999"))
+    found = check(logs / "dplain-0").one("log-start-beyond-end")
+    assert (found.severity, found.offset) == ("error", 99999)
+
+
+def test_no_directory_around_a_partition_says_nothing(tmp_path: Path) -> None:
+    shutil.copytree(REAL / "dplain-0", tmp_path / "dplain-0")
+    assert check(tmp_path / "dplain-0").codes == []
+    assert check(tmp_path).codes == []
+
+
+def test_a_directory_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(PathError, match="neither a partition nor a log directory"):
+        check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "code"),
+    [
+        ("replication-offset-checkpoint", "dplain 0 151", "high-watermark-beyond-end"),
+        ("log-start-offset-checkpoint", "dplain 0 151", "log-start-beyond-end"),
+        ("recovery-point-offset-checkpoint", "dplain 0 151", "recovery-point-beyond-end"),
+        ("cleaner-offset-checkpoint", "dplain 0 151", "cleaner-checkpoint-beyond-end"),
+    ],
+)
+def test_a_checkpoint_beyond_the_end(tmp_path: Path, file: str, line: str, code: str) -> None:
+    logs = copied(tmp_path)
+    (logs / file).write_text(checkpoint(line))
+    found = check(logs)
+    assert found.serious == [code]
+    assert found.one(code).message.endswith("is 151, the log ends at 150")
+    (logs / file).write_text(checkpoint("dplain 0 150"))
+    assert check(logs).serious == []
+
+
+def test_segments_below_the_log_start(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / "log-start-offset-checkpoint").write_text(checkpoint("dplain 0 60"))
+    found = check(logs).one("segments-below-log-start")
+    assert found.file.endswith("/00000000000000000000.log")
+    assert found.message.endswith("below it: 1")
+
+
+@pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
+@pytest.mark.parametrize("text", ["zz", "1\n0\n", "0\n2\ndplain 0 1\n", "0\n1\ndplain 0\n", "0\n1\ndplain x 1\n"])
+def test_a_checkpoint_that_no_broker_reads(tmp_path: Path, name: str, text: str) -> None:
+    logs = copied(tmp_path)
+    (logs / name).write_text(text)
+    found = check(logs)
+    assert found.serious == ["unreadable-checkpoint"]
+    assert found.one("unreadable-checkpoint").file == str(logs / name)
+
+
+def test_nothing_is_taken_from_a_checkpoint_that_no_broker_reads(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / "replication-offset-checkpoint").write_text("0\n7\ndplain 0 99999\n")
+    assert check(logs).serious == ["unreadable-checkpoint"]
+
+
+@given(st.lists(st.tuples(st.text("ab-_.", min_size=1, max_size=5), st.integers(0, 99), st.integers(0, 10**18 - 1))))
+def test_plain_checkpoints_read_as_all_others_do(entries: list[tuple[str, int, int]]) -> None:
+    data = checkpoint(*(f"{topic} {number} {offset}" for topic, number, offset in entries)).encode()
+    slow = [item for item in read_offset_checkpoint(data) if isinstance(item, OffsetCheckpoint)]
+    assert plain_offsets(data) == {(entry.topic, entry.partition): entry.offset for entry in slow}
+
+
+@given(st.binary(max_size=80) | st.text("0123 \n-ax").map(str.encode))
+def test_whatever_reads_plainly_has_no_problem(data: bytes) -> None:
+    if plain_offsets(data) is not None:
+        assert problems_of(read_offset_checkpoint(data)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["version=2\n", "version=1\ncluster.id=x\n", "version=1\nnode.id=1\n", "version=1\nnode.id=x\ncluster.id=x\n"],
+)
+def test_meta_properties_that_stop_a_broker(tmp_path: Path, text: str) -> None:
+    logs = copied(tmp_path)
+    (logs / "meta.properties").write_text(text)
+    found = check(logs)
+    assert set(found.serious) == {"bad-meta-properties"}
+
+
+def test_a_kraft_node_needs_meta_properties(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    assert check(logs).serious == []
+    (logs / "meta.properties").unlink()
+    assert check(logs).serious == ["bad-meta-properties"]
+
+
+def test_a_broker_of_old_needs_none(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / "meta.properties").unlink()
+    assert check(logs).serious == ["bad-meta-properties"]
+    (logs / "dplain-0" / "partition.metadata").unlink()  # which brokers write since 2.8
+    assert check(logs).serious == []
+
+
+def test_a_directory_in_use_or_killed(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / ".kafka_cleanshutdown").unlink()
+    assert check(logs).one("unclean-shutdown").severity == "info"
+
+
+@pytest.mark.parametrize(
+    "name", ["lost+found", "data", "dplain-", "-0", "x-y", "x-99999999999", "x-0-delete", "x-0-stray"]
+)
+def test_a_directory_that_keeps_a_broker_from_starting(tmp_path: Path, name: str) -> None:
+    logs = copied(tmp_path)
+    (logs / name).mkdir()
+    found = check(logs)
+    assert set(found.serious) <= {"broker-would-not-start", "segments-missing"}
+    assert name in found.one("broker-would-not-start").message
+
+
+@pytest.mark.parametrize("name", ["remote-log-index-cache", ".kseg-x"])
+def test_a_directory_that_may_lie_there(tmp_path: Path, name: str) -> None:
+    logs = copied(tmp_path)
+    (logs / name).mkdir()
+    assert check(logs).serious == []
+
+
+@pytest.mark.parametrize("name", ["__cluster_metadata-0", "a.b_c-17"])
+def test_a_partition_without_any_file(tmp_path: Path, name: str) -> None:
+    logs = copied(tmp_path)
+    (logs / name).mkdir()
+    assert check(logs).serious == ["segments-missing"]
+
+
+def test_a_partition_that_is_there_twice(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    (logs / "dplain-00").mkdir()
+    assert check(logs).one("broker-would-not-start").message == "dplain-0 and dplain-00 are the same partition"
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("orders-3", ("orders", 3)),
+        ("a-b-12", ("a-b", 12)),
+        ("t-0.0123456789abcdef0123456789abcdef-delete", ("t", 0)),
+        ("t-0.x-future", ("t", 0)),
+        ("t-0-future", None),
+        ("t", None),
+        ("t-2147483648", None),
+    ],
+)
+def test_names_as_a_broker_reads_them(name: str, place: tuple[str, int] | None) -> None:
+    assert topic_partition(name) == place
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"), [("delete-directory", "info"), ("future-directory", "info"), ("stray-directory", "warning")]
+)
+def test_partitions_on_their_way_out(tmp_path: Path, code: str, severity: str) -> None:
+    logs = copied(tmp_path)
+    moved = logs / f"dplain-0.0123456789abcdef0123456789abcdef-{code.removesuffix('-directory')}"
+    shutil.copytree(logs / "dplain-0", moved)
+    found = check(logs)
+    assert found.one(code).severity == severity
+    assert set(found.serious) <= {"stray-directory"}
+
+
+def test_unknown_files_are_named(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    for i in range(7):
+        (logs / f"note{i}.txt").write_text("x")
+    assert check(logs).one("unknown-file").message.endswith("note3.txt, note4.txt and 2 more")
+
+
+# partition.metadata
+
+
+def test_the_same_topic_id_under_two_names(tmp_path: Path) -> None:
+    """A copy of a partition under another topic's name, as an operator makes one."""
+    logs = copied(tmp_path)
+    shutil.copytree(logs / "dplain-0", logs / "ghost-0")
+    assert check(logs).serious == ["topic-id-mismatch"] * 2
+
+
+def test_partitions_of_a_topic_that_disagree(tmp_path: Path) -> None:
+    logs = copied(tmp_path)
+    for number in (1, 2):
+        shutil.copytree(logs / "dplain-0", logs / f"dplain-{number}")
+    (logs / "dplain-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    found = check(logs)
+    assert found.one("topic-id-mismatch").file == str(logs / "dplain-1" / "partition.metadata")
+    assert OTHER_ID in found.one("topic-id-mismatch").message
+
+
+def test_another_topic_id_than_the_clusters_metadata_says(tmp_path: Path) -> None:
+    logs = kraft(tmp_path, "__consumer_offsets-0")
+    (logs / "__consumer_offsets-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    for path in (logs, logs / "__consumer_offsets-0"):
+        assert check(path).serious == ["topic-id-mismatch"]
+    assert "Y2rdlpQ9R2qbu70MnjhEQg" in check(logs).one("topic-id-mismatch").message
+
+
+def test_a_topic_that_the_clusters_metadata_does_not_know(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    shutil.copytree(REAL / "dplain-0", logs / "dplain-0")
+    assert check(logs).serious == ["unknown-topic"]
+
+
+@pytest.mark.parametrize("text", ["", "version: 0", "version: 0\ntopic_id: x", f"version: x\ntopic_id: {'A' * 22}"])
+def test_partition_metadata_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    logs = copied(tmp_path)
+    (logs / "dplain-0" / "partition.metadata").write_text(text)
+    assert set(check(logs).serious) == {"bad-partition-metadata"}
+
+
+def test_partition_metadata_that_is_missing(tmp_path: Path) -> None:
+    """A KRaft node puts such a partition aside; one without records has not got so far."""
+    logs = copied(tmp_path)
+    (logs / "dplain-0" / "partition.metadata").unlink()
+    assert check(logs).serious == ["no-partition-metadata"]
+    (logs / "empty-0").mkdir()
+    for suffix in (".log", ".index", ".timeindex"):
+        (logs / "empty-0" / f"{0:020}{suffix}").touch()
+    assert check(logs / "empty-0").serious == []
+    (logs / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
+    assert check(logs).serious == []
+
+
+# __cluster_metadata
+
+
+def test_settings_of_the_newest_metadata() -> None:
+    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert found is not None
+    assert found.is_complete
+    assert found.ids["__consumer_offsets"] == "Y2rdlpQ9R2qbu70MnjhEQg"
+    assert found.setting("__consumer_offsets", "cleanup.policy") == "compact"
+    assert found.setting("meta-0", "cleanup.policy") is None
+    assert "meta-7" not in found.ids, "deleted behind the snapshot"
+
+
+def test_the_clusters_own_default(tmp_path: Path) -> None:
+    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert found is not None
+    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
+    assert found.setting("meta-0", "cleanup.policy") == "compact"
+    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
+    assert found.setting("meta-0", "cleanup.policy") is None
+
+
+def test_policies_of_partitions(tmp_path: Path) -> None:
+    directory = read_log_directory(str(kraft(tmp_path, "__consumer_offsets-0")))
+    assert directory is not None
+    state = directory.broker_state("__consumer_offsets-0")
+    assert (state.is_compacted, state.is_deleting, state.is_kraft, state.was_clean) == (True, False, True, True)
+    assert directory.broker_state("meta-0-x") == directory.broker_state("other")
+    metadata = directory.broker_state("__cluster_metadata-0")
+    assert metadata.will_be_scanned(1), "a KRaft node scans its own log at every start"
+
+
+def test_damaged_metadata_knows_no_topic_to_be_gone(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    shutil.copytree(REAL / "dplain-0", logs / "dplain-0")
+    newest = logs / "__cluster_metadata-0" / f"{455:020}-{2:010}.checkpoint"
+    newest.write_bytes(newest.read_bytes()[:3000])
+    assert "unknown-topic" not in check(logs).codes
+
+
+def test_a_snapshot_that_is_cut_short(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    newest = logs / "__cluster_metadata-0" / f"{455:020}-{2:010}.checkpoint"
+    data = newest.read_bytes()
+    footer = data.rindex(b"\x00\x00\x00\x00\x00\x00\x00", 0, len(data) - 60)
+    for size in (3000, len(data) - 1, footer, 0):
+        newest.write_bytes(data[:size])
+        assert check(logs).one("bad-metadata-snapshot").file == str(newest)
+
+
+def test_a_snapshot_without_its_footer(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    data = (logs / "bootstrap.checkpoint").read_bytes()
+    sizes, at = [], 0
+    while at < len(data):
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        sizes.append(at)
+    (logs / "bootstrap.checkpoint").write_bytes(data[: sizes[-2]])
+    assert "no footer" in check(logs).one("bad-metadata-snapshot").message
+    (logs / "bootstrap.checkpoint").write_bytes(data[sizes[0] :])
+    assert "no header" in check(logs).one("bad-metadata-snapshot").message
+
+
+def test_a_log_start_that_no_snapshot_reaches(tmp_path: Path) -> None:
+    metadata = kraft(tmp_path) / "__cluster_metadata-0"
+    for path in metadata.glob("0000000000000000000*.log"):
+        path.unlink()
+    assert "broker-would-not-start" not in check(metadata).codes
+    for path in metadata.glob("*.checkpoint"):
+        path.unlink()
+    assert check(metadata).one("broker-would-not-start").offset == 164
+
+
+def test_a_snapshot_ahead_of_the_log(tmp_path: Path) -> None:
+    metadata = kraft(tmp_path) / "__cluster_metadata-0"
+    (metadata / f"{322:020}.log").unlink()
+    assert check(metadata).one("metadata-log-behind").offset == 455
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"data_version":7}', '{"leaderId":1,"data_version":0}'])
+def test_quorum_state_that_stops_a_node(tmp_path: Path, text: str) -> None:
+    logs = kraft(tmp_path)
+    (logs / "__cluster_metadata-0" / "quorum-state").write_text(text)
+    assert set(check(logs).serious) == {"bad-quorum-state"}
+
+
+FUZZED = ("meta.properties", "replication-offset-checkpoint", "bootstrap.checkpoint", "dplain-0/partition.metadata")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(FUZZED), st.data())
+def test_no_bytes_of_its_files_raise(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
+    logs = copied(tmp_path_factory.mktemp("fuzz"))
+    whole = (REAL / name).read_bytes()
+    at = data.draw(st.integers(0, len(whole)))
+    piece = data.draw(st.binary(max_size=40))
+    (logs / name).write_bytes(whole[:at] + piece + whole[at + data.draw(st.integers(0, 40)) :])
+    assert set(check(logs).codes) <= set(KINDS)
+
+
+def test_the_id_of_the_real_topic() -> None:
+    assert TOPIC_ID in (REAL / "dplain-0" / "partition.metadata").read_text()

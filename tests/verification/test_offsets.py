@@ -1,0 +1,51 @@
+"""Offsets that are wrong where no checksum covers them: told once, where they lie."""
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from kseg.segment.survey import DEEP, FULL
+from verification.log_directories import TESTDATA, check
+from verification.made import batch_of
+from verification.partitions import spans
+
+OLD = TESTDATA / "kafka-0.8.2.2" / "codecs"
+
+
+def with_offset(place: Path, target: Path, number: int, offset: int) -> tuple[Path, int, int]:
+    """A copy of a partition with another offset in a batch of its first segment; position and size of that."""
+    folder = Path(shutil.copytree(place, target / place.name))
+    path = folder / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    position, size = spans(bytes(data))[number]
+    struct.pack_into(">q", data, position, offset)
+    path.write_bytes(data)
+    return folder, position, size
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1 << 40, 3000])
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy"])
+def test_the_offset_of_a_compressed_set_whose_own_are_right(tmp_path: Path, codec: str, offset: int) -> None:
+    """v0: the offsets inside are Kafka's own, and the checksum covers them."""
+    folder, position, size = with_offset(OLD / f"one-{codec}-0", tmp_path, 2, offset)
+    found = check(folder, DEEP)
+    assert found.serious == ["wrong-base-offset"]
+    wrong = found.one("wrong-base-offset")
+    assert (wrong.position, wrong.length, wrong.offset) == (position, size, offset if offset >= 0 else wrong.offset)
+
+
+def test_a_segment_that_reaches_into_the_next_one(tmp_path: Path) -> None:
+    """The batch that does so is told, and nothing of the segments behind."""
+    folder = tmp_path / "made-0"
+    folder.mkdir()
+    far = (500).to_bytes(8, "big") + batch_of(range(3, 6))[8:]
+    for base, data in ((0, batch_of(range(3)) + far), (6, batch_of(range(6, 9))), (9, batch_of([9])), (10, b"")):
+        (folder / f"{base:020}.log").write_bytes(data)
+    found = check(folder, FULL)
+    overlap = found.one("segments-overlap")
+    first = len(batch_of(range(3)))
+    assert (Path(overlap.file).name, overlap.position, overlap.length) == (f"{0:020}.log", first, len(far))
+    assert (overlap.offset, "next segment begins at 6" in overlap.message) == (502, True)
+    assert set(found.codes) == {"segments-overlap", "gap-unexplained"}

@@ -1,0 +1,177 @@
+"""What repairs a finding, and the commands that repair all of a check."""
+
+import contextlib
+import io
+import struct
+from pathlib import Path
+
+import pytest
+
+from kseg.findings.table import KINDS
+from kseg.output.findings.text import TextFindings
+from kseg.output.notices import Notices
+from kseg.output.sink import open_sink
+from kseg.verification.repairs import MOST_STEPS, Repairs
+from kseg.verification.report import Finding, Report
+from verification.made import batch_of
+
+SALVAGE = ["kseg", "recover", "--mode", "salvage"]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log directory of a few partitions."""
+    for number in range(MOST_STEPS + 5):
+        partition = tmp_path / f"a-{number}"
+        partition.mkdir()
+        (partition / f"{0:020}.log").touch()
+    return tmp_path
+
+
+def found(code: str, partition: Path, suffix: str = ".log") -> Finding:
+    return Finding(code, KINDS[code].severity, str(partition / f"{0:020}{suffix}"), 5, None, None, "what is wrong")
+
+
+def commands(repairs: Repairs) -> list[list[str]]:
+    return [step.argv for step in repairs.steps()]
+
+
+def test_one_command_for_all_that_it_repairs(logs: Path) -> None:
+    repairs = Repairs()
+    for code in ("bad-length", "crc-mismatch", "bad-length"):
+        repairs.settled(found(code, logs / "a-0"))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
+
+
+def test_salvage_stands_for_what_it_repairs_too(logs: Path) -> None:
+    repairs = Repairs()
+    for code in ("index-corrupt", "producer-snapshot-damaged", "crc-mismatch", "truncated-batch", "gap-truncated"):
+        repairs.settled(found(code, logs / "a-0"))
+    repairs.settled(found("index-corrupt", logs / "a-1", ".index"))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], ["kseg", "reindex", str(logs / "a-1")]]
+
+
+def test_one_command_for_a_log_directory(logs: Path) -> None:
+    repairs = Repairs((f"{logs}/",))
+    repairs.settled(found("bad-length", logs / "a-0"))
+    repairs.settled(found("index-corrupt", logs / "a-1", ".index"))
+    repairs.settled(found("truncated-batch", logs / "a-2"))
+    assert commands(repairs) == [[*SALVAGE, str(logs)]]
+
+
+def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs: Path) -> None:
+    repairs = Repairs((str(logs),))
+    repairs.settled(found("bad-length", logs / "a-0"))
+    repairs.settled(found("broker-would-not-start", logs / "a-1"))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
+    assert [(need.needs, need.path) for need in repairs.needs()] == [("decision", str(logs / "a-1"))]
+
+
+def test_a_partition_that_no_broker_loads_is_salvaged(logs: Path) -> None:
+    repairs = Repairs((str(logs),))
+    for code, suffix in (("index-corrupt", ".index"), ("broker-would-not-start", ".log"), ("orphan-index", ".index")):
+        repairs.settled(found(code, logs / "a-0", suffix))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
+
+
+def test_many_indexes_are_rebuilt_by_one_command(logs: Path) -> None:
+    repairs = Repairs((str(logs),))
+    for number in range(MOST_STEPS + 1):
+        repairs.settled(found("index-corrupt", logs / f"a-{number}", ".index"))
+    assert commands(repairs) == [["kseg", "reindex", str(logs)]]
+
+
+def test_what_only_a_replica_has_says_so(logs: Path) -> None:
+    repairs = Repairs()
+    finding = repairs.settled(found("gap-truncated", logs / "a-0"))
+    assert (finding.repair, finding.needs, repairs.steps()) == (None, "replica", [])
+
+
+def test_a_stream_has_no_repair() -> None:
+    repairs = Repairs()
+    finding = repairs.settled(found("bad-length", Path("-"))._replace(file="-"))
+    assert (finding.repair, finding.needs, repairs.steps()) == (None, "decision", [])
+
+
+def test_a_file_that_commands_would_not_look_at_has_no_repair(logs: Path) -> None:
+    repairs, stray = Repairs(), logs / "a-0" / "evidence.log"
+    stray.touch()
+    finding = found("bad-length", logs / "a-0")._replace(file=str(stray))
+    assert repairs.settled(finding).repair is None
+    assert repairs.steps() == []
+
+
+def test_a_directory_in_the_place_of_a_file_is_no_partition(logs: Path) -> None:
+    place = logs / "a-0" / "leader-epoch-checkpoint"
+    place.mkdir()
+    finding = found("leader-epochs-damaged", logs)._replace(file=str(place))
+    assert Repairs().settled(finding).repair == ["kseg", "recover", "--rebuild-epochs", str(logs / "a-0")]
+
+
+def with_metadata(logs: Path, replicas: int) -> None:
+    """The metadata of a cluster whose topic "a" has one partition with so many replicas."""
+    topic_id = bytes(range(16))
+    topic = bytes([1, 2, 0]) + bytes([2]) + b"a" + topic_id + b"\0"
+    nodes = bytes([replicas + 1]) + struct.pack(f">{replicas}i", *range(replicas))
+    rest = nodes + b"\1\1" + struct.pack(">iii", 0, 0, 0) + b"\0"
+    partition = bytes([1, 3, 0]) + struct.pack(">i", 0) + topic_id + nodes + rest
+    metadata = logs / "__cluster_metadata-0"
+    metadata.mkdir()
+    (metadata / f"{0:020}.log").write_bytes(batch_of(range(2), o0=topic, o1=partition))
+    (logs / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_other_replicas_give_back_what_a_broker_cuts(replicas: int, logs: Path) -> None:
+    with_metadata(logs, replicas)
+    partition = str(logs / "a-0")
+    salvage, cut = [*SALVAGE, partition], ["kseg", "recover", "--full", partition]
+    finding = Repairs().settled(found("crc-mismatch", logs / "a-0"))
+    assert finding.repair == (cut if replicas > 1 else salvage)
+    assert finding.details["otherRepair"] == (salvage if replicas > 1 else cut)
+    assert Repairs().settled(found("wrong-base-offset", logs / "a-0")).repair == salvage
+
+
+def test_the_topic_id_is_that_of_the_metadata(logs: Path) -> None:
+    with_metadata(logs, 1)
+    finding = Repairs().settled(found("no-partition-metadata", logs)._replace(file=str(logs / "a-0")))
+    assert finding.repair == ["kseg", "recover", "--topic-id", "AAECAwQFBgcICQoLDA0ODw", str(logs / "a-0")]
+    assert finding.needs is None
+    unknown = Repairs().settled(found("no-partition-metadata", logs)._replace(file=str(logs / "__cluster_metadata-0")))
+    assert (unknown.repair, unknown.needs) == (None, "topic id")
+
+
+@pytest.mark.parametrize("code", ["high-watermark-beyond-end", "producer-snapshot-beyond-end", "segments-missing"])
+def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
+    repairs = Repairs()
+    finding = repairs.settled(found(code, logs / "a-0")._replace(file=str(logs / "a-0")))
+    assert (finding.repair, finding.needs) == (["kseg", "recover", str(logs / "a-0")], "decision")
+    assert repairs.steps() == []
+    assert "kseg recover --from-replica" in KINDS[code].means
+
+
+def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
+    repairs, errors = Repairs(), io.StringIO()
+    for code in ("undecodable-records", "high-watermark-beyond-end", "gap-unexplained", "bad-metadata-snapshot"):
+        repairs.settled(found(code, logs / "a-0"))
+    report = Report(lambda _: None)
+    report.steps, report.needs = repairs.steps(), repairs.needs()
+    with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
+        TextFindings(sink, "never").finish(report, Notices("never"))
+    place = logs / "a-0"
+    assert errors.getvalue().splitlines()[-6:] == [
+        f"kseg:   a decision: {place} (for undecodable-records)",
+        f"kseg:     one way: kseg recover --mode salvage --drop-undecodable {place}",
+        f"kseg:   a decision: {place} (for high-watermark-beyond-end)",
+        f"kseg:     one way: kseg recover {place}",
+        f"kseg:   another replica (kseg recover --from-replica): {place} (for gap-unexplained)",
+        f"kseg:   another replica: {place} (for bad-metadata-snapshot)",
+    ]
+
+
+def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:
+    codes = [("index-misleads", ".index"), ("index-corrupt", ".index"), ("crc-mismatch", ".log")]
+    findings = [found(code, logs / "a-0", suffix) for code, suffix in codes]
+    assert [each.repair for each in Repairs().settled_together(findings)] == [[*SALVAGE, str(logs / "a-0")]] * 3
+    alone = Repairs().settled_together(findings[:2])
+    assert [each.repair for each in alone] == [["kseg", "reindex", str(logs / "a-0")]] * 2

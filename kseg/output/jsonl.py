@@ -10,7 +10,7 @@ from typing import Any
 from kseg.formats.json_values import bytes_value, encode, name_value
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.kernel.native.lines import CONTENTS, DEEP
+from kseg.kernel.render.lines import CONTENTS, DEEP
 from kseg.output.printer import Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile

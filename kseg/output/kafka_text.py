@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from kseg.formats import utf8
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.kernel.native.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.records.plain import DONE
+from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.printer import Printer, Span, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07

@@ -1,5 +1,6 @@
 """Draws a summary on a terminal: a panel with the counts, a table of formats with their shares, and what they hold."""
 
+import os
 from typing import Any
 
 from kseg.output.drawing import drawn
@@ -13,19 +14,21 @@ _BAR_WIDTH = 16
 
 
 def summary_panel(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> str:
-    """Returns the panel as text; the path is its title."""
+    """Returns the panel as text. A title is cut at the width of the terminal, so the whole path stands below it."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
 
     counted, contained = summary_facts(summary)
-    parts: list[Any] = [Text(summary_size(summary)), Text(), _grid(counted), Text()]
+    head = [Text(on_one_line(path), overflow="fold"), Text(summary_size(summary))]
+    parts: list[Any] = [*head, Text(), _grid(counted), Text()]
     if forms := summary.forms():
         parts += [_form_table(forms), Text()]
     parts.append(_grid(contained))
     if saving is not None:
         parts += [Text.from_ansi(line) for line in saving_lines(saving, paint)]
-    return drawn(Panel(Group(*parts), title=Text(on_one_line(path), "bold"), title_align="left"), paint.is_on)
+    title = Text(on_one_line(os.path.basename(path) or path), "bold")
+    return drawn(Panel(Group(*parts), title=title, title_align="left"), paint.is_on)
 
 
 def _grid(facts: list[Fact]) -> Any:

@@ -19,8 +19,8 @@ from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_grou
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CREATE_TIME
-from kseg.kernel.native.lines import DEEP, SKIP_METADATA
 from kseg.kernel.records.plain import DONE, YOURS
+from kseg.kernel.render.lines import DEEP, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 from kseg.segment.items import records_of
 

@@ -38,5 +38,5 @@ def test_fields_of_a_message_lie_where_the_layout_says():
 
 
 def test_constants_are_read_from_where_they_are_defined():
-    assert constants("layout")["V2_HEADER_BYTES"] == 61
-    assert {name for name in vars(layout) if name.isupper()} == set(constants("layout"))
+    assert constants("kseg.kernel.layout.headers")["V2_HEADER_BYTES"] == 61
+    assert {name for name in vars(layout) if name.isupper()} == set(constants("kseg.kernel.layout.headers"))

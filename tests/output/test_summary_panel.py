@@ -37,7 +37,9 @@ def test_a_panel_shows_the_facts_of_the_lines(monkeypatch: pytest.MonkeyPatch, p
     assert {len(line) for line in panel} == {min(columns, 120)}
     assert not any("\x1b" in line for line in panel)
     assert words(panel[1:]).count("share") == 1
-    assert [word for word in words(panel[1:]) if word != "share"] == words([lines[0].split(": ", 1)[1], *lines[1:]])
+    size = next(number for number, line in enumerate(panel) if " bytes)" in line)
+    assert "".join(line.strip("│ ") for line in panel[1:size]) == str(path)
+    assert [word for word in words(panel[size:]) if word != "share"] == words([lines[0].split(": ", 1)[1], *lines[1:]])
 
 
 def test_a_panel_has_colors(monkeypatch: pytest.MonkeyPatch) -> None:

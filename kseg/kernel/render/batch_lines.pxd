@@ -1,5 +1,5 @@
 # For the renderers: the line of a batch, and what lines of records have in common with it.
-from kseg.kernel.native.lines cimport Line
+from kseg.kernel.render.lines cimport Line
 
 cdef Py_ssize_t put_bool(unsigned char* out, Py_ssize_t o, bint value) noexcept nogil
 cdef Py_ssize_t put_text_kind(unsigned char* out, Py_ssize_t o, int kind) noexcept nogil

@@ -50,8 +50,8 @@ if cython.compiled:
         sum_of,
     )
     from cython.cimports.kseg.kernel.native.escape import put, put_int
-    from cython.cimports.kseg.kernel.native.lines import Line
     from cython.cimports.kseg.kernel.records.plain import sequence_after
+    from cython.cimports.kseg.kernel.render.lines import Line
 else:
     from kseg.kernel.layout.headers import (
         APPEND_TIME,
@@ -84,8 +84,8 @@ else:
     )
     from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, be16, be32, be64, sum_of
     from kseg.kernel.native.escape import put, put_int
-    from kseg.kernel.native.lines import Line
     from kseg.kernel.records.plain import sequence_after
+    from kseg.kernel.render.lines import Line
 
 COMPILED = cython.compiled
 

@@ -30,8 +30,8 @@ if cython.compiled:
     )
     from cython.cimports.kseg.kernel.native import escape
     from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put, put_base64, put_int, put_json, put_near
-    from cython.cimports.kseg.kernel.native.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
     from cython.cimports.kseg.kernel.render.batch_lines import put_json_kind
+    from cython.cimports.kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
 
     escape.shuffle_setup()
 else:
@@ -53,8 +53,8 @@ else:
         ROW_VALUE_SIZE,
     )
     from kseg.kernel.native.escape import json_value, put, put_int, put_limited, put_near
-    from kseg.kernel.native.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
     from kseg.kernel.render.batch_lines import put_json_kind
+    from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
 
 COMPILED = cython.compiled
 

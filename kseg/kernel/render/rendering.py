@@ -32,7 +32,6 @@ if cython.compiled:
         ROW_WIDTH,
     )
     from cython.cimports.kseg.kernel.native.escape import forget, put
-    from cython.cimports.kseg.kernel.native.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
     from cython.cimports.kseg.kernel.records.plain import (
         DONE,
         FULL,
@@ -49,6 +48,7 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
     from cython.cimports.kseg.kernel.render.framings import put_decoded
     from cython.cimports.kseg.kernel.render.jsonl import put_fields
+    from cython.cimports.kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
     from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
     from cython.cimports.kseg.kernel.render.schema import Job
     from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
@@ -69,7 +69,6 @@ else:
     from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
     from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
     from kseg.kernel.native.escape import forget, put
-    from kseg.kernel.native.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
     from kseg.kernel.records.plain import (
         DONE,
         FULL,
@@ -86,6 +85,7 @@ else:
     from kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
     from kseg.kernel.render.framings import put_decoded
     from kseg.kernel.render.jsonl import put_fields
+    from kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
     from kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
     from kseg.kernel.render.schema import Job
     from kseg.kernel.render.text import put_contents, put_metadata
@@ -110,7 +110,7 @@ DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
 class Renderer(Progress):
     """Prints batches and records, call by call, into outputs of the caller's.
 
-    ``flags``: what is printed (`kseg.kernel.native.lines`). ``context``: what JSON lines say of the file (lines.pxd):
+    ``flags``: what is printed (`kseg.kernel.render.lines`). ``context``: what JSON lines say of the file (lines.pxd):
     bytes of a batch, a record and a place; None for text. ``program``: what decodes keys and values.
 
     ``written``: bytes of the output that are taken; ``batches`` printed, as ``records``; ``origin`` is added to each

@@ -27,8 +27,8 @@ if cython.compiled:
     )
     from cython.cimports.kseg.kernel.native import escape
     from cython.cimports.kseg.kernel.native.escape import put, put_int, put_java, put_near, put_visible
-    from cython.cimports.kseg.kernel.native.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
     from cython.cimports.kseg.kernel.render.batch_lines import put_bool, put_text_kind
+    from cython.cimports.kseg.kernel.render.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
 
     escape.shuffle_setup()
 else:
@@ -48,8 +48,8 @@ else:
         ROW_VALUE_SIZE,
     )
     from kseg.kernel.native.escape import java, put, put_int, put_limited, put_near, visible
-    from kseg.kernel.native.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
     from kseg.kernel.render.batch_lines import put_bool, put_text_kind
+    from kseg.kernel.render.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
 
 COMPILED = cython.compiled
 

@@ -1,7 +1,7 @@
 # What the lines of one batch's records have in common.
 from kseg.kernel.native.escape cimport Counters
 
-cdef enum:
+cpdef enum:
     # What is printed. DEEP: the records of each batch; CONTENTS: their keys and values, in JSON those of headers too;
     # LINE_ONLY: the line of a batch, whatever the frame holds.
     DEEP = 1

@@ -40,6 +40,7 @@ from kseg.output.progress import Progress
 from kseg.recovery.broker.intervals import chosen_interval
 from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
+from kseg.releases.cleaner import CleanerRules
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
@@ -113,9 +114,10 @@ class CompactWork:
 
     def __init__(self, options: dict[str, Any], notices: Notices, spark: Any = None) -> None:
         self._spark = spark
-        era = options["era"].release
-        if era < (2, 3):
-            raise click.UsageError("--era: the rules of the cleaner are known from 2.3 on")
+        try:
+            rules = CleanerRules(options["era"].release)
+        except ValueError as error:
+            raise click.UsageError(f"--era: {error}") from error
         self._options, self._notices = options, notices
         self.failures = Failures(notices)
         self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
@@ -127,14 +129,14 @@ class CompactWork:
             now_ms=options["now"] if options["now"] is not None else int(time.time() * 1000),
             memory_bytes=max(memory_bytes, _LEAST_MEMORY_BYTES),
             producer_expiration_ms=options["era"].expiration_ms,
-            keeps_log_end=era >= (4, 1) or options["include_active"],
-            keeps_format=options["keep_format"] or era < (4, 0),
+            keeps_log_end=rules.keeps_log_end or options["include_active"],
+            keeps_format=options["keep_format"] or rules.keeps_format,
             includes_active=options["include_active"],
             drops_null_keys=options["drop_null_keys"],
             until_clean=options["until_clean"],
             jobs=options["jobs"] or usable_cores(),
-            has_horizons=era >= (3, 1),
-            heeds_high_watermark=era >= (3, 1),
+            has_horizons=rules.has_horizons,
+            heeds_high_watermark=rules.heeds_high_watermark,
         )
 
     def begin(self, printer: PlanPrinter) -> None:

@@ -1,0 +1,40 @@
+"""What differs among releases of Kafka in the log cleaner.
+
+Read in the sources of the releases: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.3.
+"""
+
+from dataclasses import dataclass
+
+OLDEST = (2, 3)
+"""Rules of earlier releases are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerRules:
+    """The rules of a release by its first numbers, such as (3, 9). Raises ValueError for one before `OLDEST`."""
+
+    release: tuple[int, ...] = (4, 3)
+
+    def __post_init__(self) -> None:
+        if self.release < OLDEST:
+            raise ValueError(f"the rules of the cleaner are known from {'.'.join(map(str, OLDEST))} on")
+
+    @property
+    def keeps_log_end(self) -> bool:
+        """The last batch below the limit stays as a header if it loses its records."""
+        return self.release >= (4, 1)
+
+    @property
+    def keeps_format(self) -> bool:
+        """Messages v0 and v1 stay as they are; later they become v2 batches (KIP-724)."""
+        return self.release < (4, 0)
+
+    @property
+    def has_horizons(self) -> bool:
+        """Tombstones and markers get a delete horizon (KIP-534); before, the time of the file decides."""
+        return self.release >= (3, 1)
+
+    @property
+    def heeds_high_watermark(self) -> bool:
+        """The high watermark bounds cleaning as well; before, only open transactions did."""
+        return self.release >= (3, 1)

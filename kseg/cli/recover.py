@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ from kseg.errors import KsegError, PathError
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_time
+from kseg.output.progress import Progress
+from kseg.output.progress_over import progress_over, segment_bytes
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
@@ -221,8 +223,9 @@ class RecoverWork:
         if self._options["mode"] == "salvage":
             return self._salvages(tasks)
         plans = []
-        with closing(plan_partitions(tasks, self.jobs)) as outcomes:
+        with closing(plan_partitions(tasks, self.jobs)) as outcomes, self._progress(tasks) as progress:
             for (directory, _), outcome in zip(tasks, outcomes, strict=True):
+                _advance(progress, directory)
                 if isinstance(outcome, PathError):
                     self.failures.add(outcome, directory)
                 elif isinstance(outcome, KsegError):
@@ -233,14 +236,23 @@ class RecoverWork:
 
     def _salvages(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
         plans = []
-        for directory, start in tasks:
-            try:
-                plans.append(self._plan(directory, start))
-            except KsegError as error:
-                self.failures.add(error, directory)
-            except OSError as error:
-                self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)
+        with self._progress(tasks) as progress:
+            for directory, start in tasks:
+                try:
+                    plans.append(self._plan(directory, start))
+                except KsegError as error:
+                    self.failures.add(error, directory)
+                except OSError as error:
+                    self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)
+                _advance(progress, directory)
         return plans
+
+    def _progress(self, tasks: list[tuple[str, Start]]) -> Progress:
+        """Progress over the bytes of all partitions, each counted when its plan is made."""
+        paths = [directory for directory, _ in tasks]
+        progress = progress_over(paths, self._options["quiet"], parts_of=lambda path: [path])
+        self._notices.before = progress.erase
+        return progress
 
     def _plan(self, directory: str, start: Start) -> Plan:
         if self._options["mode"] == "salvage":
@@ -360,3 +372,10 @@ class RecoverWork:
                 " where bytes were damaged, those among them that a log cleaner took" if salvaged.is_compacted else ""
             )
             self._notices.warning(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
+
+
+def _advance(progress: Progress, directory: str) -> None:
+    if progress.is_on:
+        progress.at(directory)
+        with suppress(KsegError, OSError):  # reported as a failure of the partition
+            progress.advance(segment_bytes(directory))

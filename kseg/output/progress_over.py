@@ -32,9 +32,12 @@ def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str
         if path == STANDARD_INPUT:
             return None
         try:
-            total += sum(
-                os.path.getsize(file.path) for part in parts_of(path) for file in segments_at(part, everything)
-            )
+            total += sum(segment_bytes(part, everything) for part in parts_of(path))
         except (KsegError, OSError):
             return None  # reading the path will report the error
     return total
+
+
+def segment_bytes(part: str, everything: bool = False) -> int:
+    """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
+    return sum(os.path.getsize(file.path) for file in segments_at(part, everything))

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 
+LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 SEGMENT = TRANSACTIONS / "00000000000000001187.log"
 GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
@@ -129,6 +131,17 @@ def test_progress_is_drawn_and_erased() -> None:
     assert status == 0
     assert b"100%" in written
     assert written.endswith(b"\r\x1b[2K")
+
+
+@pytest.mark.parametrize("mode", ["broker", "salvage"])
+def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    shutil.copytree(LOG_DIRECTORY, directory)
+    written, status = on_terminal(["recover", "--dry-run", "--mode", mode, str(directory)])
+    assert status in (0, 1)
+    assert b"100%" in written
+    quiet, _ = on_terminal(["recover", "--dry-run", "--quiet", "--mode", mode, str(directory)])
+    assert b"%" not in quiet
 
 
 def test_quiet_silences_progress() -> None:

@@ -55,6 +55,16 @@ def test_a_copy_beside_sound_segments_is_no_part_of_their_log(name: str, tmp_pat
     assert set(after.serious) - set(before.serious) <= {"broker-would-not-start"}
 
 
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "00000000000000000116.snapshot", "partition.metadata"])
+def test_a_directory_in_the_place_of_a_file_is_found(name: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    finding = check(folder, DEEP).one("unreadable-file")
+    assert finding.file == str(folder / name)
+    assert finding.details["reason"] == "a directory, not a file"
+
+
 def test_its_repair_would_change_another_log(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(PLAIN, tmp_path / "dplain-0"))
     shutil.copy(SEGMENT, folder / "evidence.log")

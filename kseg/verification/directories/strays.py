@@ -49,9 +49,12 @@ def judge_strays(partition: Partition, settings: Settings, progress: Progress, j
         path = os.path.join(directory, name)
         if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
             continue
-        if is_directory_of_others(directory, name):
-            judge_inside(path, settings, report, progress, depth=DEPTH - 1)
-        elif named_like_segment(name) or side_file(path) is not None:
+        is_file_of_kafka = named_like_segment(name) or side_file(path) is not None
+        if is_directory_of_others(directory, name) and (
+            judge_inside(path, settings, report, progress, depth=DEPTH - 1) or not is_file_of_kafka
+        ):
+            continue
+        if is_file_of_kafka:
             tell_unread(path, why_no_file(path), report)
     if not partition.segments and not is_moved(partition.own_name):
         _tell_missing(partition, found)

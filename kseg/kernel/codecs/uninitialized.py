@@ -7,8 +7,12 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize, PyByteArray_Resize
+else:
+    import mmap
 
 COMPILED = cython.compiled
+
+_LARGE_BYTES = 1 << 20
 
 
 def allocate(size: cython.Py_ssize_t) -> memoryview:
@@ -18,7 +22,10 @@ def allocate(size: cython.Py_ssize_t) -> memoryview:
     if cython.compiled:
         return memoryview(PyByteArray_FromStringAndSize(cython.NULL, size))
     else:
-        return memoryview(bytearray(size))
+        if size < _LARGE_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
+            return memoryview(bytearray(size))
+        # A bytearray is written with zeros; pages of a mapping take memory when they are used.
+        return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 def lengthen(data: bytearray, size: cython.Py_ssize_t) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.output.sink import Sink
+from kseg.output.sink import Sink, open_sink
 
 TEXT = "é\u009b2J\x7f\u0080ü\u00ff \u202eabc\u2069 \U0001d173€😀".encode()
 FORMATS = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in ("Cf", "Zl", "Zp")]
@@ -56,3 +56,22 @@ def test_a_file_is_given_every_byte(tmp_path: Path) -> None:
         sink.write(TEXT)
         sink.flush()
     assert (tmp_path / "out").read_bytes() == TEXT
+
+
+def test_a_file_is_synced_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, bytes]] = []
+    sync, replace = os.fsync, os.replace
+
+    def note_sync(descriptor: int) -> None:
+        calls.append(("sync", os.pread(descriptor, 100, 0)))
+        sync(descriptor)
+
+    def note_replace(source: str, target: str) -> None:
+        calls.append(("replace", Path(source).read_bytes()))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_replace)
+    with open_sink(str(tmp_path / "lines")) as sink:
+        sink.write(b"all of it")
+    assert calls == [("sync", b"all of it"), ("replace", b"all of it")]

@@ -1,5 +1,7 @@
-"""Writes testdata/damaged/findings anew: ``python tests/verify/write_cases.py`` from the repository's root, which must
-be on PYTHONPATH where kseg is not installed. What is there and no case any more is removed."""
+"""Writes testdata/damaged/findings anew; folders of cases that no longer exist are removed.
+
+From the root of the repository: ``PYTHONPATH=tests python -m verification.write_cases``.
+"""
 
 import shutil
 

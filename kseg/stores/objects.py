@@ -5,18 +5,12 @@ A name is a path relative to the store's root with "/" between its parts, as obj
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kseg.errors import PathError
 from kseg.stores.regular_files import open_descriptor
+from kseg.stores.stored_object import StoredObject, is_url
 from kseg.stores.unreadable import read_all
-
-
-class StoredObject(NamedTuple):
-    """An object and its size in bytes."""
-
-    name: str
-    size: int
 
 
 class Objects(Protocol):
@@ -96,7 +90,11 @@ class LocalObjects:
 
 
 def open_objects(path: str) -> Objects:
-    """Returns the store at a path. Raises PathError if there is none."""
+    """Returns the store at a path or URL. Raises PathError if there is none, KsegError for an unknown kind of URL."""
+    if is_url(path):
+        from kseg.stores.object_urls import UrlObjects  # few have URLs
+
+        return UrlObjects(path)
     if not os.path.isdir(path):
         raise PathError(f"{path}: no such directory")
     return LocalObjects(path)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import PathError
-from kseg.stores.objects import LocalObjects, StoredObject, open_objects
+from kseg.stores.objects import LocalObjects, open_objects
+from kseg.stores.stored_object import StoredObject
 
 
 @pytest.fixture

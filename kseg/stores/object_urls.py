@@ -1,0 +1,146 @@
+"""Objects of an object store or another file system by URL, by fsspec: s3://, gs://, abfs://, http://, …
+
+Credentials are found by the library that fsspec uses for the scheme. `shown` removes those that a URL itself contains.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from kseg.errors import KsegError, PathError, text_of
+from kseg.stores.stored_object import StoredObject, is_url
+
+REQUEST_BYTES = 8 << 20
+"""Most bytes of one request; larger ranges are read with several."""
+
+
+Folder = tuple[list[StoredObject], list[str]]
+"""Objects, and names of folders."""
+
+
+Pending = list[str | StoredObject]
+Inside = list[tuple[str, str | StoredObject]]
+
+
+def shown(url: str) -> str:
+    """Returns a URL without user, password and query, which may contain credentials."""
+    if not is_url(url):
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc if parts.scheme in ("abfs", "abfss") else parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+class UrlObjects:
+    """The objects at a URL."""
+
+    def __init__(self, url: str) -> None:
+        self.root = shown(url).rstrip("/")
+        scheme = urlsplit(url).scheme
+        try:
+            import fsspec
+
+            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme))
+        except ImportError as error:
+            raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
+        except (ValueError, TypeError, OSError) as error:
+            raise KsegError(f"{self.root}: {type(error).__name__}") from error  # the text may repeat the URL
+        # Of http the root is the URL itself, whose query belongs to a single object.
+        self._root = str(root).rstrip("/")
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}" if name else self.root
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        yield from self._below(os.path.dirname(prefix), prefix)
+
+    def _below(self, folder: str, prefix: str) -> Iterator[StoredObject]:
+        """Yields the objects below a folder by name; folders that cannot contain the prefix are not listed."""
+        pending: Pending = [folder]
+        while pending:
+            at = pending.pop()
+            if isinstance(at, StoredObject):
+                yield at
+                continue
+            try:
+                files, folders = self.folder(at)
+            except FileNotFoundError:
+                continue
+            inside: Inside = [(file.name, file) for file in files if file.name.startswith(prefix)]
+            for name in (f"{at}/{folder}" if at else folder for folder in folders):
+                if f"{name}/".startswith(prefix) or prefix.startswith(f"{name}/"):
+                    inside.append((f"{name}/", name))
+            pending.extend(item for _, item in sorted(inside, key=lambda found: found[0], reverse=True))
+
+    def folder(self, name: str) -> "Folder":
+        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
+
+        Raises FileNotFoundError if there is no such folder.
+        """
+        files, folders = [], []
+        for info in self._call(name, self._system.ls, self._key(name), detail=True):
+            inner = self._relative(str(info["name"]))
+            if info["type"] == "directory":
+                folders.append(os.path.basename(inner.rstrip("/")))
+            elif inner != name and inner and not inner.endswith("/"):  # some stores list a folder in itself
+                files.append(StoredObject(inner, int(info["size"] or 0)))
+        return sorted(files), sorted({folder for folder in folders if folder})
+
+    def info(self, name: str) -> StoredObject:
+        """Returns what the store tells of an object. Raises FileNotFoundError if there is none."""
+        info = self._call(name, self._system.info, self._key(name))
+        if info["type"] == "directory":
+            raise FileNotFoundError(self.path(name))
+        if info.get("size") is None:
+            raise PathError(f"{self.path(name)}: the server does not tell its size")
+        return StoredObject(name, int(info["size"]))
+
+    def size(self, name: str) -> int:
+        try:
+            return self.info(name).size
+        except FileNotFoundError as error:
+            raise PathError(f"{self.path(name)}: no such object") from error
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        path, found = self._key(name), bytearray()
+        while len(found) < length:
+            first = start + len(found)
+            stop = min(start + length, first + REQUEST_BYTES)
+            try:
+                piece = self._call(name, self._system.cat_file, path, start=first, end=stop)
+            except FileNotFoundError as error:
+                raise PathError(f"{self.path(name)}: no such object") from error
+            found += piece[: stop - first]
+            if len(piece) < stop - first:
+                break
+        return bytes(found)
+
+    def _call(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
+        """Calls the library. Raises FileNotFoundError, PathError for any other error."""
+        try:
+            return work(*arguments, **options)
+        except FileNotFoundError:
+            raise
+        except ImportError as error:
+            raise KsegError(f"{self.path(name)}: {error} (pip install 'kseg[stores]')") from error
+        except OSError as error:
+            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
+        except Exception as error:  # each library has errors of its own
+            raise PathError(f"{self.path(name)}: {type(error).__name__}: {_without_query(error)}") from error
+
+
+def _settings(scheme: str) -> dict[str, Any]:
+    """Options of the file system: no copies of objects, and no listing kept, as logs change."""
+    return {"default_cache_type": "none"} if scheme in ("s3", "s3a") else {}
+
+
+def _without_query(error: Exception) -> str:
+    """Returns an error's text without the queries of URLs, which may be signatures."""
+    return " ".join(word.partition("?")[0] if "://" in word else word for word in str(error).split())

@@ -1,0 +1,16 @@
+"""What a store of objects tells of one, and which paths are URLs of such stores."""
+
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+
+class StoredObject(NamedTuple):
+    """An object and its size in bytes."""
+
+    name: str
+    size: int
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is a URL other than that of a local file."""
+    return "://" in path and urlsplit(path).scheme not in ("", "file")

@@ -1,0 +1,86 @@
+"""Objects at URLs, by fsspec's memory file system: listing, ranges, and no credentials in messages."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+import fsspec
+
+from kseg.errors import KsegError, PathError
+from kseg.stores.object_urls import UrlObjects, shown
+from kseg.stores.objects import open_objects
+from kseg.stores.stored_object import is_url
+
+CONTENTS = {"a-0/1.log": b"0123456789", "a-0/1.index": b"", "a-0/deep/x": b"x", "b-0/2.log": b"22", "meta": b"m"}
+
+
+@pytest.fixture
+def objects() -> Iterator[UrlObjects]:
+    memory = fsspec.filesystem("memory")
+    for name, data in CONTENTS.items():
+        memory.pipe_file(f"/bucket/{name}", data)
+    found = open_objects("memory://bucket/")
+    assert isinstance(found, UrlObjects)
+    yield found
+    memory.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize("prefix", ["", "a-0/", "a", "a-0/1", "a-0/deep/", "nothing/at", "meta"])
+def test_listing_by_prefix(objects: UrlObjects, prefix: str) -> None:
+    found = [(each.name, each.size) for each in objects.list(prefix)]
+    assert found == [(name, len(CONTENTS[name])) for name in sorted(CONTENTS) if name.startswith(prefix)]
+
+
+def test_one_folder(objects: UrlObjects) -> None:
+    files, folders = objects.folder("a-0")
+    assert ([file.name for file in files], folders) == (["a-0/1.index", "a-0/1.log"], ["deep"])
+    files, folders = objects.folder("")
+    assert ([file.name for file in files], folders) == (["meta"], ["a-0", "b-0"])
+    with pytest.raises(FileNotFoundError):
+        objects.folder("nowhere")
+
+
+def test_ranges_end_with_the_object(objects: UrlObjects) -> None:
+    assert objects.size("a-0/1.log") == 10
+    assert objects.read("a-0/1.log", 3, 4) == b"3456"
+    assert objects.read("a-0/1.log", 8, 100) == b"89"
+    assert objects.read("a-0/1.log", 10, 1) == b""
+    for call in (lambda: objects.size("no"), lambda: objects.read("no", 0, 1)):
+        with pytest.raises(PathError, match="memory://bucket/no: no such object"):
+            call()
+
+
+def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.stores.object_urls.REQUEST_BYTES", 3)
+    assert objects.read("a-0/1.log", 1, 8) == b"12345678"
+
+
+def test_urls_are_told_from_paths() -> None:
+    assert [is_url(place) for place in ("s3://b/c", "/b/c", "file:///b")] == [True, False, False]
+    with pytest.raises(KsegError, match="nonsense"):
+        open_objects("nonsense://bucket")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://user:secret@host/a?sig=secret", "https://host/a"),
+        ("s3://bucket/a", "s3://bucket/a"),
+        ("abfs://box@account.dfs.core.windows.net/a?sig=secret", "abfs://box@account.dfs.core.windows.net/a"),
+        ("/a?b", "/a?b"),
+    ],
+)
+def test_credentials_are_not_shown(url: str, expected: str) -> None:
+    assert shown(url) == expected
+
+
+def test_errors_do_not_repeat_signatures(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise RuntimeError("403 for https://host/a?X-Amz-Signature=secret given")
+
+    monkeypatch.setattr(objects._system, "cat_file", fail)
+    with pytest.raises(PathError, match="403 for https://host/a given") as caught:
+        objects.read("a", 0, 1)
+    assert "secret" not in str(caught.value)

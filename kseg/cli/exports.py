@@ -1,6 +1,6 @@
 """``kseg convert --to jsonl|csv|parquet|arrow``: the records of segments as a stream in another form."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
@@ -11,19 +11,16 @@ from kseg.conversion.request import DamagedError
 from kseg.errors import PathError
 from kseg.export.chunk import NAMES, Chunk, Chunks
 from kseg.export.decoding import LeftOut
-from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
-from kseg.export.records import RecordColumns, Wanted
+from kseg.export.records import Wanted
+from kseg.export.scanning import ScanRequest, chunks_of, parts_of_scan
 from kseg.formats.rows import Scratch
-from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES
+from kseg.limits import CHUNK_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import SegmentFile
-from kseg.segment.isolation import Transactions
-from kseg.segment.parts import is_worth_parts
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
-from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
@@ -95,31 +92,19 @@ class _Reading:
 
         To be closed before anything else is given up. Raises DamagedError.
         """
-        scratch = Scratch(self._options["max_batch_bytes"])
-        for path in self._options["paths"]:
+        options, scratch = self._options, Scratch(self._options["max_batch_bytes"])
+        for path in options["paths"]:
             parts = expand_path(path)
-            if parts != [path]:
-                tell_passed_over(path, False, self._notices.warning)
-            for part in parts:
-                files = segments_at(part)
-                tell_passed_over(part, not files, self._notices.warning)
-                transactions = None
-                if self._options["isolation"] == "read_committed":
-                    transactions = Transactions.of_segments(files, scratch)
-                for file in files:
-                    chunks, wanted = Chunks(NAMES, timestamp_scale, room=room), Wanted(transactions=transactions)
-                    for chunk in self._of(file, scratch, wanted, chunks):
+            for part in [path, *parts] if parts != [path] else parts:
+                tell_passed_over(part, part in parts and not segments_at(part), self._notices.warning)
+            is_committed = options["isolation"] == "read_committed"
+            request = ScanRequest((path,), is_committed=is_committed, max_batch_bytes=scratch.max_batch_bytes)
+            for _, (file, whole, transactions) in parts_of_scan(request):
+                self._path = file.path
+                chunks, wanted = Chunks(NAMES, timestamp_scale, room=room), Wanted(transactions=transactions)
+                with open_source(file.path) as source:
+                    for chunk in chunks_of(source, file, whole, wanted, chunks, self._tell, scratch, self._jobs):
                         yield file, chunk
-
-    def _of(self, file: SegmentFile, scratch: Scratch, wanted: Wanted, chunks: Chunks) -> Iterator[Chunk]:
-        self._path = file.path
-        with open_source(file.path) as source:
-            jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
-            run_bytes = LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES
-            reader = SegmentReader(
-                source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes
-            )
-            yield from RecordColumns(reader, file, chunks, self._tell, wanted, jobs=jobs)
 
     def _tell(self, left_out: LeftOut) -> None:
         place = f"{self._path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"

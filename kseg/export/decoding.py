@@ -13,6 +13,7 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.batch_expansion import lay_open
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records import columns as kernel
+from kseg.kernel.records.column_bytes import keep_key
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
@@ -39,14 +40,22 @@ Tell = Callable[[LeftOut], None]
 class Decoder:
     """Fills ``chunks`` with the records of runs. ``tell`` is called for each skipped range, in order.
 
-    ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted.
+    ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with
+    this key.
     """
 
     def __init__(
-        self, reader: SegmentReader, scratch: Scratch, chunks: Chunks, tell: Tell, wanted: memoryview, is_all: bool
+        self,
+        reader: SegmentReader,
+        scratch: Scratch,
+        chunks: Chunks,
+        tell: Tell,
+        wanted: memoryview,
+        is_all: bool,
+        key: bytes | None = None,
     ) -> None:
         self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
-        self._wanted, self._is_all = wanted, is_all
+        self._wanted, self._is_all, self._key = wanted, is_all, key
         self._room, self._laying = room(scratch.max_batch_bytes), room(scratch.max_batch_bytes)
         self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
@@ -94,8 +103,13 @@ class Decoder:
 
     def _rows(self, rows: Rows) -> Iterator[Chunk]:
         if not self._is_all:
-            rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+            self._keep(rows)
         yield from self._chunks.add(rows)
+
+    def _keep(self, rows: Rows) -> None:
+        rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+        if self._key is not None:
+            rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
 
     def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
         """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
@@ -112,7 +126,7 @@ class Decoder:
                 if isinstance(batch, RecordBatch):
                     kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
                 wrong += kernel.count_invalid(rows.rows, rows.count)
-                rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+                self._keep(rows)
                 yield from self._chunks.add(rows)
         except UndecodableError as error:
             self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))

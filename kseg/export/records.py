@@ -17,8 +17,9 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.seek import seek_offset
+from kseg.segment.seek import seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
+from kseg.segment.stop import OffsetStop
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
@@ -27,7 +28,8 @@ class Wanted(NamedTuple):
     """The requested records. Ranges are inclusive, times are in ms. Records without a timestamp match no range of
     times.
 
-    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see.
+    ``transactions`` of the whole partition hide the records that a read_committed consumer does not see. ``key``: only
+    records with this key.
     """
 
     first_offset: int = _SMALLEST
@@ -35,6 +37,7 @@ class Wanted(NamedTuple):
     earliest_ms: int = _SMALLEST
     latest_ms: int = _LARGEST
     transactions: Transactions | None = None
+    key: bytes | None = None
 
     @property
     def is_all(self) -> bool:
@@ -63,8 +66,9 @@ class RecordColumns:
         self._transactions = wanted.transactions
         stable = None if wanted.transactions is None else wanted.transactions.last_stable_offset
         last = wanted.last_offset if stable is None else min(wanted.last_offset, stable - 1)
-        self._first_offset = wanted.first_offset
-        self._is_all = wanted.is_all
+        self._first_offset, self._last_offset = wanted.first_offset, last
+        self._earliest_ms = wanted.earliest_ms
+        self._is_all, self._key = wanted.is_all, wanted.key
         self._wanted = int64s(kernel.WANTED_WIDTH)
         self._wanted[kernel.WANTED_FIRST], self._wanted[kernel.WANTED_LAST] = wanted.first_offset, last
         self._wanted[kernel.WANTED_EARLIEST] = wanted.earliest_ms
@@ -107,23 +111,29 @@ class RecordColumns:
         return bool(self._reader.era_07 or self._reader.buffer[position : position + 1][0] & 7)
 
     def _decoder(self, scratch: Scratch, chunks: Chunks, tell: Tell) -> Decoder:
-        return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all)
+        return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all, self._key)
 
     def _items(self) -> Iterator[Run | LeftOut]:
+        stop = OffsetStop(self._last_offset)
         for item in runs_of(self._reader, self._file, self._sought()):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
-            elif self._transactions is None:
+                continue
+            if self._last_offset < LAST_OFFSET and stop.is_behind(self._reader.batch(item, 0, keep=False)):
+                return
+            if self._transactions is None:
                 yield item
             else:
                 yield from self._committed(item, self._transactions)
 
     def _sought(self) -> Slice:
-        """Returns the part without the bytes that, by the index, precede the first offset."""
-        if self._first_offset <= (self._file.base_offset or 0):
-            return self._part
-        start = seek_offset(self._reader, self._file, self._first_offset).position
-        return self._part._replace(start=max(start, self._part.start))
+        """Returns the part without the bytes that, by the indexes, precede the first offset and the earliest time."""
+        start = self._part.start
+        if self._first_offset > (self._file.base_offset or 0):
+            start = max(start, seek_offset(self._reader, self._file, self._first_offset).position)
+        if self._earliest_ms > 0:
+            start = max(start, seek_time(self._reader, self._file, self._earliest_ms).position)
+        return self._part if start == self._part.start else self._part._replace(start=start, is_certain=False)
 
     def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
         """Yields a run without the batches of aborted transactions."""

@@ -1,7 +1,8 @@
 """Expands a PATH argument to its segments."""
 
+import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kseg.errors import PathError
 from kseg.segment.files import (
@@ -14,6 +15,20 @@ from kseg.segment.files import (
 )
 from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores.regular_files import expect_named
+
+
+def expand_globs(paths: Iterable[str]) -> list[str]:
+    """Expands globs; a path that exists or is a URL is no glob. Raises PathError for a glob without a match."""
+    found: list[str] = []
+    for path in paths:
+        if "://" in path or os.path.lexists(path) or not glob.has_magic(path):
+            found.append(path)
+            continue
+        matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise PathError(f"{path}: matches nothing")
+        found += matches
+    return found
 
 
 def expand_path(path: str) -> list[str]:

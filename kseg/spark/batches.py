@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kseg.export.scanning import grouped
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.rows import (
@@ -28,7 +29,6 @@ from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import runs_of
 from kseg.spark.options import Options
-from kseg.spark.paths import grouped
 from kseg.spark.ranged import open_part
 from kseg.spark.records import Part, segment_parts
 from kseg.spark.tables import place_of, record_batches

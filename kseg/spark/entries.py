@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
+from kseg.export.scanning import grouped
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.options import Options
-from kseg.spark.paths import grouped, local_only, places
+from kseg.spark.paths import local_only, places
 from kseg.spark.tables import place_of, record_batches
 from kseg.stores.source import open_source
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError
+from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
-from kseg.spark.paths import grouped, local_only, local_paths
+from kseg.spark.paths import local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directories import Outcome, Task, judge_task

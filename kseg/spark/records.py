@@ -5,20 +5,19 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.errors import KsegError, UnsupportedError
+from kseg.errors import KsegError
 from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunks
 from kseg.export.decoding import LeftOut
-from kseg.export.records import RecordColumns, Wanted
+from kseg.export.records import Wanted
+from kseg.export.scanning import chunks_of, grouped, is_readable, logs_around, matching
 from kseg.formats.rows import Scratch
-from kseg.limits import LONG_RUN_BYTES
-from kseg.segment.files import SegmentFile, between, list_segments
+from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.paths import segments_at
-from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
 from kseg.spark.options import Options
-from kseg.spark.paths import grouped, places
+from kseg.spark.paths import places
 from kseg.spark.ranged import RangedSlice, open_part, size_of, stored_slices
 from kseg.spark.stores import is_stored, open_path, stored_segments
 
@@ -47,26 +46,27 @@ def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda
     local = [path for path in options.paths if not is_stored(path)]
     if local or not stored:
         for place in places(local):
-            files = _selected([file for file in _segments(place) if keep(file)], options, os.path.isdir(place))
-            transactions = _transactions(_logs_around(place), options) if options.is_committed and files else None
+            files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
+            files = _matching(files, options, os.path.isdir(place))
+            transactions = _transactions(logs_around(place), options) if options.is_committed and files else None
             for file in files:
                 yield from parts_of(file, options, transactions)
     for url in stored:
         for sizes in map(dict, stored_segments(url, options.storage)):
-            files = _selected([file for file in sizes if _checked(file) and keep(file)], options, len(sizes) > 1)
+            files = [file for file in sizes if is_readable(file) and keep(file)]
+            files = _matching(files, options, len(sizes) > 1)
             transactions = _transactions(list(sizes), options) if options.is_committed and files else None
             for file in files:
                 for part in stored_slices(file, sizes[file], options.split_bytes, options.storage):
                     yield size_of(part, sizes[file]), Part(file, part, transactions)
 
 
-def _selected(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
-    """Returns the segments that can contain matches. KRaft snapshots are skipped, because they repeat records of the
-    log.
-    """
-    if is_directory and options.mode == "records":
-        files = [file for file in files if file.kind != ".checkpoint"]
-    return between(files, options.first_offset, options.last_offset) if len(files) > 1 else files
+def _matching(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
+    return matching(files, _wanted(options), is_directory and options.mode == "records")
+
+
+def _wanted(options: Options, transactions: Transactions | None = None) -> Wanted:
+    return Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
 
 
 def parts_of(
@@ -79,25 +79,6 @@ def parts_of(
         raise KsegError(f"{file.path}: {error.strerror}") from error
     for part in slices(size, options.split_bytes) if file.kind == ".log" else [Slice()]:
         yield (part.end or size) - part.start, Part(file, part, transactions)
-
-
-def _segments(place: str) -> list[SegmentFile]:
-    files = segments_at(place)
-    return [file for file in files if _checked(file)]
-
-
-def _checked(file: SegmentFile) -> bool:
-    """Returns True; raises UnsupportedError if the file is not a segment."""
-    if file.is_packed:
-        raise UnsupportedError(f"{file.path}: is compressed; unpack it first")
-    if file.kind and not file.is_segment:
-        raise UnsupportedError(f"{file.path}: {file.kind} files hold no records; mode entries reads them")
-    return True
-
-
-def _logs_around(place: str) -> list[SegmentFile]:
-    """Returns the whole partition, even if only a part of it is requested."""
-    return list_segments(place if os.path.isdir(place) else os.path.dirname(os.path.abspath(place)))
 
 
 def _transactions(files: list[SegmentFile], options: Options) -> Transactions:
@@ -118,14 +99,11 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
     scratch = Scratch(options.max_batch_bytes)
     for file, asked, transactions in parts:
         constants = {"topic": file.topic, "partition": file.partition}
-        wanted = Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
+        wanted, tell = _wanted(options, transactions), _DamageReporter(file.path, options)
         source, part = open_part(file, asked, options.storage, scratch)
         with source:
-            reader = SegmentReader(
-                source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=LONG_RUN_BYTES
-            )
             chunks = Chunks(names, _MICROSECONDS)
-            for chunk in RecordColumns(reader, file, chunks, _DamageReporter(file.path, options), wanted, part):
+            for chunk in chunks_of(source, file, part, wanted, chunks, tell, scratch):
                 yield record_batch(chunk, schema, constants)
 
 

@@ -12,10 +12,11 @@ from pyspark.sql.types import StructType
 
 import kseg.spark.records as records
 from kseg.errors import KsegError
+from kseg.export.scanning import grouped
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.spark.modes import module_of
 from kseg.spark.options import Options
-from kseg.spark.paths import grouped, local_only, places
+from kseg.spark.paths import local_only, places
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg, json_lines, our_record
-from kseg.cli import exports
+from kseg.export import scanning
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -218,7 +218,7 @@ def test_tables_hold_what_the_lines_hold(
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(exports, "is_worth_parts", lambda _size, threads: threads > 1)
+    monkeypatch.setattr(scanning, "is_worth_parts", lambda _size, threads: threads > 1)
     options = ["--jobs", jobs, *["--skip-damage"] * (source == DAMAGED)]
     assert kseg("convert", "--to", form, *options, "-o", tmp_path / "out", source).status == 0
     table = pq.read_table(tmp_path / "out") if form == "parquet" else pa.ipc.open_file(tmp_path / "out").read_all()

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel.rendering import batch, record, varint
 
-import kseg
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
@@ -21,6 +20,9 @@ from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import Transactions
+from kseg.segment.items import Damage
+from kseg.segment.log import open_path
+from kseg.segment.writer import LogWriter
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
@@ -52,8 +54,8 @@ def consumed_rows(path: Path) -> list[Row]:
 def told_rows(path: Path) -> list[Row]:
     """What the Python objects of a file say, control records left out."""
     found = []
-    for item in kseg.open(path):
-        if isinstance(item, kseg.Damage) or not item.is_valid or item.is_control:
+    for item in open_path(path):
+        if isinstance(item, Damage) or not item.is_valid or item.is_control:
             continue
         for each in item:
             if each.is_valid:
@@ -101,7 +103,7 @@ def test_what_is_left_out_is_told() -> None:
     path = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
     (segment,) = (found for found in path.glob("*.log") if found.stat().st_size)
     rows = read_rows(segment, left_out=told)
-    whole = {item.position for item in kseg.open(segment) if isinstance(item, kseg.Batch) and not item.is_valid}
+    whole = {item.position for item in open_path(segment) if not isinstance(item, Damage) and not item.is_valid}
     assert rows
     assert {(found.code, found.position) for found in told} == {("crc-mismatch", at) for at in whole}
     assert whole
@@ -136,6 +138,42 @@ def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
         held = [len(row[3] or b"") + len(row[4] or b"") for row in rows_of(chunk)]
         assert chunk.count <= rows
         assert sum(held) <= max(room, *held)
+
+
+@pytest.mark.parametrize("path", SEGMENTS[::7], ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_rows_of_a_key_are_those_with_that_key(path: Path) -> None:
+    everything = expected_rows(path)
+    keys = {row[3] for row in everything if row[3] is not None}
+    for key in [*sorted(keys)[:3], b"", b"no such key"]:
+        assert read_rows(path, Wanted(key=key)) == [row for row in everything if row[3] == key]
+
+
+def segment_with_bad_ends(folder: Path) -> Path:
+    """A segment of 30 batches of 100 KB, with its indexes: offsets 0 to 29, a second each. The first and the last batch
+    are damaged.
+    """
+    log = LogWriter(str(folder), 0)
+    for i in range(30):
+        area = record(0, value=b"%d" % i * 50_000)
+        log.append(batch([area], i, base_timestamp=1000 * i + 1, max_timestamp=1000 * i + 1))
+    (segment,) = log.finish()
+    path = Path(segment.paths[".log"])
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    data[-100] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("wanted", [Wanted(5, 9), Wanted(earliest_ms=5001, last_offset=9)], ids=["offsets", "time"])
+def test_only_the_bytes_that_may_hold_wanted_records_are_read(wanted: Wanted, tmp_path: Path) -> None:
+    path = segment_with_bad_ends(tmp_path)
+    told: list[LeftOut] = []
+    assert [row[0] for row in read_rows(path, left_out=told)] == list(range(1, 29))
+    assert len(told) == 2
+    told.clear()
+    assert [row[0] for row in read_rows(path, wanted, left_out=told)] == [5, 6, 7, 8, 9]
+    assert told == []
 
 
 def test_columns_that_are_not_wanted_are_not_there() -> None:

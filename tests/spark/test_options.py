@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from kseg.errors import KsegError, PathError
+from kseg.export.scanning import grouped
 from kseg.spark.options import NAMES, WRITE_NAMES, Options, WriteOptions, parse_options, parse_write_options
-from kseg.spark.paths import grouped, local_paths, places
+from kseg.spark.paths import local_paths, places
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")

@@ -116,7 +116,7 @@ def test_damage_is_skipped_or_ends_the_read(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_file_other_than_a_segment_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="mode entries reads them"):
+    with pytest.raises(UnsupportedError, match="index files hold no records"):
         rows_of(next(MIXED.glob("*.index")))
 
 

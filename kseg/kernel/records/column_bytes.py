@@ -1,4 +1,5 @@
-"""Gathers column bytes: keys, values or headers that rows point to, end to end, as Apache Arrow has them.
+"""Gathers column bytes: keys, values or headers that rows point to, end to end, as Apache Arrow has them. Selects rows
+by their key.
 
 Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.records.columns`.
 """
@@ -9,10 +10,12 @@ except ImportError:
     import cython
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
+    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
+    from cython.cimports.libc.string import memcmp, memcpy
 else:
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in
+    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
+    from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
 
 COMPILED = cython.compiled
 
@@ -96,6 +99,64 @@ def gather(
     if found == OUTSIDE:
         raise ValueError("a row points outside the payload")
     return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def keep_rows_with_key(
+    payload: cython.pointer[cython.const[cython.uchar]],
+    length: cython.Py_ssize_t,
+    rows: cython.pointer[cython.longlong],
+    count: cython.Py_ssize_t,
+    key: cython.pointer[cython.const[cython.uchar]],
+    key_size: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """As `keep_key`; OUTSIDE if a key is outside the payload."""
+    k: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    position: cython.longlong
+    kept: cython.Py_ssize_t = 0
+    for k in range(count):
+        at = k * ROW_WIDTH
+        if rows[at + ROW_KEY_SIZE] != key_size:
+            continue
+        position = rows[at + ROW_KEY]
+        if position < 0 or key_size > length or position > length - key_size:
+            return OUTSIDE
+        if cython.compiled:
+            if key_size and memcmp(payload + position, key, key_size) != 0:
+                continue
+        elif payload[position : position + key_size] != key[:key_size]:
+            continue
+        if kept != k:
+            for f in range(ROW_WIDTH):
+                rows[kept * ROW_WIDTH + f] = rows[at + f]
+        kept += 1
+    return kept
+
+
+def keep_key(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.longlong[::1],
+    count: cython.Py_ssize_t,
+    key: cython.const[cython.uchar][::1],
+) -> int:
+    """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
+    kept: cython.Py_ssize_t
+    length: cython.Py_ssize_t = len(payload)
+    size: cython.Py_ssize_t = len(key)
+    if count < 0 or count > len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
+    if count == 0:
+        return 0
+    p, out, wanted = bytes_in(payload), int64s_out(rows), bytes_in(key)
+    with cython.nogil:
+        kept = keep_rows_with_key(p, length, out, count, wanted, size)
+    if kept == OUTSIDE:
+        raise ValueError("a row points outside the payload")
+    return kept
 
 
 @cython.cfunc

@@ -1,0 +1,147 @@
+"""Selects the segments of a scan, and reads them as chunks of columns: for Python, Arrow, Spark and ``kseg convert``.
+
+A scan has the records that a consumer sees. In a partition directory, snapshots of cluster metadata are skipped,
+because they repeat records of the log.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeVar
+
+from kseg.errors import UnsupportedError
+from kseg.export.chunk import Chunk, Chunks
+from kseg.export.decoding import Tell
+from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
+from kseg.export.records import RecordColumns, Wanted
+from kseg.formats.rows import Scratch
+from kseg.limits import LONG_RUN_BYTES, MAX_BATCH_BYTES
+from kseg.segment.files import SegmentFile, between
+from kseg.segment.isolation import Transactions
+from kseg.segment.parts import is_worth_parts
+from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.reader import SegmentReader
+from kseg.segment.slices import Slice, slices
+from kseg.stores.source import STANDARD_INPUT, Source, open_source
+
+T = TypeVar("T")
+
+TASK_BYTES = 1 << 18
+"""Cost of opening a file, in bytes read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """``paths``: segments, partitions and log directories, globs expanded. ``topics``: globs, one of which must match;
+    empty for all. ``partitions``: numbers, None for all. Files without a topic match no topic and no partition.
+
+    ``wanted`` has no transactions: those of each partition are found if ``is_committed``.
+    """
+
+    paths: tuple[str, ...]
+    wanted: Wanted = Wanted()  # noqa: RUF009 - it cannot be changed
+    topics: tuple[str, ...] = ()
+    partitions: frozenset[int] | None = None
+    is_committed: bool = False
+    max_batch_bytes: int = MAX_BATCH_BYTES
+
+    def keeps(self, file: SegmentFile) -> bool:
+        """Whether the file is in a requested topic and partition."""
+        if self.topics and (file.topic is None or not any(fnmatchcase(file.topic, glob) for glob in self.topics)):
+            return False
+        return self.partitions is None or file.partition in self.partitions
+
+
+class Part(NamedTuple):
+    """A part of a segment. ``transactions``: those of its partition, if only committed records are requested."""
+
+    file: SegmentFile
+    slice: Slice = Slice()
+    transactions: Transactions | None = None
+
+
+def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, Part]]:
+    """Yields the parts of all segments that can contain matches, in order, each with its size in bytes.
+
+    ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
+    UnsupportedError for a file that is not a segment.
+    """
+    for path in request.paths:
+        for place in expand_path(path):
+            yield from _parts_of_place(place, request, slice_bytes)
+
+
+def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, Part]]:
+    files = [file for file in segments_at(place) if is_readable(file) and request.keeps(file)]
+    chosen = matching(files, request.wanted, is_partition=[file.path for file in files] != [place])
+    transactions = None
+    if request.is_committed and chosen:
+        transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
+    for file in chosen:
+        for size, part in _slices(file, slice_bytes):
+            yield size, Part(file, part, transactions)
+
+
+def logs_around(place: str) -> list[SegmentFile]:
+    """Returns the .log files of the whole partition, even if ``place`` is one of its segments."""
+    files = segments_at(place)
+    if [file.path for file in files] == [place] and place != STANDARD_INPUT:
+        files = segments_at(os.path.dirname(os.path.abspath(place)))
+    return [file for file in files if file.kind == ".log"]
+
+
+def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice]]:
+    if slice_bytes is None:
+        return [(0, Slice())]
+    with open_source(file.path) as source:
+        size = source.size
+    parts = slices(size, slice_bytes) if file.kind == ".log" else [Slice()]
+    return [((part.end or size) - part.start, part) for part in parts]
+
+
+def is_readable(file: SegmentFile) -> bool:
+    """Returns True; raises UnsupportedError if the file is not a segment."""
+    if file.is_packed:
+        raise UnsupportedError(f"{file.path}: is compressed; unpack it first")
+    if file.kind and not file.is_segment:
+        raise UnsupportedError(f"{file.path}: {file.kind} files hold no records")
+    return True
+
+
+def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> list[SegmentFile]:
+    """Returns the segments whose names allow wanted offsets; ``is_partition``: they are those of a directory."""
+    if is_partition:
+        files = [file for file in files if file.kind != ".checkpoint"]
+    return between(files, wanted.first_offset, wanted.last_offset) if len(files) > 1 else files
+
+
+def chunks_of(
+    source: Source,
+    file: SegmentFile,
+    part: Slice,
+    wanted: Wanted,
+    chunks: Chunks,
+    tell: Tell,
+    scratch: Scratch,
+    jobs: int = 1,
+) -> Iterator[Chunk]:
+    """Yields the chunks of a part of an open segment. ``jobs``: threads; a small segment needs only one."""
+    jobs = jobs if is_worth_parts(source.size, jobs) else 1
+    run_bytes = LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES
+    reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes)
+    yield from RecordColumns(reader, file, chunks, tell, wanted, part, jobs)
+
+
+def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
+    """Groups consecutive parts, each with its size, up to ``limit`` bytes. Each group is a task."""
+    groups: list[list[T]] = []
+    left = 0
+    for size, part in parts:
+        cost = size + TASK_BYTES
+        if not groups or cost > left:
+            groups.append([])
+            left = limit
+        groups[-1].append(part)
+        left -= cost
+    return list(groups)

@@ -9,11 +9,9 @@ import click
 from kseg.cli.convert_options import target_of
 from kseg.conversion.request import DamagedError
 from kseg.errors import PathError
-from kseg.export.chunk import NAMES, Chunk, Chunks
+from kseg.export.chunk import NAMES, Chunk
 from kseg.export.decoding import LeftOut
-from kseg.export.records import Wanted
-from kseg.export.scanning import ScanRequest, chunks_of, parts_of_scan
-from kseg.formats.rows import Scratch
+from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.limits import CHUNK_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
@@ -21,7 +19,6 @@ from kseg.runtime.cores import usable_cores
 from kseg.segment.files import SegmentFile
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
-from kseg.stores.source import open_source
 
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
 """Size of a chunk for a table. Each record batch of Arrow costs as much as 100 KiB of its bytes."""
@@ -85,29 +82,28 @@ class _Reading:
         self._options, self._notices = options, notices
         self._jobs = min(options["jobs"] or usable_cores(), _MOST_DECODERS[options["to"]])
         self._left_out = 0
-        self._path = ""
 
     def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Generator[tuple[SegmentFile, Chunk], None, None]:
         """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit.
 
         To be closed before anything else is given up. Raises DamagedError.
         """
-        options, scratch = self._options, Scratch(self._options["max_batch_bytes"])
+        options = self._options
         for path in options["paths"]:
             parts = expand_path(path)
             for part in [path, *parts] if parts != [path] else parts:
                 tell_passed_over(part, part in parts and not segments_at(part), self._notices.warning)
-            is_committed = options["isolation"] == "read_committed"
-            request = ScanRequest((path,), is_committed=is_committed, max_batch_bytes=scratch.max_batch_bytes)
-            for _, (file, whole, transactions) in parts_of_scan(request):
-                self._path = file.path
-                chunks, wanted = Chunks(NAMES, timestamp_scale, room=room), Wanted(transactions=transactions)
-                with open_source(file.path) as source:
-                    for chunk in chunks_of(source, file, whole, wanted, chunks, self._tell, scratch, self._jobs):
-                        yield file, chunk
+            request = ScanRequest(
+                (path,), is_committed=options["isolation"] == "read_committed",
+                max_batch_bytes=options["max_batch_bytes"],
+            )  # fmt: skip
+            reader = PartReader(request, NAMES, timestamp_scale, self._tell, self._jobs, room)
+            for _, found in parts_of_scan(request):
+                for chunk in reader.chunks(found):
+                    yield found.file, chunk
 
-    def _tell(self, left_out: LeftOut) -> None:
-        place = f"{self._path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
+    def _tell(self, file: SegmentFile, left_out: LeftOut) -> None:
+        place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
         if not self._options["skip_damage"]:
             raise DamagedError(f"{place}: {left_out.message}; {_GO_ON}")
         self._left_out += 1

@@ -17,10 +17,8 @@ Constants = dict[str, Any]
 """Values of the columns that are the same for all records of a chunk, and not part of it."""
 
 
-def schema(names: Sequence[str]) -> "pyarrow.Schema":
-    """Returns the schema of these columns with the names and types of Spark's Kafka source; timestamps are in
-    microseconds.
-    """
+def schema(names: Sequence[str], unit: str = "us") -> "pyarrow.Schema":
+    """Returns the schema of these columns with the names and types of Spark's Kafka source. ``unit``: of timestamps."""
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -30,7 +28,7 @@ def schema(names: Sequence[str]) -> "pyarrow.Schema":
         "topic": pa.string(),
         "partition": pa.int32(),
         OFFSET: pa.int64(),
-        TIMESTAMP: pa.timestamp("us", tz="UTC"),
+        TIMESTAMP: pa.timestamp(unit, tz="UTC"),
         TIMESTAMP_TYPE: pa.int32(),
         HEADERS: pa.list_(pa.field("element", header)),
     }

@@ -4,19 +4,21 @@ A scan has the records that a consumer sees. In a partition directory, snapshots
 because they repeat records of the log.
 """
 
+import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import Tell
+from kseg.export.decoding import LeftOut
 from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.export.records import RecordColumns, Wanted
 from kseg.formats.rows import Scratch
-from kseg.limits import LONG_RUN_BYTES, MAX_BATCH_BYTES
+from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
 from kseg.segment.files import SegmentFile, between
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import is_worth_parts
@@ -29,6 +31,7 @@ T = TypeVar("T")
 
 TASK_BYTES = 1 << 18
 """Cost of opening a file, in bytes read."""
+_LOGGED_AT_MOST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class ScanRequest:
     """``paths``: segments, partitions and log directories, globs expanded. ``topics``: globs, one of which must match;
     empty for all. ``partitions``: numbers, None for all. Files without a topic match no topic and no partition.
 
-    ``wanted`` has no transactions: those of each partition are found if ``is_committed``.
+    ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
+    at the end of a segment is being written and is no damage.
     """
 
     paths: tuple[str, ...]
@@ -44,6 +48,7 @@ class ScanRequest:
     topics: tuple[str, ...] = ()
     partitions: frozenset[int] | None = None
     is_committed: bool = False
+    is_live: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
 
     def keeps(self, file: SegmentFile) -> bool:
@@ -116,21 +121,63 @@ def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> li
     return between(files, wanted.first_offset, wanted.last_offset) if len(files) > 1 else files
 
 
-def chunks_of(
-    source: Source,
-    file: SegmentFile,
-    part: Slice,
-    wanted: Wanted,
-    chunks: Chunks,
-    tell: Tell,
-    scratch: Scratch,
-    jobs: int = 1,
-) -> Iterator[Chunk]:
-    """Yields the chunks of a part of an open segment. ``jobs``: threads; a small segment needs only one."""
-    jobs = jobs if is_worth_parts(source.size, jobs) else 1
-    run_bytes = LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES
-    reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch, run_bytes=run_bytes)
-    yield from RecordColumns(reader, file, chunks, tell, wanted, part, jobs)
+class PartReader:
+    """Reads parts of a scan. ``tell`` is called for each range skipped because of damage, in order.
+
+    ``columns`` are names of `kseg.export.chunk.NAMES`; others are ignored. ``jobs``: threads for a large segment;
+    ``chunk_bytes``: size of the keys, values and headers of a chunk.
+    """
+
+    def __init__(
+        self,
+        request: ScanRequest,
+        columns: Collection[str],
+        timestamp_scale: int,
+        tell: Callable[[SegmentFile, LeftOut], None],
+        jobs: int = 1,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._request, self._columns, self._scale = request, columns, timestamp_scale
+        self._tell, self._jobs, self._chunk_bytes = tell, jobs, chunk_bytes
+        self._scratch = Scratch(request.max_batch_bytes)
+
+    def chunks(self, part: Part, source: Source | None = None) -> Iterator[Chunk]:
+        """Yields the chunks of a part. ``source``: its segment, if it is open already."""
+        if source is None:
+            with open_source(part.file.path) as opened:
+                yield from self.chunks(part, opened)
+            return
+        file, request = part.file, self._request
+        jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
+        reader = SegmentReader(
+            source, file.kind == ".kafka", file.base_offset or 0, request.is_live, scratch=self._scratch,
+            run_bytes=LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES,
+        )  # fmt: skip
+        chunks = Chunks(self._columns, self._scale, room=self._chunk_bytes)
+        wanted = request.wanted._replace(transactions=part.transactions)
+        yield from RecordColumns(reader, file, chunks, partial(self._tell, file), wanted, part.slice, jobs)
+
+
+class DamageLog:
+    """Logs ranges that a reader skips because of damage, up to ten of each segment."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._path = ""
+        self._told = 0
+
+    def __call__(self, file: SegmentFile, left_out: LeftOut) -> None:
+        if file.path != self._path:
+            self._path, self._told = file.path, 0
+        self._told += 1
+        if self._told <= _LOGGED_AT_MOST:
+            more = "; there may be more" if self._told == _LOGGED_AT_MOST else ""
+            self._logger.warning("left out: %s%s", place_of_damage(file, left_out), more)
+
+
+def place_of_damage(file: SegmentFile, left_out: LeftOut) -> str:
+    """Returns a damaged range as text."""
+    return f"{file.path}: position {left_out.position}: {left_out.code}: {left_out.message}"
 
 
 def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:

@@ -2,15 +2,24 @@
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.export.arrow import record_batch
-from kseg.export.chunk import Chunks
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
-from kseg.export.scanning import chunks_of, grouped, is_readable, logs_around, matching
+from kseg.export.scanning import (
+    DamageLog,
+    PartReader,
+    ScanRequest,
+    grouped,
+    is_readable,
+    logs_around,
+    matching,
+    place_of_damage,
+)
+from kseg.export.scanning import Part as ScanPart
 from kseg.formats.rows import Scratch
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MICROSECONDS = 1000
-_WARNED_AT_MOST = 10
 _log = logging.getLogger("kseg.spark")
 
 
@@ -62,11 +70,12 @@ def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda
 
 
 def _matching(files: list[SegmentFile], options: Options, is_directory: bool) -> list[SegmentFile]:
-    return matching(files, _wanted(options), is_directory and options.mode == "records")
+    return matching(files, _request(options).wanted, is_directory and options.mode == "records")
 
 
-def _wanted(options: Options, transactions: Transactions | None = None) -> Wanted:
-    return Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms, transactions)
+def _request(options: Options) -> ScanRequest:
+    wanted = Wanted(options.first_offset, options.last_offset, options.earliest_ms, options.latest_ms)
+    return ScanRequest(options.paths, wanted, max_batch_bytes=options.max_batch_bytes)
 
 
 def parts_of(
@@ -95,30 +104,16 @@ def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence
 
 def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields the columns of the schema for the parts of one task."""
-    names: Collection[str] = schema.names
     scratch = Scratch(options.max_batch_bytes)
+    tell = _fail if options.fails_on_damage else DamageLog(_log)
+    reader = PartReader(_request(options), schema.names, _MICROSECONDS, tell)
     for file, asked, transactions in parts:
         constants = {"topic": file.topic, "partition": file.partition}
-        wanted, tell = _wanted(options, transactions), _DamageReporter(file.path, options)
         source, part = open_part(file, asked, options.storage, scratch)
         with source:
-            chunks = Chunks(names, _MICROSECONDS)
-            for chunk in chunks_of(source, file, part, wanted, chunks, tell, scratch):
+            for chunk in reader.chunks(ScanPart(file, part, transactions), source):
                 yield record_batch(chunk, schema, constants)
 
 
-class _DamageReporter:
-    """Handles ranges skipped because of damage: ends the read, or logs a warning in the executor."""
-
-    def __init__(self, path: str, options: Options) -> None:
-        self._path = path
-        self._fails = options.fails_on_damage
-        self._told = 0
-
-    def __call__(self, found: LeftOut) -> None:
-        text = f"{self._path}: position {found.position}: {found.code}: {found.message}"
-        if self._fails:
-            raise KsegError(text)
-        self._told += 1
-        if self._told <= _WARNED_AT_MOST:
-            _log.warning("left out: %s%s", text, "; there may be more" if self._told == _WARNED_AT_MOST else "")
+def _fail(file: SegmentFile, left_out: LeftOut) -> None:
+    raise KsegError(place_of_damage(file, left_out))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_disk import PAGE, FailingDisk
 
+from failing_disk import PAGE, FailingDisk
 from kseg.sidefiles import producer_state
 from kseg.stores.source import Source
 from kseg.verification import partition

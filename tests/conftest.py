@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from failing_disk import fail_disk as fail_disk  # a fixture of all tests
 from hypothesis import HealthCheck, settings
 
+from failing_disk import fail_disk as fail_disk  # a fixture of all tests
 from kseg import __version__, kernel
 
 REPOSITORY = Path(__file__).resolve().parent.parent

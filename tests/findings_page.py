@@ -1,4 +1,4 @@
-"""Writes man/kseg-findings.7 from the table of findings: ``python -m tests.findings_page``.
+"""Writes man/kseg-findings.7 from the table of findings: ``python tests/findings_page.py``.
 
 tests/test_docs.py fails where the page is not what this would write.
 """

@@ -1,7 +1,7 @@
 """The table of all findings: code, severity, what it is, what it means, what repairs it.
 
 It feeds the output of ``kseg verify``, ``--explain`` and man/kseg-findings.7. Codes are stable names; messages are not.
-Its sections are the modules of `kseg.verification.table`.
+Its sections are the other modules of this room.
 """
 
 from kseg.findings.comparisons import COMPARISON_KINDS

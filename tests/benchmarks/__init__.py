@@ -1,1 +1,1 @@
-"""Speed beside Kafka's own tools, in one run: ``python -m tests.benchmarks`` (see ``--help``)."""
+"""Speed beside Kafka's own tools, in one run: ``python -m benchmarks`` (see ``--help``)."""

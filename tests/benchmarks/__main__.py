@@ -1,4 +1,4 @@
-"""Speed of kseg beside Kafka's own tools: ``python -m tests.benchmarks`` from the repository's root.
+"""Speed of kseg beside Kafka's own tools: ``python -m benchmarks`` in tests/.
 
 Every number is the best of some rounds, in which all programs take turns; only the ratios mean something elsewhere.
 """
@@ -10,23 +10,23 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks.peers import PeerError, Peers
-from tests.benchmarks.process import printed, spent, timed
-from tests.benchmarks.recoveries import Recoveries, Taken
-from tests.benchmarks.segments import FLAGS, KINDS, SEEDS, grown
-from tests.benchmarks.small import directory
-from tests.benchmarks.wreckage import WRECKS, wrecked
+from benchmarks.peers import PeerError, Peers
+from benchmarks.process import printed, spent, timed
+from benchmarks.recoveries import Recoveries, Taken
+from benchmarks.segments import FLAGS, KINDS, SEEDS, grown
+from benchmarks.small import directory
+from benchmarks.wreckage import WRECKS, wrecked
 
 KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
 VERIFY = [*KSEG, "verify", "--quiet"]
-LOOP = [sys.executable, "-m", "tests.benchmarks.small"]
+LOOP = [sys.executable, "-m", "benchmarks.small"]
 SMALL = ((1, 2000), (100, 20), (2000, 1))
 """Partitions, and segments in each."""
-WALK = [sys.executable, "-m", "tests.benchmarks.walk"]
-BARE = [sys.executable, "-m", "tests.benchmarks.bare"]
+WALK = [sys.executable, "-m", "benchmarks.walk"]
+BARE = [sys.executable, "-m", "benchmarks.bare"]
 FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
-RUNS = [sys.executable, "-m", "tests.benchmarks.runs"]
+RUNS = [sys.executable, "-m", "benchmarks.runs"]
 WRECK_KINDS = ("1k", "tiny")
 PARTS = ("walk", "dump", "verify", "recover", "start", "interpreted", "wreck")
 WALK_ROUNDS, WARM_ROUNDS = 8, 8
@@ -35,7 +35,7 @@ Measure = Callable[[], float]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")

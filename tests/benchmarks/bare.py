@@ -1,4 +1,4 @@
-"""A pass that only reads a file and takes its CRC-32C: ``python -m tests.benchmarks.bare FILE WHOSE ROUNDS``.
+"""A pass that only reads a file and takes its CRC-32C: ``python -m benchmarks.bare FILE WHOSE ROUNDS``.
 
 WHOSE is ``kseg`` or ``package``, the crc32c package. Prints the processor's seconds of the best round, and bytes.
 """

@@ -1,4 +1,4 @@
-"""What pyarrow alone takes for a table that is in memory: ``python -m tests.benchmarks.bare_table FILE.arrow OUTPUT``.
+"""What pyarrow alone takes for a table that is in memory: ``python -m benchmarks.bare_table FILE.arrow OUTPUT``.
 
 The floor under ``kseg convert --to parquet``: the same rows in the same row groups with the same options, no log read.
 """

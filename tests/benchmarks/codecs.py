@@ -1,4 +1,4 @@
-"""What a recompression costs at the least: ``python -m tests.benchmarks.codecs FILE CODEC OUTPUT [THREADS]``.
+"""What a recompression costs at the least: ``python -m benchmarks.codecs FILE CODEC OUTPUT [THREADS]``.
 
 Reads a v2 segment, hands each record area to the codec's library and back to another, and writes what comes out. No
 checksum is computed or compared and no header made. Of several threads each does all of it for itself: twice the time

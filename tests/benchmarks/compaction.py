@@ -1,4 +1,4 @@
-"""Compaction beside Kafka's own cleaner: ``python -m tests.benchmarks.compaction`` from the repository's root.
+"""Compaction beside Kafka's own cleaner: ``python -m benchmarks.compaction`` in tests/.
 
 Processor's seconds of the same work on one core, and the memory of both processes; the seconds of a clock only where
 two threads are compared with one. Kafka's process has cleaned a smaller log before, so that its code is compiled;
@@ -17,6 +17,9 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
+from benchmarks.peers import Peers
+from benchmarks.process import LOOK_SECONDS, largest_bytes
+from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
 from kseg.formats.compressing import compressor, target_of
@@ -25,9 +28,6 @@ from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.rewriting import seal
 from kseg.segment.writer import SegmentWriter, batch_rows
-from tests.benchmarks.peers import Peers
-from tests.benchmarks.process import LOOK_SECONDS, largest_bytes
-from tests.cleaner.building import BatchFields, NewRecord, build_record_batch
 
 RECORDS_PER_BATCH = 145
 RECORD_BYTES = 100
@@ -147,7 +147,7 @@ def put_keys(count: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.compaction", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description=__doc__)
     parser.add_argument("--mib", type=int, default=64, help="size of each log before it is compressed (default: 64)")
     parser.add_argument("--rounds", type=int, default=2, help="rounds, of which the best counts (default: 2)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"))

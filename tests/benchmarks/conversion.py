@@ -1,4 +1,4 @@
-"""Conversions beside what they cannot do without: ``python -m tests.benchmarks.conversion`` from the repository's root.
+"""Conversions beside what they cannot do without: ``python -m benchmarks.conversion`` in tests/.
 
 Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Whole processes,
 which take turns: processor's seconds for a recompression on one core and for lines; the seconds of a clock on all cores
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.benchmarks.segments import SEEDS, grown
+from benchmarks.segments import SEEDS, grown
 
 KSEG = [sys.executable, "-m", "kseg"]
 RECOMPRESSIONS = (
@@ -65,7 +65,7 @@ def ratio(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.conversion", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conversion", description=__doc__)
     parser.add_argument("--mib", type=int, default=128, help="size of each segment (default: 128)")
     parser.add_argument("--kinds", help="of segments (default: all of each part)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
@@ -114,7 +114,7 @@ def main() -> None:
 
         def recompressions(path: str, codec: str = codec) -> dict[str, list[str]]:
             convert = [*KSEG, "convert", "--quiet", "--codec", codec, "--output", str(out), path, "--jobs"]
-            bare = [sys.executable, "-m", "tests.benchmarks.codecs", path, codec, str(out)]
+            bare = [sys.executable, "-m", "benchmarks.codecs", path, codec, str(out)]
             return {"kseg": [*convert, "1"], "peer": bare, "two": [*convert, "2"], "peers": [*bare, "2"]}
 
         compare(f"{kind} to {codec}", *measure(grown(SEEDS, kind, chosen.mib, chosen.folder), recompressions))
@@ -123,13 +123,13 @@ def main() -> None:
         for form in ("parquet", "arrow"):
 
             def tables(path: str, form: str = form) -> dict[str, list[str]]:
-                loop = [sys.executable, "-m", "tests.benchmarks.row_loop", path, form, str(out)]
+                loop = [sys.executable, "-m", "benchmarks.row_loop", path, form, str(out)]
                 convert = [*KSEG, "convert", "--quiet", "--to", form, "--output"]
                 commands = {"kseg": [*convert, str(out), path], "peer": loop}
                 if form == "parquet":
                     rows = str(chosen.folder / "rows.arrow")
                     subprocess.run([*KSEG, "convert", "--quiet", "--to", "arrow", "--output", rows, path], check=True)
-                    commands["bare"] = [sys.executable, "-m", "tests.benchmarks.bare_table", rows, str(out)]
+                    commands["bare"] = [sys.executable, "-m", "benchmarks.bare_table", rows, str(out)]
                 return commands
 
             path = grown(SEEDS, kind, chosen.mib, chosen.folder)

@@ -7,8 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.benchmarks.peers import Peers
-from tests.benchmarks.process import spent
+from benchmarks.peers import Peers
+from benchmarks.process import spent
 
 JAVA_ROUNDS = 4
 

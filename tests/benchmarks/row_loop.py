@@ -1,4 +1,4 @@
-"""What a program in Python would do for a table: ``python -m tests.benchmarks.row_loop FILE parquet|arrow OUTPUT``.
+"""What a program in Python would do for a table: ``python -m benchmarks.row_loop FILE parquet|arrow OUTPUT``.
 
 aiokafka's parser gives a record at a time, and lists of them go to pyarrow, with its defaults: the peer of
 ``kseg convert --to parquet``.

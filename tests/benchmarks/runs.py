@@ -1,4 +1,4 @@
-"""A pass of the segment reader over any file, intact or wrecked: ``python -m tests.benchmarks.runs FILE ROUNDS``.
+"""A pass of the segment reader over any file, intact or wrecked: ``python -m benchmarks.runs FILE ROUNDS``.
 
 Prints the processor's seconds of the best round, and how many batches and ranges of damage there are.
 """

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.segments import batches
+from benchmarks.segments import batches
 
 BATCHES = 2
 INTERVAL_BYTES = 4096

@@ -1,4 +1,4 @@
-"""Spark beside what it is compared with: ``python -m tests.benchmarks.spark`` from the repository's root.
+"""Spark beside what it is compared with: ``python -m benchmarks.spark`` in tests/.
 
 All cases take turns in one session, on one core. Their time is the processor's, of driver, JVM and Python workers; that
 of a read of an empty source with as many tasks is taken off where Spark is at work. The first round, in which the JVM
@@ -15,10 +15,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.process import adopt_orphans, peaks, spent_so_far
-from tests.benchmarks.segments import SEEDS, grown
+from benchmarks.process import adopt_orphans, peaks, spent_so_far
+from benchmarks.segments import SEEDS, grown
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+TESTS = Path(__file__).resolve().parent.parent
 VALUE_BYTES = 190
 ROWS = 20_000
 
@@ -28,9 +28,9 @@ def session() -> Any:
     from pyspark.sql import SparkSession
 
     import kseg.spark
-    from tests.benchmarks.ready_source import ReadySource
+    from benchmarks.ready_source import ReadySource
 
-    os.environ |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    os.environ |= {"PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "PYSPARK_PYTHON": sys.executable}
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(key, "127.0.0.1")
@@ -132,7 +132,7 @@ class Cases:
         kseg("compact", *rules, *options, work / "keyed-0")
 
     def plan_b(self) -> None:
-        from tests.benchmarks.plan_b import compact
+        from benchmarks.plan_b import compact
 
         target = self._folder / "plan-b"
         shutil.rmtree(target, ignore_errors=True)

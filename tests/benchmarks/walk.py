@@ -1,4 +1,4 @@
-"""CRC and every record of a segment: ``python -m tests.benchmarks.walk FILE ROUNDS THREADS...``.
+"""CRC and every record of a segment: ``python -m benchmarks.walk FILE ROUNDS THREADS...``.
 
 Counts of threads take turns in one process. Prints the seconds of the best round of each, then how much as many forked
 processes gain that have nothing in common, how much threads gain that only read the file, and how many records were

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks.segments import batches, grown
+from benchmarks.segments import batches, grown
 
 BLOCK_BYTES = 1 << 20
 SPARSE_EVERY = 64

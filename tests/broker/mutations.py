@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 
 import crc32c
+
 from segment.segments import SAMPLES, entries, sample
 
 INT32S = (0, -1, -2, 1, (1 << 31) - 1, -(1 << 31))

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cleaner.partitions import PAIRS, Pair, checkpoint
 
 from broker.client import Client, Served
 from broker.nodes import KraftNode
 from broker.scenes import Scene, files, of_kind, put, wait_until
+from cleaner.partitions import PAIRS, Pair, checkpoint
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

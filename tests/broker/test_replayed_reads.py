@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 
 from broker.loading import MARKER, Loader, state
 from kseg.changes.apply import Keeping, apply
@@ -15,6 +14,7 @@ from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.start import Start
 from kseg.releases.recovery import era_of
+from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

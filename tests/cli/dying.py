@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from changes.failing import CountingDisk, Killed
 
+from changes.failing import CountingDisk, Killed
 from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, staging, undo
 from kseg.changes import roll_forward as settle
 from kseg.cli import changing

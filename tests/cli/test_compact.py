@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import (
     PAIRS,
@@ -19,7 +20,6 @@ from cleaner.partitions import (
     write_checkpoint,
     write_log,
 )
-
 from cli.command import TESTDATA, Kseg
 
 IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from changes.failing import CountingDisk, KillingDisk
 from cleaner.partitions import PAIRS, checkpoint
-
 from cli.command import Kseg
 from cli.dying import everything, on, outcome, points
 

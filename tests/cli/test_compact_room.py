@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import PAIRS, checkpoint, files, new_records, records, write_log
-
 from cli.command import Kseg
 
 ABORTED = PAIRS[3]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cleaner.partitions import PAIRS, write_checkpoint
 
+from cleaner.partitions import PAIRS, write_checkpoint
 from cli.command import TESTDATA, Kseg
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
@@ -185,9 +185,8 @@ def test_a_compaction_in_tasks_leaves_the_same(
     options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    from spark.cluster import Cluster
-
     from kseg.spark import session
+    from spark.cluster import Cluster
 
     monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
     outcomes = []
@@ -254,9 +253,8 @@ def test_a_conversion_in_tasks_leaves_the_same(
     options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    from spark.cluster import Cluster
-
     from kseg.spark import session
+    from spark.cluster import Cluster
 
     monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Cluster()))
     outcomes = []

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from changes.failing import CountingDisk, FailingDisk
 
 import kseg as package
+from changes.failing import CountingDisk, FailingDisk
 from cli.command import TESTDATA, Kseg
 from cli.dying import everything, on_disk, outcome, points
 from kseg.changes.journal import MARKER

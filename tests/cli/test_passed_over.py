@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from failing_disk import PAGE, FailDisk
 
 from cli.command import Kseg
+from failing_disk import PAGE, FailDisk
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOGS = TESTDATA / "log-directories/4.3.1/logs"

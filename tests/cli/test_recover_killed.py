@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from changes.failing import CountingDisk, FailingDisk, KillingDisk
-from recovery.damages import Segments, read, write
 
+from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from cli.command import TESTDATA, Kseg
 from cli.dying import everything, on, outcome, points
+from recovery.damages import Segments, read, write
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SALVAGE = ("recover", "--quiet", "--mode", "salvage")

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recovery.damages import Segments, read, write
 
 from cli.command import TESTDATA, Kseg
 from kseg.changes.apply import MARGIN_BYTES
 from kseg.changes.disk import Disk
 from kseg.changes.quarantine import read_change
+from recovery.damages import Segments, read, write
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 OWN_FILES = ("manifest", "recipe-", ".kseg-change-", ".kseg-new-", ".lock")

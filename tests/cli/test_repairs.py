@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conditions import CONDITIONS, PASSING
 
 from cli.command import TESTDATA, Kseg
+from conditions import CONDITIONS, PASSING
 
 FINDINGS = TESTDATA / "damaged" / "findings"
 NOW_MS = 1795300000000

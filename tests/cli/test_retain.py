@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from retention.partitions import ARGUMENTS, NOW_MS, RETENTION, digests, epochs, left_by_broker, log_directory
 
 from cli.command import TESTDATA, Kseg
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
+from retention.partitions import ARGUMENTS, NOW_MS, RETENTION, digests, epochs, left_by_broker, log_directory
 
 HOUR = ("--retention-ms", "3600000")
 NOW = ("--now", str(NOW_MS))

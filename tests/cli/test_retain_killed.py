@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from changes.failing import CountingDisk, KillingDisk
-from retention.partitions import RETENTION
 
+from changes.failing import CountingDisk, KillingDisk
 from cli.command import Kseg
 from cli.dying import everything, on, outcome, points
+from retention.partitions import RETENTION
 
 pytestmark = pytest.mark.slow
 

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from failing_disk import FailDisk
 
 from cli.command import TESTDATA, Kseg
 from cli.dying import everything
+from failing_disk import FailDisk
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 MIDDLE, LAST = "00000000000000000000.log", "00000000000000000116.log"

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from segment.segments import entries
 
 from conversion.conversions import TESTDATA, convert, files, records_of
 from conversion.test_recoding import frames_of
@@ -20,6 +19,7 @@ from kseg.kernel.records.uniform_runs import UniformRun
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
+from segment.segments import entries
 
 LEGACY = TESTDATA / "kafka-0.10.2.2"
 REQUESTS: list[dict[str, Any]] = [

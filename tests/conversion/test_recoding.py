@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from segment.segments import entries
 
 from conversion.conversions import TESTDATA, batches_of, convert, files, records_of
 from kseg.conversion import recoding
@@ -20,6 +19,7 @@ from kseg.kernel.codecs import recoding as kernel
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
+from segment.segments import entries
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 FIRST = PLAIN / f"{0:020d}.log"

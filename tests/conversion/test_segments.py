@@ -8,14 +8,14 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from recovery.partitions import recover
-from segment.segments import entries
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
 from kseg.conversion.request import DamagedError, LossError
 from kseg.errors import UnsupportedError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
+from recovery.partitions import recover
+from segment.segments import entries
 
 V2 = ("kafka-4.3.1/clients/librdkafka-txn-0", "kafka-4.3.1/codecs/codec-mix-0", "kafka-4.3.1/compacted/e-txn-0",
       "kafka-0.11.0.3/txn/lat-gzip-0", "kafka-1.1.1/txn/txn-open-0")  # fmt: skip

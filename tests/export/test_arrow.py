@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from kernel.rendering import batch, record
 
 from export.chunk_rows import read_chunks, read_rows
+from kernel.rendering import batch, record
 from kseg.export.chunk import NAMES
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel.rendering import batch, record
 
 from export.chunk_rows import read_chunks, read_rows, rows_of
+from kernel.rendering import batch, record
 from kseg.export import prefetch
 from kseg.export.chunk import NAMES, Chunks
 from kseg.export.decoding import LeftOut

@@ -11,9 +11,9 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel.rendering import batch, record, varint
 
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
+from kernel.rendering import batch, record, varint
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
 from kseg.formats.compressing import compressor, target_of

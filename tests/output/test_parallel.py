@@ -4,8 +4,8 @@ import random
 import tracemalloc
 
 import pytest
-from cleaner.building import BatchFields, NewRecord, build_record_batch
 
+from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED

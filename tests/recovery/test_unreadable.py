@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from failing_disk import PAGE, FailDisk
 
+from failing_disk import PAGE, FailDisk
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage.salvage import plan_salvage
 from recovery.partitions import START, TESTDATA, copy_of

@@ -97,18 +97,6 @@ def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
     os.close(descriptor)
 
 
-def test_a_search_for_a_cut_ends_at_its_limit(tmp_path: Path, testdata: Path) -> None:
-    path = tmp_path / "late.log"
-    one = (testdata / "speed" / "tiny.log").read_bytes()
-    path.write_bytes(bytes(300_000) + one)
-    descriptor = os.open(path, os.O_RDONLY)
-    size = path.stat().st_size
-    assert next_frame(descriptor, 0, size) == 300_000
-    assert next_frame(descriptor, 0, size, 300_000) == -1
-    assert next_frame(descriptor, 0, size, 300_001) == 300_000
-    os.close(descriptor)
-
-
 def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -> None:
     path = tmp_path / "grown.log"
     size = grown(testdata / "speed" / "tiny.log", path, 40 << 20)

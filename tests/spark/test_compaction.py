@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from cleaner.building import BatchFields, build_message, build_message_set, build_record_batch
-from cleaner.cleaning import NOW, RETENTION, clean
-from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cleaner.building import BatchFields, build_message, build_message_set, build_record_batch
+from cleaner.cleaning import NOW, RETENTION, clean
+from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.spark.compaction import SparkRound

@@ -11,9 +11,9 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 import fsspec
+
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
-
 from kseg.spark import ranged
 from spark.reading import read, reader_of, rows_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conditions import CONDITIONS
 
+from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.manifest.manifest import Manner, check_manifest

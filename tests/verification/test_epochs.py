@@ -1,4 +1,4 @@
-"""leader-epoch-checkpoint against the batches (real ones are right, see test_producers.py)."""
+"""leader-epoch-checkpoint against the batches (real ones are right, see test_transactions.py)."""
 
 from pathlib import Path
 

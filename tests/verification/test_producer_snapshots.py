@@ -1,4 +1,4 @@
-""".snapshot files against the log (real ones are right, see test_producers.py)."""
+""".snapshot files against the log (real ones are right, see test_transactions.py)."""
 
 import shutil
 from pathlib import Path

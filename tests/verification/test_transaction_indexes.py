@@ -1,5 +1,5 @@
 """.txnindex files against the markers of their segments: each wrong entry is found, real ones are right (see
-test_producers.py)."""
+test_transactions.py)."""
 
 import shutil
 import struct

@@ -7,13 +7,13 @@ import struct
 from pathlib import Path
 
 import pytest
-from verification.made import message, of_records, plain_record, varint
-from verification.partitions import sealed
 
 from kseg.formats.rows import Scratch
 from kseg.output.hex.view import HexPrinter
 from kseg.output.paint import Paint, cells
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from verification.made import message, of_records, plain_record, varint
+from verification.partitions import sealed
 
 LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")
 ZEROS = re.compile(r"^ *(\d+)  \.\.\. (\d+) zero bytes$")

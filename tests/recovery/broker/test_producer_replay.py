@@ -7,13 +7,13 @@ import struct
 from pathlib import Path
 
 import pytest
-from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
 from recovery.partitions import recover
+from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 
 ABORT, COMMIT = 0, 1
 NOW_MS = START_MS + 1000

@@ -4,9 +4,9 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from failing_disk import PAGE, FailDisk
 
 import kseg
+from failing_disk import PAGE, FailDisk
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, QUICK, Headers, SegmentSurvey
 from kseg.stores.source import open_source

@@ -1,52 +1,16 @@
-"""What ``kseg dump`` shows of a segment: offsets, limit, isolation, max-bytes, live, stop-on-damage, era."""
+"""What the options of a dump change: limit, isolation, max-bytes, live, stop-on-damage, era, fetch-response."""
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, consumed_record, ids, json_lines, our_record
+from dump.asked import COMPACTED, GZIP_V0, MIX_LOG, SECOND, TXN, V07, offsets
 
-TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-SECOND = TXN / "00000000000000000005.log"
-GZIP_V0 = TESTDATA / "kafka-0.8.2.2/codecs/one-gzip-0"
-COMPACTED = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 ZERO_LENGTH = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0/00000000000000000116.log"
 HALF_BATCH = TESTDATA / "damaged/4.3.1-last-trunc-half-batch/dplain-0/00000000000000000116.log"
-
-
-def offsets(kseg: Kseg, *arguments: object) -> list[int]:
-    """Offsets of the records that are shown."""
-    done = kseg("dump", "--format", "json", "--deep-iteration", *arguments)
-    return [record["offset"] for record in done.of_type("record")]
-
-
-@pytest.mark.parametrize("partition", [TXN, GZIP_V0, COMPACTED], ids=lambda path: path.name)
-def test_offsets_are_those_in_the_range(partition: Path, kseg: Kseg) -> None:
-    everything = offsets(kseg, partition)
-    assert len(everything) > 30
-    low, high = everything[3], everything[30]
-    for wanted, first, last in (
-        (f"{low}..{high}", low, high),
-        (f"{low}..", low, everything[-1]),
-        (f"..{high}", 0, high),
-        (f"{high}", high, high),
-        (f"{everything[-1] + 1}..", 1, 0),
-    ):
-        assert offsets(kseg, "--offsets", wanted, partition) == [o for o in everything if first <= o <= last]
-
-
-def test_offsets_leave_out_batches_and_segments_without_them(kseg: Kseg) -> None:
-    done = kseg("dump", "--offsets", "5..6", TXN)
-    assert done.lines[0] == f"Dumping {SECOND}"
-    assert [line.split()[1] for line in done.lines if line.startswith("baseOffset")] == ["5", "6"]
-
-
-@pytest.mark.parametrize("value", ["3..1", "..", "", "a..b", "-5..7", "1..2..3", "²", "99999999999999999999.."])
-def test_ranges_without_an_offset_are_wrong_usage(value: str, kseg: Kseg) -> None:
-    done = kseg("dump", f"--offsets={value}", TXN)
-    assert (done.status, done.out) == (2, b"")
-    assert "--offsets" in done.err
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 7, 20, 10_000])
@@ -172,10 +136,22 @@ def test_era_reads_a_file_of_any_name(tmp_path: Path, kseg: Kseg) -> None:
     assert kseg("dump", "--era", "0.8", odd).status == 2
 
 
-def test_offsets_of_a_log_of_several_0_7_segments(kseg: Kseg) -> None:
-    """Their names are byte positions, which tell nothing of the offsets that records have here: all are looked at."""
-    partition = TESTDATA / "recovery/0.7.2-flip-payload/after/rec-0"
-    assert len(list(partition.glob("*.kafka"))) > 1
-    everything = offsets(kseg, partition)
-    low, high = everything[len(everything) // 3], everything[len(everything) // 2]
-    assert offsets(kseg, "--offsets", f"{low}..{high}", partition) == [n for n in everything if low <= n <= high]
+def answer(data: bytes, error_code: int = 0) -> bytes:
+    return struct.pack(">ih", len(data) + 2, error_code) + data
+
+
+def test_a_captured_fetch_response(kseg: Kseg, tmp_path: Path) -> None:
+    data = max((path.read_bytes() for path in V07.glob("*.kafka")), key=len)
+    path = tmp_path / "capture.bin"
+    path.write_bytes(answer(answer(data) + answer(b"", 1) + answer(MIX_LOG.read_bytes()[:-5])))
+    done = kseg("dump", "--fetch-response", "--format", "json", path)
+    assert done.status == 0
+    assert done.err == f"kseg: {path}: position {18 + len(data)}: error code 1\n"
+    log = kseg("dump", "--format", "json", MIX_LOG).of_type("batch")
+    old = len(done.of_type("batch")) - len(log) + 1
+    assert old > 0
+    shift = 12 + len(data) + 6 + 6
+    for batch, same in zip(done.of_type("batch")[old:], log, strict=False):
+        assert batch == same | {"file": str(path), "position": same["position"] + shift}
+    path.write_bytes(answer(data)[:-1])
+    assert kseg("dump", "--fetch-response", path).status == 1

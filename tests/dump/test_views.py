@@ -1,15 +1,5 @@
 """``kseg dump`` with --format table, --hex and --summary."""
 
-import os
-import pty
-import select
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pytest
 
 from cli.command import TESTDATA, Kseg
@@ -90,71 +80,6 @@ def test_what_if_implies_the_summary(kseg: Kseg) -> None:
 )
 def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> None:
     assert kseg("dump", *options, SEGMENT).status == 2
-
-
-def on_terminal(arguments: list[str], interrupt: bool = False) -> tuple[bytes, int]:
-    """What kseg writes to standard error where that is a terminal, and its exit status."""
-    ours, theirs = pty.openpty()
-    code = "import kseg.output.progress as p; p.DELAY_SECONDS = p.INTERVAL_SECONDS = 0; p.PIECE_BYTES = 4096\n"
-    code += "from kseg.__main__ import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stderr=theirs,
-        stdout=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    os.close(theirs)
-    written = bytearray()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if not select.select([ours], [], [], 0.1)[0]:
-            if process.poll() is not None:
-                break
-            continue
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how Linux says that the other end is closed
-            break
-        if not piece:
-            break
-        written += piece
-        if interrupt and b"%" in written:
-            interrupt = False
-            process.send_signal(signal.SIGINT)
-    os.close(ours)
-    return bytes(written), process.wait(60)
-
-
-def test_progress_is_drawn_and_erased() -> None:
-    written, status = on_terminal(["dump", "--summary", str(TRANSACTIONS)])
-    assert status == 0
-    assert b"100%" in written
-    assert written.endswith(b"\r\x1b[2K")
-
-
-@pytest.mark.parametrize("mode", ["broker", "salvage"])
-def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path) -> None:
-    directory = tmp_path / "logs"
-    shutil.copytree(LOG_DIRECTORY, directory)
-    written, status = on_terminal(["recover", "--dry-run", "--mode", mode, str(directory)])
-    assert status in (0, 1)
-    assert b"100%" in written
-    quiet, _ = on_terminal(["recover", "--dry-run", "--quiet", "--mode", mode, str(directory)])
-    assert b"%" not in quiet
-
-
-def test_quiet_silences_progress() -> None:
-    assert on_terminal(["dump", "--quiet", "--summary", str(TRANSACTIONS)]) == (b"", 0)
-
-
-def test_an_interrupt_leaves_no_progress_behind(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(SEGMENT.read_bytes() * 4000)
-    written, status = on_terminal(["dump", "--summary", str(path)], interrupt=True)
-    assert status == 130
-    assert written.rindex(b"\r\x1b[2K") > written.rindex(b"%")
-    assert written.rstrip().endswith(b"interrupted")
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:

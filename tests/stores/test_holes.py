@@ -7,6 +7,7 @@ import pytest
 
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
+from kseg.stores.holes import NEAR_BYTES, end_of_data, next_data
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import unreadable_ranges
 
@@ -83,3 +84,29 @@ def test_a_hole_behind_nonsense(tmp_path: Path) -> None:
     (row,) = items(path)
     assert row[:3] == ("nonsense-block", 0, 600 * GIB)
     assert f"({600 * GIB - 5000} of them zero)" in row[3]
+
+
+def test_the_end_of_the_data_is_found_within_its_bound(tmp_path: Path) -> None:
+    path, size = tmp_path / "sparse", 64 << 20
+    with path.open("wb") as file:
+        file.write(b"x" * 4096)
+        file.seek(20 << 20)
+        file.write(b"y" * 4096)
+        file.truncate(size)
+    with path.open("rb") as file:
+        if next_data(file.fileno(), 8 << 20, size) != 20 << 20:
+            pytest.skip("the file system knows no holes")
+        end = (20 << 20) + 4096
+        assert end <= end_of_data(file.fileno(), 0, size) <= end + NEAR_BYTES
+        assert end_of_data(file.fileno(), 30 << 20, size) == 30 << 20
+        assert next_data(file.fileno(), 30 << 20, size) == size
+        assert next_data(file.fileno(), 100, size) == 100
+
+
+def test_a_full_file_has_no_hole(tmp_path: Path) -> None:
+    path = tmp_path / "full"
+    path.write_bytes(b"x" * (3 << 20))
+    with path.open("rb") as file:
+        assert end_of_data(file.fileno(), 0, 3 << 20) == 3 << 20
+        assert next_data(file.fileno(), 5, 3 << 20) == 5
+    assert next_data(-1, 5, 9) == 5, "a buffer without a file has no holes"

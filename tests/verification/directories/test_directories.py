@@ -9,10 +9,6 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.findings.table import KINDS
-from kseg.logdir.cluster_metadata import read_topic_settings
-from kseg.logdir.log_directory import plain_offsets, read_log_directory
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.problems import problems_of
 from kseg.verification.directories.rules import topic_partition
 from verification.log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
 
@@ -85,19 +81,6 @@ def test_nothing_is_taken_from_a_checkpoint_that_no_broker_reads(tmp_path: Path)
     logs = copied(tmp_path)
     (logs / "replication-offset-checkpoint").write_text("0\n7\ndplain 0 99999\n")
     assert check(logs).serious == ["unreadable-checkpoint"]
-
-
-@given(st.lists(st.tuples(st.text("ab-_.", min_size=1, max_size=5), st.integers(0, 99), st.integers(0, 10**18 - 1))))
-def test_plain_checkpoints_read_as_all_others_do(entries: list[tuple[str, int, int]]) -> None:
-    data = checkpoint(*(f"{topic} {number} {offset}" for topic, number, offset in entries)).encode()
-    slow = [item for item in read_offset_checkpoint(data) if isinstance(item, OffsetCheckpoint)]
-    assert plain_offsets(data) == {(entry.topic, entry.partition): entry.offset for entry in slow}
-
-
-@given(st.binary(max_size=80) | st.text("0123 \n-ax").map(str.encode))
-def test_whatever_reads_plainly_has_no_problem(data: bytes) -> None:
-    if plain_offsets(data) is not None:
-        assert problems_of(read_offset_checkpoint(data)) == []
 
 
 @pytest.mark.parametrize(
@@ -253,35 +236,6 @@ def test_partition_metadata_that_is_missing(tmp_path: Path) -> None:
 
 
 # __cluster_metadata
-
-
-def test_settings_of_the_newest_metadata() -> None:
-    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
-    assert found is not None
-    assert found.is_complete
-    assert found.ids["__consumer_offsets"] == "Y2rdlpQ9R2qbu70MnjhEQg"
-    assert found.setting("__consumer_offsets", "cleanup.policy") == "compact"
-    assert found.setting("meta-0", "cleanup.policy") is None
-    assert "meta-7" not in found.ids, "deleted behind the snapshot"
-
-
-def test_the_clusters_own_default(tmp_path: Path) -> None:
-    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
-    assert found is not None
-    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
-    assert found.setting("meta-0", "cleanup.policy") == "compact"
-    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
-    assert found.setting("meta-0", "cleanup.policy") is None
-
-
-def test_policies_of_partitions(tmp_path: Path) -> None:
-    directory = read_log_directory(str(kraft(tmp_path, "__consumer_offsets-0")))
-    assert directory is not None
-    state = directory.broker_state("__consumer_offsets-0")
-    assert (state.is_compacted, state.is_deleting, state.is_kraft, state.was_clean) == (True, False, True, True)
-    assert directory.broker_state("meta-0-x") == directory.broker_state("other")
-    metadata = directory.broker_state("__cluster_metadata-0")
-    assert metadata.will_be_scanned(1), "a KRaft node scans its own log at every start"
 
 
 def test_damaged_metadata_knows_no_topic_to_be_gone(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""The sections of the table of findings; `kseg.findings.table` puts them together."""

@@ -1,0 +1,3 @@
+"""The command line as a fixture."""
+
+from cli.conftest import kseg as kseg

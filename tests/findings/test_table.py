@@ -1,0 +1,56 @@
+"""The table of findings: whole rows, and repairs that fit what they need."""
+
+import re
+
+import pytest
+
+from kseg.cli.main import COMMANDS
+from kseg.findings.comparisons import COMPARISON_KINDS
+from kseg.findings.directories import DIRECTORY_KINDS
+from kseg.findings.indexes import INDEX_KINDS
+from kseg.findings.log import LOG_KINDS
+from kseg.findings.producers import PRODUCER_KINDS
+from kseg.findings.table import BROKER, ERROR, INFO, KINDS, NEEDS, SEVERITIES, severity_of
+from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+
+SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS)
+
+
+def test_no_code_is_in_two_sections() -> None:
+    assert len(KINDS) == sum(map(len, SECTIONS))
+
+
+def test_every_code_of_readers_is_a_finding() -> None:
+    assert (DAMAGE_CODES | PROBLEM_CODES) <= KINDS.keys()
+
+
+@pytest.mark.parametrize("code", KINDS)
+def test_a_row_is_whole(code: str) -> None:
+    kind = KINDS[code]
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", code)
+    assert kind.severity in SEVERITIES
+    assert severity_of(code) == kind.severity
+    for text in (kind.sentence, kind.means):
+        assert text.endswith("."), text
+    assert "  " not in kind.sentence + kind.means, "the parts of a text are joined by one space"
+
+
+@pytest.mark.parametrize("code", KINDS)
+def test_a_repair_is_a_command_or_something_is_needed(code: str) -> None:
+    kind = KINDS[code]
+    assert kind.needs is None or kind.needs in NEEDS
+    if kind.repair:
+        assert kind.repair.split()[0] == "kseg"
+        assert kind.repair.split()[1] in COMMANDS
+        assert kind.needs != BROKER, "a running broker repairs it, not a command"
+    if kind.severity == ERROR:
+        assert kind.repair or kind.needs, "an error without any way out"
+    if kind.is_cut:
+        assert kind.repair, "what a broker cuts can be salvaged"
+    if kind.severity == INFO:
+        assert not kind.is_cut
+
+
+def test_an_unknown_code_has_no_severity() -> None:
+    with pytest.raises(KeyError):
+        severity_of("no-such-code")

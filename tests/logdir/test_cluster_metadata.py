@@ -1,0 +1,23 @@
+"""Topic settings and ids by the __cluster_metadata of a real node."""
+
+from kseg.logdir.cluster_metadata import read_topic_settings
+from verification.log_directories import INTERNAL
+
+
+def test_settings_of_the_newest_metadata() -> None:
+    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert found is not None
+    assert found.is_complete
+    assert found.ids["__consumer_offsets"] == "Y2rdlpQ9R2qbu70MnjhEQg"
+    assert found.setting("__consumer_offsets", "cleanup.policy") == "compact"
+    assert found.setting("meta-0", "cleanup.policy") is None
+    assert "meta-7" not in found.ids, "deleted behind the snapshot"
+
+
+def test_the_clusters_own_default() -> None:
+    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert found is not None
+    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": "compact"})
+    assert found.setting("meta-0", "cleanup.policy") == "compact"
+    found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
+    assert found.setting("meta-0", "cleanup.policy") is None

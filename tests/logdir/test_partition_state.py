@@ -1,0 +1,41 @@
+"""What a start does with a segment, and what a topic's name alone says of its partitions."""
+
+import pytest
+
+from kseg.logdir.partition_state import BrokerState, state_by_name
+
+
+@pytest.mark.parametrize(
+    ("state", "next_offset", "is_scanned"),
+    [
+        (BrokerState(100, was_clean=False, is_known=True), 101, True),
+        (BrokerState(100, was_clean=False, is_known=True), 100, False),
+        (BrokerState(None, was_clean=False, is_known=True), 1, True),
+        (BrokerState(100, was_clean=True, is_known=True), 101, False),
+        (BrokerState(100, was_clean=None, is_known=True), 101, False),
+        (BrokerState(100, was_clean=False, is_known=False), 101, False),
+        (BrokerState(100, was_clean=False, is_known=True), None, False),
+    ],
+)
+def test_a_segment_is_scanned_from_the_recovery_point_on(
+    state: BrokerState, next_offset: int | None, is_scanned: bool
+) -> None:
+    assert state.will_be_scanned(next_offset) is is_scanned
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_compacted"),
+    [
+        ("__consumer_offsets", True),
+        ("__transaction_state", True),
+        ("__share_group_state", None),
+        ("orders", None),
+        (None, None),
+    ],
+)
+def test_only_the_names_of_some_internal_topics_say_how_they_are_cleaned(
+    topic: str | None, is_compacted: bool | None
+) -> None:
+    state = state_by_name(topic)
+    assert state.is_compacted is is_compacted
+    assert not state.is_known

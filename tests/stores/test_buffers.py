@@ -1,0 +1,40 @@
+"""Buffers that are reused: large enough, one of each name, and returned whole."""
+
+from kseg.stores.buffers import Buffers, RowPool
+
+
+def test_a_window_is_kept_while_it_is_neither_too_small_nor_too_large() -> None:
+    buffers = Buffers()
+    window = buffers.window(100, 1000)
+    assert len(window) == 100
+    assert buffers.window(60, 100) is window
+    assert len(buffers.window(101, 1000)) == 101
+    assert len(buffers.window(60, 100)) == 60
+
+
+def test_columns_are_kept_by_name_and_grow() -> None:
+    buffers = Buffers()
+    frames, headers = buffers.int64s("frames", 8), buffers.int64s("headers", 8)
+    frames[0], headers[0] = 1, 2
+    assert buffers.int64s("frames", 4) is frames
+    assert (frames[0], headers[0]) == (1, 2)
+    assert len(buffers.int64s("frames", 9)) >= 9
+
+
+def test_an_object_is_made_once_for_each_name() -> None:
+    buffers = Buffers()
+    first: list[int] = buffers.kept("one", list)
+    first.append(1)
+    assert buffers.kept("one", list[int]) is first
+    assert buffers.kept("other", list[int]) == []
+
+
+def test_a_pool_lends_returned_columns_again_whole() -> None:
+    pool = RowPool()
+    rows = pool.take(100)
+    assert len(rows) >= 100
+    rows[99] = 7
+    pool.give_back(rows[:3])
+    again = pool.take(len(rows))
+    assert (len(again), again[99]) == (len(rows), 7)
+    assert pool.take(len(rows)).obj is not again.obj, "one that is lent is not lent twice"

@@ -1,0 +1,54 @@
+"""Files in directories of others: no link is followed and no pipe is waited for, unless the user has named it."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.stores import regular_files
+from kseg.stores.regular_files import expect_named, is_expected_pipe, open_at_once, open_regular, read_regular
+
+
+@pytest.fixture(autouse=True)
+def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regular_files, "_links", set[str]())
+    monkeypatch.setattr(regular_files, "_pipes", set[str]())
+
+
+def test_a_link_is_followed_only_if_it_was_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"bytes")
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    for opened in (open_regular, open_at_once):
+        with pytest.raises(OSError, match="a symbolic link, which is not followed") as found:
+            opened(str(link))
+        assert found.value.errno == errno.ELOOP
+    expect_named(str(link))
+    assert read_regular(str(link), 5) == b"bytes"
+    descriptor = open_at_once(str(link))
+    assert os.read(descriptor, 9) == b"bytes"
+    os.close(descriptor)
+
+
+def test_a_pipe_is_refused_and_expected_only_if_it_was_named(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        open_regular(str(pipe))
+    assert not is_expected_pipe(str(pipe))
+    expect_named(str(pipe))
+    assert is_expected_pipe(str(pipe))
+    expect_named(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("most", [5, 4])
+def test_a_file_is_read_up_to_its_limit(most: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"bytes")
+    if most == 5:
+        assert read_regular(str(path), most) == b"bytes"
+        return
+    with pytest.raises(OSError, match="has more than 4 bytes") as found:
+        read_regular(str(path), most)
+    assert found.value.errno == errno.EFBIG

@@ -14,6 +14,7 @@ from changes.power import PowerCut, PowerDisk
 from changes.test_kill import SEEDS, keeping_of
 from changes.trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
 from kseg.changes.apply import apply
+from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
@@ -127,6 +128,46 @@ def test_a_name_that_is_reused_after_a_rename(tmp_path: Path) -> None:
                 undo(last_change(str(directory)), QUICK)
             assert contents(directory) == files
             shutil.rmtree(directory.parent)
+
+
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_a_file_changed_in_place_is_durable_at_the_end(is_longer: bool, tmp_path: Path) -> None:
+    (tmp_path / "more").write_bytes(b"appended" * 9)
+    for seed in range(12):
+        directory = tmp_path / str(seed) / "orders-0"
+        make(directory, {"a.log": b"old" * 100})
+        plan = Plan(str(directory))
+        if is_longer:
+            plan.extend("a.log", str(tmp_path / "more"), 372, None, "was lost")
+        else:
+            plan.truncate("a.log", 30, "is damaged")
+        disk = PowerDisk(directory)
+        apply(plan, "test", disk=disk)
+        wanted = contents(directory)
+        assert len(wanted["a.log"]) == (372 if is_longer else 30)
+        disk.cut(random.Random(seed))
+        assert contents(directory) == wanted
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_copy_is_whole_or_absent_after_a_power_cut(seed: int, tmp_path: Path) -> None:
+    files = {"00.log": b"first" * 50, "10.log": b"last" * 50, "10.index": b"stale"}
+
+    def prepare(directory: Path) -> None:
+        make(directory / "orders-0", files)
+        (directory / "out").mkdir()
+
+    def run(directory: Path, disk: Disk) -> None:
+        plan = Plan(str(directory / "orders-0"))
+        plan.write("10.index", [b"rebuilt"], "rebuilt")
+        plan.truncate("10.log", 40, "is damaged")
+        write_copy(plan, str(directory / "out"), disk)
+
+    copies = [path / "out" / "orders-0" for path in cut_at_each_call(prepare, run, tmp_path, seed)]
+    whole = files | {"10.index": b"rebuilt", "10.log": files["10.log"][:40]}
+    assert [contents(copy) for copy in copies if copy.exists()] == [whole] * sum(copy.exists() for copy in copies)
+    assert copies[-1].exists()
+    assert not copies[0].exists()
 
 
 class NoSync(PowerDisk):

@@ -61,3 +61,20 @@ CHUNK_ROWS = 16384
 
 CHUNK_BYTES = 8 << 20
 """Bytes of keys, values and headers in one chunk of columns, but for a single record that has more."""
+
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""FileRecords.open refuses a larger file."""
+
+MAX_OFFSET = (1 << 63) - 1
+
+MAX_MANIFEST_OBJECT_BYTES = 32 << 20
+"""A manifest of a remote segment; the largest part is a chunk index, of at most 4 bytes a chunk."""
+
+MAX_CHUNK_BYTES = 256 << 20
+"""A chunk of a remote segment, which is restored in memory; the plugin's default is 4 MiB."""
+
+MAX_CHUNKS = 1 << 21
+"""Chunks of one remote segment: with chunks of 1 KiB a segment of 2 GiB has so many."""
+
+MAX_REMOTE_EPOCHS = 1 << 20
+"""Leader epochs of one remote segment."""

@@ -35,7 +35,7 @@ RICH_ROOM = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.
 SHOWN = ("kseg.verification.replicas.comparison", "kseg.findings.table", "kseg.verification.report")
-LAZY = {"crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "fsspec"}
+LAZY = {"crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "fsspec", "cryptography"}
 
 
 def modules() -> list[Path]:

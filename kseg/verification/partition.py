@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.limits import MAX_SEGMENT_BYTES
 from kseg.logdir.partition_state import BrokerState
 from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
@@ -24,8 +25,6 @@ from kseg.verification.rule import Rule
 
 EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
 """What brokers keep in a partition, or KRaft nodes in theirs, under a name that never changes."""
-MAX_SEGMENT_BYTES = (1 << 31) - 1
-"""FileRecords.open refuses a larger file."""
 _USUAL = (".log", ".index", ".timeindex")
 
 

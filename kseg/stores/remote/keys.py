@@ -1,0 +1,103 @@
+"""RSA private keys, and the data keys of segments that they open (library: cryptography, extra ``kseg[remote]``).
+
+A data key is encrypted as `oaep` describes (RsaEncryptionProvider of Aiven's plugin).
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from kseg.errors import KsegError, PathError, RequestError, UnsupportedError
+from kseg.stores.regular_files import expect_named, read_regular
+from kseg.stores.remote.oaep import decrypted
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
+
+    from kseg.stores.remote.manifest import Encryption
+
+_MOST_PEM_BYTES = 1 << 20
+_AES_KEY_BYTES = (16, 24, 32)
+
+
+class KeyMissingError(KsegError):
+    """A segment cannot be decrypted: its private key was not given, or another one was."""
+
+
+class PrivateKeys:
+    """The private keys of a run by id. Files are read and data keys are decrypted once, on first use."""
+
+    def __init__(self, files: dict[str, str] | None = None) -> None:
+        self._files = files or {}
+        self._keys: dict[str, RSAPrivateNumbers] = {}
+        self._lock = Lock()
+        self._data_key = lru_cache(1 << 12)(self._decrypted)
+
+    def data_key(self, encryption: "Encryption", path: str) -> bytes:
+        """Returns the data key of the segment at ``path``. Raises KeyMissingError, PathError."""
+        if encryption.key_id not in self._files:
+            raise KeyMissingError(
+                f"{path}: encrypted with the key pair {encryption.key_id!r}: give its private key, "
+                f"--private-key {encryption.key_id}=PEM"
+            )
+        try:
+            found = self._data_key(encryption.key_id, encryption.data_key)
+        except ValueError:
+            found = b""
+        if len(found) not in _AES_KEY_BYTES:
+            raise KeyMissingError(
+                f"{path}: the private key {self._files[encryption.key_id]} does not open the data key that the key "
+                f"pair {encryption.key_id!r} has encrypted"
+            )
+        return found
+
+    def _decrypted(self, key_id: str, data_key: bytes) -> bytes:
+        return decrypted(self._key(key_id), data_key)
+
+    def _key(self, key_id: str) -> "RSAPrivateNumbers":
+        with self._lock:
+            if key_id not in self._keys:
+                self._keys[key_id] = _private_key(self._files[key_id])
+            return self._keys[key_id]
+
+
+def private_keys(given: Iterable[str]) -> PrivateKeys:
+    """Returns the keys of ``ID=PEM`` options. Raises RequestError."""
+    files: dict[str, str] = {}
+    for text in given:
+        key_id, sign, path = text.partition("=")
+        if not sign or not key_id or not path:
+            raise RequestError(f"--private-key {text!r} has not the form ID=PEM")
+        if files.setdefault(key_id, path) != path:
+            raise RequestError(f"--private-key: {key_id} is given twice")
+        expect_named(path)
+    return PrivateKeys(files)
+
+
+def check_installed() -> None:
+    """Raises UnsupportedError if the library for encrypted segments is missing."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedError(
+            "encrypted segments need the package cryptography: pip install 'kseg[remote]'"
+        ) from error
+
+
+def _private_key(path: str) -> "RSAPrivateNumbers":
+    check_installed()
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        # A key that is not valid opens nothing; to check its primes takes longer than to use it.
+        key = load_pem_private_key(read_regular(path, _MOST_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise KeyMissingError(f"{path}: no private key in PEM format without a password") from error
+    if not isinstance(key, RSAPrivateKey):
+        raise KeyMissingError(f"{path}: not an RSA key")
+    return key.private_numbers()

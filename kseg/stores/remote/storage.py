@@ -1,0 +1,131 @@
+"""Remote storage as a whole: its objects, sorted into the partitions and segments that they belong to."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kseg.errors import PathError
+from kseg.stores.objects import LocalObjects, Objects, open_objects
+from kseg.stores.remote.chunk_index import ManifestError
+from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.remote.names import is_topic, may_hold_segments, parse_object_name
+from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.stored_object import StoredObject
+
+_MOST_FOLDERS = 500
+"""Folders looked into to recognise remote storage."""
+
+
+@dataclass(slots=True)
+class RemotePartition:
+    """The segments of a partition, by start offset; ``folder`` is the name before its objects' own names."""
+
+    topic: str
+    topic_id: str
+    number: int
+    folder: str
+    segments: list[RemoteSegment] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name that a broker gives the partition's directory."""
+        return f"{self.topic}-{self.number}"
+
+
+class RemoteStorage:
+    """All objects below ``store``. Raises PathError if they cannot be listed.
+
+    ``others`` are the objects that are not those of remote storage.
+    """
+
+    def __init__(self, store: Objects, keys: PrivateKeys) -> None:
+        self.store = store
+        self.others: list[StoredObject] = []
+        partitions: dict[tuple[str, str, int], RemotePartition] = {}
+        segments: dict[tuple[str, int, str], RemoteSegment] = {}
+        for item in store.list():
+            name = parse_object_name(item.name)
+            if name is None:
+                self.others.append(item)
+                continue
+            place = (name.layout, name.topic_id, name.partition)
+            partition = partitions.get(place)
+            if partition is None:
+                partition = RemotePartition(name.topic, name.topic_id, name.partition, name.folder)
+                partitions[place] = partition
+            segment = segments.get((name.topic_id, name.partition, name.segment_id))
+            if segment is None or segment.start_offset != name.start_offset:
+                segment = RemoteSegment(store, keys, name.layout, name.start_offset, name.segment_id, {})
+                segments[name.topic_id, name.partition, name.segment_id] = segment
+                partition.segments.append(segment)
+            # After a change of key.prefix a segment's objects may have different ones.
+            segment.found.setdefault(name.suffix, item)
+        _name_topics(partitions.values())
+        self.partitions = sorted(partitions.values(), key=lambda found: (found.topic, found.number, found.topic_id))
+        for partition in self.partitions:
+            partition.segments.sort(key=lambda found: (found.start_offset, found.segment_id))
+
+
+def open_storage(path: str, keys: PrivateKeys) -> RemoteStorage:
+    """Raises PathError if there is no remote storage at ``path``."""
+    storage = RemoteStorage(open_objects(path), keys)
+    if not storage.partitions:
+        raise PathError(
+            f"{path}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin do"
+        )
+    return storage
+
+
+def is_remote_storage(path: str) -> bool:
+    """Whether a local directory holds remote storage; only as many folders are read as this needs."""
+    pending, seen = [path], 0
+    store = LocalObjects(path)
+    while pending and seen < _MOST_FOLDERS:
+        folder, seen = pending.pop(), seen + 1
+        likely, unlikely = list[str](), list[str]()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        is_likely = may_hold_segments(entry.name) or entry.name.isdigit()
+                        (likely if is_likely else unlikely).append(entry.path)
+                    elif _is_segment_object(store, entry.path):
+                        return True
+        except OSError:
+            continue
+        pending += sorted(unlikely, reverse=True)[-_MOST_FOLDERS:] + sorted(likely, reverse=True)[-_MOST_FOLDERS:]
+    return False
+
+
+def _is_segment_object(store: LocalObjects, path: str) -> bool:
+    return parse_object_name(os.path.relpath(path, store.root).replace(os.sep, "/")) is not None
+
+
+def _name_topics(partitions: Iterable[RemotePartition]) -> None:
+    """Takes key prefixes off the names of topics: manifests name the topic, and so tell the prefix."""
+    prefixes: dict[str, None] = {}
+    unnamed: list[tuple[RemotePartition, str]] = []
+    for partition in partitions:
+        whole = partition.folder.removesuffix("-" + partition.topic_id)
+        topic = next(_topics_in(partition), None)
+        if topic is not None and whole.endswith(topic):
+            partition.topic = topic
+            prefixes[whole.removesuffix(topic)] = None
+        else:
+            unnamed.append((partition, whole))
+    for partition, whole in unnamed:
+        for prefix in sorted(prefixes, key=len, reverse=True):
+            if whole.startswith(prefix) and is_topic(whole.removeprefix(prefix)):
+                partition.topic = whole.removeprefix(prefix)
+                break
+
+
+def _topics_in(partition: RemotePartition) -> Iterator[str]:
+    """Yields the topics that manifests name."""
+    for segment in partition.segments:
+        try:
+            metadata = segment.metadata
+        except (ManifestError, PathError):
+            continue
+        if metadata is not None and metadata.topic_id == partition.topic_id:
+            yield metadata.topic

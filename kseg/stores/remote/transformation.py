@@ -1,0 +1,58 @@
+"""From stored bytes to original ones: AES-GCM, then zstd. Each chunk of a log and each side file stands alone.
+
+    stored    IV, 12 bytes | AES-256-GCM ciphertext | tag, 16 bytes          if the segment is encrypted
+    plain     zstd frame of the original bytes                              if the segment's log is compressed
+
+An empty side file is stored as nothing, also in an encrypted segment.
+"""
+
+from typing import Any
+
+from kseg.formats.decompressed import DecompressionError, Output
+from kseg.formats.zstd_stream import unzstd
+
+IV_BYTES, TAG_BYTES = 12, 16
+OVERHEAD_BYTES = IV_BYTES + TAG_BYTES
+
+
+class ChunkError(ValueError):
+    """Stored bytes that do not restore to what they were. The text is one line."""
+
+
+class Cipher:
+    """Decrypts the chunks and side files of one segment; threads may share it."""
+
+    def __init__(self, data_key: bytes, aad: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._aes = AESGCM(data_key)
+        self._aad = aad
+
+    def decrypted(self, stored: bytes) -> bytes:
+        """Raises ChunkError if the bytes or the key are not those of the encryption."""
+        from cryptography.exceptions import InvalidTag
+
+        if len(stored) < OVERHEAD_BYTES:
+            raise ChunkError(f"{len(stored)} bytes are too few for an encrypted chunk")
+        try:
+            return self._aes.decrypt(stored[:IV_BYTES], memoryview(stored)[IV_BYTES:], self._aad)
+        except InvalidTag:
+            raise ChunkError("authentication failed: the bytes are not those that were encrypted") from None
+
+
+def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compressed: bool) -> bytes:
+    """Returns the ``size`` original bytes of a chunk. Raises ChunkError."""
+    data: Any = stored if cipher is None else cipher.decrypted(stored)
+    if is_compressed:
+        try:
+            data = unzstd(memoryview(data), Output(size))
+        except (DecompressionError, IndexError) as error:
+            raise ChunkError(f"cannot be decompressed: {error}") from error
+    if len(data) != size:
+        raise ChunkError(f"restores to {len(data)} bytes instead of {size}")
+    return bytes(data)
+
+
+def restored_part(stored: bytes, cipher: Cipher | None) -> bytes:
+    """Returns the original bytes of a side file. Raises ChunkError."""
+    return stored if cipher is None or not stored else cipher.decrypted(stored)

@@ -1,0 +1,48 @@
+"""Remote storage of real brokers (testdata/remote), and copies of it to damage."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from kseg.stores.remote.keys import PrivateKeys, private_keys
+from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.remote.storage import RemotePartition, RemoteStorage, open_storage
+
+REMOTE = Path(__file__).resolve().parent.parent.parent.parent / "testdata" / "remote"
+KEY_OPTIONS = [f"{key}={REMOTE / 'keys' / f'{key}-private.pem'}" for key in ("k1", "k2")]
+
+
+def keys() -> PrivateKeys:
+    return private_keys(KEY_OPTIONS)
+
+
+def store_of(variant: str) -> Path:
+    return REMOTE / variant / "remote"
+
+
+def storage(variant: str) -> RemoteStorage:
+    return open_storage(str(store_of(variant)), keys())
+
+
+def copied(variant: str, folder: Path) -> Path:
+    """A copy of a store that a test may change."""
+    return Path(shutil.copytree(store_of(variant), folder / variant))
+
+
+def partition(variant: str, name: str) -> RemotePartition:
+    return next(found for found in storage(variant).partitions if found.name == name)
+
+
+def first_segment(path: Path) -> RemoteSegment:
+    return open_storage(str(path), keys()).partitions[0].segments[0]
+
+
+def truth(variant: str) -> dict[str, dict]:
+    """What is known of each segment, by its id: `sha256Log` is the digest of the log that the broker copied."""
+    lines = (REMOTE / variant / "truth" / "segments.jsonl").read_text().splitlines()
+    return {fact["id"]: fact for fact in map(json.loads, lines)}
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

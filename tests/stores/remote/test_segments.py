@@ -1,0 +1,139 @@
+"""Segments of real stores: their bytes are those that the broker copied, by the digests beside them."""
+
+from pathlib import Path
+
+import pytest
+
+from kseg.errors import KsegError, PathError, RequestError
+from kseg.stores.remote.keys import KeyMissingError, PrivateKeys, private_keys
+from kseg.stores.remote.segment import EPOCHS
+from kseg.stores.remote.source import RemoteSource
+from kseg.stores.remote.storage import is_remote_storage, open_storage
+from kseg.stores.remote.transformation import ChunkError
+from tests.stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
+
+VARIANTS = ["plain", "zstd", "enc", "both"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_logs_are_those_that_the_broker_copied(variant: str) -> None:
+    known = truth(variant)
+    segments = [segment for found in storage(variant).partitions for segment in found.segments if not segment.missing]
+    assert len(segments) >= 2
+    for segment in segments:
+        with RemoteSource(segment, segment.path()) as source:
+            assert digest(bytes(source.buffer[0 : source.size])) == known[segment.segment_id]["sha256Log"]
+        with RemoteSource(segment, segment.path(), is_in_place=False) as source:
+            assert digest(bytes(source.buffer)) == known[segment.segment_id]["sha256Log"]
+        assert list(segment.size_problems()) == []
+
+
+@pytest.mark.parametrize(
+    ("variant", "names"),
+    [("plain", ["t-del-0", "t-int-0"]), ("zstd", ["t-roll-0"]), ("both", ["t-txn-0"]), ("local", ["t-txn-0"])],
+)
+def test_prefixes_are_no_part_of_topics(variant: str, names: list[str]) -> None:
+    assert [found.name for found in storage(variant).partitions] == names
+    assert is_remote_storage(str(store_of(variant)))
+
+
+def test_a_log_directory_is_no_remote_storage(tmp_path: Path) -> None:
+    assert not is_remote_storage(str(REMOTE / "plain" / "logs"))
+    assert not is_remote_storage(str(tmp_path))
+    with pytest.raises(PathError, match="no remote storage"):
+        open_storage(str(tmp_path), keys())
+
+
+@pytest.mark.parametrize("variant", ["both", "enc", "local"])
+def test_side_files_are_restored(variant: str) -> None:
+    segment = partition(variant, "t-txn-0").segments[0]
+    assert segment.side_file(EPOCHS) == b"0\n1\n0 0\n"
+    snapshot = segment.side_file(".snapshot")
+    assert snapshot is not None
+    assert snapshot[:2] == b"\0\1"
+
+
+def test_an_empty_side_file_is_stored_as_nothing() -> None:
+    segment = partition("enc", "t-txn-0").segments[-1]
+    assert segment.manifest.parts[".index"].size == 0
+    assert segment.side_file(".index") == b""
+    assert segment.side_file(".txnindex") is None
+
+
+def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = partition("both", "t-txn-0").segments[1]
+    reads: list[tuple[int, int]] = []
+    read = segment.store.read
+
+    def counted(name: str, start: int, length: int) -> bytes:
+        reads.append((start, length))
+        return read(name, start, length)
+
+    assert len(segment.chunks) > 20
+    monkeypatch.setattr(segment.store, "read", counted)
+    with RemoteSource(segment, "x") as source:
+        window = source.buffer[segment.size - 100 : segment.size]
+    last = segment.chunks.positions
+    assert reads == [(last[-2], last[-1] - last[-2])]
+    assert len(window) == 100
+
+
+def test_a_damaged_chunk_reads_as_zeros_and_is_listed(tmp_path: Path) -> None:
+    store = copied("both", tmp_path)
+    segment = open_storage(str(store), keys()).partitions[0].segments[1]
+    log = Path(segment.path())
+    data = bytearray(log.read_bytes())
+    data[segment.chunks.positions[2] + 20] ^= 1
+    log.write_bytes(data)
+    for in_place in (True, False):
+        with RemoteSource(segment, "x", in_place) as source:
+            whole = bytes(source.buffer[0 : source.size])
+            assert source.look_for_unreadable()
+            assert not source.look_for_unreadable()
+            begin, end = segment.chunks.original_range(2)
+            assert source.unreadable == [(begin, end)]
+            assert list(source.failures) == [2]
+            assert "authentication failed" in source.failures[2]
+            assert whole[begin:end] == bytes(end - begin)
+            assert whole[end:].strip(b"\0")
+
+
+def test_a_log_that_is_cut_off(tmp_path: Path) -> None:
+    segment = first_segment(copied("zstd", tmp_path))
+    log = Path(segment.path())
+    log.write_bytes(log.read_bytes()[:-1])
+    *_, (number, last) = segment.read_chunks()
+    assert number == len(segment.chunks) - 1
+    assert isinstance(last, ChunkError)
+    assert "ends before the chunk" in str(last)
+
+
+def test_keys_that_are_missing_or_wrong(tmp_path: Path) -> None:
+    given = REMOTE / "keys"
+    for found, reason in (
+        (PrivateKeys(), "--private-key k1=PEM"),
+        (private_keys([f"k1={given}/k2-private.pem"]), "does not open the data key"),
+        (private_keys([f"k1={tmp_path}/none"]), "No such file"),
+        (private_keys([f"k1={store_of('enc')}/../truth/segments.jsonl"]), "no private key in PEM"),
+    ):
+        segment = open_storage(str(store_of("enc")), found).partitions[0].segments[0]
+        with pytest.raises(KsegError, match=reason) as error:
+            next(segment.read_chunks())
+        assert error.value.exit_status == 3
+    assert issubclass(KeyMissingError, KsegError)
+    for option in ("k1", "=x", "k1="):
+        with pytest.raises(RequestError, match="ID=PEM"):
+            private_keys([option])
+    with pytest.raises(RequestError, match="twice"):
+        private_keys(["a=x", "a=y"])
+
+
+def test_objects_of_a_segment_under_two_prefixes(tmp_path: Path) -> None:
+    store = copied("zstd", tmp_path)
+    old = next(store.rglob("*.log"))
+    moved = tmp_path / "zstd" / "older" / Path(*old.relative_to(store).parts[1:])
+    moved.parent.mkdir(parents=True)
+    old.rename(moved)
+    segment = next(s for s in open_storage(str(store), keys()).partitions[0].segments if s.segment_id in old.name)
+    assert segment.missing == []
+    assert segment.path() == str(moved)

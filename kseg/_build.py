@@ -10,6 +10,7 @@ from pathlib import Path
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import PlatformError
 
 # Holds what Cython would otherwise compile into each module: three quarters of the compiler's work.
 _SHARED = "kseg.kernel._shared"
@@ -44,6 +45,8 @@ class BuildKernel(build_ext):
     """Compiles the kernel, one extension a sub-room. Without a compiler it says so and leaves the .py files."""
 
     def run(self) -> None:
+        if sys.byteorder != "little":
+            raise PlatformError("kseg needs a little-endian machine, and this one is big-endian")
         mode = os.environ.get("KSEG_KERNEL", "")
         if mode == "python":
             self._remove_compiled()

@@ -39,6 +39,8 @@ def _extension_in(folder):
     return None
 
 
+if sys.byteorder != "little":
+    raise KernelError("kseg needs a little-endian machine, and this one is big-endian")
 if MODE not in ("", "compiled", "python"):
     raise KernelError(f"KSEG_KERNEL is {MODE!r}: it may be compiled or python")
 sys.meta_path.insert(0, _KernelFinder())

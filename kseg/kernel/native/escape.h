@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu.h"
+
 #if defined(__SSE2__) || defined(_M_X64)
 #define KSEG_SSE2 1
 #include <emmintrin.h>

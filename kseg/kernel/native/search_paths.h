@@ -25,7 +25,7 @@ static inline void kseg_search_setup(void) {
     int count = 0;
     kseg_offer_search(&count, "plain", kseg_next_anywhere);
 #ifdef KSEG_X86
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && kseg_best->shift == kseg_shift_sse)
+    if (kseg_cpu_has_avx2() && kseg_cpu_has_bmi() && kseg_best->shift == kseg_shift_sse)
         kseg_offer_search(&count, "avx2", kseg_next_avx2);
 #endif
     kseg_search_path_count = count;

@@ -6,7 +6,7 @@
 #ifndef KSEG_SHUFFLE_H
 #define KSEG_SHUFFLE_H
 
-#if defined(KSEG_SSE2) && (defined(__GNUC__) || defined(__clang__))
+#if defined(KSEG_SSE2) && defined(KSEG_X86)
 #define KSEG_SHUFFLES 1
 #include <immintrin.h>
 #define KSEG_WITH_AVX2 __attribute__((target("avx2")))
@@ -40,8 +40,7 @@ static inline void kseg_shuffle_setup(void) {
         }
         kseg_spread_bytes[m] = (unsigned char)at;
     }
-    __builtin_cpu_init();
-    kseg_can_shuffle = __builtin_cpu_supports("avx2") != 0;
+    kseg_can_shuffle = kseg_cpu_has_avx2();
 }
 
 /* The last `size` < 32 bytes at p, zeros behind them; no byte behind p's is read. */

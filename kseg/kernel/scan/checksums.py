@@ -43,7 +43,7 @@ def crc32_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) 
 def paths() -> tuple[str, ...]:
     """The ways to compute both checksums that this machine has, slowest first: the last is the one used.
 
-    ``table``, ``sse42``, ``armv8`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
+    ``table``, ``sse42``, ``armv8``, ``pmull`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
     """
     if cython.compiled:
         return tuple([native.path_name(i).decode("ascii") for i in range(native.path_count)])

@@ -1,0 +1,162 @@
+/* CRC-32C and CRC-32 by the CRC32 instruction and PCLMULQDQ of x86-64. Only checksum.h includes this.
+ *
+ * The folding follows Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
+ * (Intel, 2009); three interleaved streams follow Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
+ * Instruction" (Intel, 2011).
+ */
+#ifndef KSEG_CHECKSUM_X86_H
+#define KSEG_CHECKSUM_X86_H
+
+#include <immintrin.h>
+
+#if defined(__clang__) && __clang_major__ >= 14
+#define KSEG_SSE_NAMES "sse4.2,pclmul,crc32" /* a feature apart there, and off where the command line says so */
+#else
+#define KSEG_SSE_NAMES "sse4.2,pclmul"
+#endif
+#define KSEG_SSE __attribute__((target(KSEG_SSE_NAMES)))
+
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_serial_sse(uint64_t reg, const unsigned char *p, size_t n) {
+    uint64_t word = 0;
+    for (; n >= 8; p += 8, n -= 8) {
+        memcpy(&word, p, 8);
+        reg = _mm_crc32_u64(reg, word);
+    }
+    if (n & 4) {
+        uint32_t half;
+        memcpy(&half, p, 4);
+        reg = _mm_crc32_u32((uint32_t)reg, half);
+        p += 4;
+    }
+    if (n & 2) {
+        uint16_t quarter;
+        memcpy(&quarter, p, 2);
+        reg = _mm_crc32_u16((uint32_t)reg, quarter);
+        p += 2;
+    }
+    if (n & 1) reg = _mm_crc32_u8((uint32_t)reg, *p);
+    return (uint32_t)reg;
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0x00);
+    return (uint64_t)_mm_cvtsi128_si64(product) << 1;
+}
+
+/* 64 bits, of which the lowest come first, modulo the polynomial of IEEE (Barrett's reduction: by the quotient of x^64,
+ * the polynomial and its quotient written in 33 bits, highest degree lowest). */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_reduce_ieee(__m128i x) {
+    const __m128i both = _mm_set_epi64x(0x1F7011641, 0x1DB710641), low = _mm_cvtsi32_si128(-1);
+    __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), both, 0x10), low);
+    x = _mm_xor_si128(x, _mm_clmulepi64_si128(quotient, both, 0x00));
+    return (uint32_t)_mm_extract_epi32(x, 1);
+}
+
+/* The product of two registers; each polynomial has its quickest way to bring 64 bits down to 32. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_multiply_sse(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
+    uint64_t product = kseg_product_sse(a, b);
+    if (poly == &kseg_ieee) return kseg_reduce_ieee(_mm_cvtsi64_si128((long long)product));
+    return (uint32_t)(product >> 32) ^ _mm_crc32_u32(0, (uint32_t)product);
+}
+
+/* kseg_shift_table with one instruction for a product. Only the last product waits for the register: the others are
+ * done while a caller still computes it. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_shift_by(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    uint32_t factor;
+    if (n >= poly->order) n %= poly->order;
+    factor = poly->power[0][n & 255];
+    if (n >> 8) factor = kseg_multiply_sse(poly, factor, poly->power[1][n >> 8 & 255]);
+    if (n >> 16)
+        factor = kseg_multiply_sse(
+            poly, factor, kseg_multiply_sse(poly, poly->power[2][n >> 16 & 255], poly->power[3][n >> 24]));
+    return kseg_multiply_sse(poly, reg, factor);
+}
+
+KSEG_SSE static inline uint32_t kseg_shift_sse(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+    if (poly == &kseg_castagnoli) return kseg_shift_by(&kseg_castagnoli, reg, n);
+    return kseg_shift_by(&kseg_ieee, reg, n);
+}
+
+/* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
+                                                      uint32_t by_one, uint32_t by_two) {
+    uint64_t second = 0, third = 0, merged;
+    size_t i;
+    for (i = 0; i < lane; i += 8) {
+        uint64_t a, b, c;
+        memcpy(&a, p + i, 8);
+        memcpy(&b, p + lane + i, 8);
+        memcpy(&c, p + 2 * lane + i, 8);
+        reg = _mm_crc32_u64(reg, a);
+        second = _mm_crc32_u64(second, b);
+        third = _mm_crc32_u64(third, c);
+    }
+    merged = kseg_product_sse(reg, by_two) ^ kseg_product_sse(second, by_one);
+    return merged >> 32 ^ _mm_crc32_u32(0, (uint32_t)merged) ^ third;
+}
+
+KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned char *p, size_t n) {
+    enum { LONG = 1024, SHORT = 128 };
+    const uint32_t (*power)[256] = (const uint32_t (*)[256])kseg_castagnoli.power;
+    uint64_t wide = reg;
+    for (; n >= 3 * LONG; p += 3 * LONG, n -= 3 * LONG)
+        wide = kseg_streams_sse(wide, p, LONG, power[1][LONG / 256], power[1][2 * LONG / 256]);
+    for (; n >= 3 * SHORT; p += 3 * SHORT, n -= 3 * SHORT)
+        wide = kseg_streams_sse(wide, p, SHORT, power[0][SHORT], power[1][2 * SHORT / 256]);
+    return kseg_serial_sse(wide, p, n);
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_128(__m128i x, __m128i factors, __m128i next) {
+    __m128i low = _mm_clmulepi64_si128(x, factors, 0x00), high = _mm_clmulepi64_si128(x, factors, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_load_128(const void *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+/* The last n < 16 bytes, those before p being at least 16: the first n bytes of x fold over what x keeps and p adds. */
+KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_tail(__m128i x, __m128i factors, const unsigned char *p, size_t n) {
+    enum { NONE = 0x80 }; /* as an index it shuffles in a zero, as a mask it selects */
+    static const unsigned char indexes[48] = {
+        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE,
+        0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,
+        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE};
+    const __m128i up = kseg_load_128(indexes + n), down = kseg_load_128(indexes + 16 + n);
+    const __m128i ends = _mm_blendv_epi8(kseg_load_128(p + n - 16), _mm_shuffle_epi8(x, down), up);
+    return kseg_fold_128(_mm_shuffle_epi8(x, up), factors, ends);
+}
+
+/* Folds on to the end, then reduces: 128 folded bits are a message of 16 bytes that begins with an empty register. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
+    const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
+    const __m128i ends = kseg_load_128(kseg_ieee.fold_ends), low = _mm_cvtsi32_si128(-1);
+    for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
+    if (n) x = kseg_fold_tail(x, factors, p, n);
+    /* The low 64 bits go behind the others, which makes 96 with the 32 zero bits of a CRC; then the low 32 of these. */
+    x = _mm_xor_si128(_mm_clmulepi64_si128(x, ends, 0x00), _mm_srli_si128(x, 8));
+    x = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), ends, 0x10), _mm_srli_si128(x, 4));
+    return kseg_reduce_ieee(x);
+}
+
+/* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */
+KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
+    __m128i x0;
+    if (n < 16) return kseg_crc32_table(reg, p, n);
+    x0 = _mm_xor_si128(kseg_load_128(p), _mm_cvtsi32_si128((int)reg));
+    if (n >= 128) {
+        const __m128i ahead = kseg_load_128(kseg_ieee.fold_64), beside = kseg_load_128(kseg_ieee.fold_16);
+        __m128i x1 = kseg_load_128(p + 16), x2 = kseg_load_128(p + 32), x3 = kseg_load_128(p + 48);
+        for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
+            x0 = kseg_fold_128(x0, ahead, kseg_load_128(p));
+            x1 = kseg_fold_128(x1, ahead, kseg_load_128(p + 16));
+            x2 = kseg_fold_128(x2, ahead, kseg_load_128(p + 32));
+            x3 = kseg_fold_128(x3, ahead, kseg_load_128(p + 48));
+        }
+        x0 = kseg_fold_128(kseg_fold_128(kseg_fold_128(x0, beside, x1), beside, x2), beside, x3);
+        return kseg_finish_ieee(x0, p, n);
+    }
+    return kseg_finish_ieee(x0, p + 16, n - 16);
+}
+
+#endif

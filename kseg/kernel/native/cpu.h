@@ -1,0 +1,81 @@
+/* What the processor can do, asked at run time. Nothing of the compiler's own runtime library is asked: that of zig
+ * answers __builtin_cpu_supports() with no for every feature.
+ */
+#ifndef KSEG_CPU_H
+#define KSEG_CPU_H
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "kseg's kernel needs a little-endian machine"
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#if defined(__x86_64__)
+#define KSEG_X86 1
+#elif defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__))
+#define KSEG_ARM 1
+#endif
+#endif
+
+#ifdef KSEG_X86
+#include <cpuid.h>
+
+/* Registers of CPUID that tell of features: leaf 1's ECX, leaf 7's EBX. */
+static inline unsigned kseg_cpuid_1_ecx(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) ? c : 0;
+}
+
+static inline unsigned kseg_cpuid_7_ebx(void) {
+    unsigned a, b = 0, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) ? b : 0;
+}
+
+static inline int kseg_cpu_has_sse42(void) {
+    return (kseg_cpuid_1_ecx() & bit_SSE4_2) != 0;
+}
+
+static inline int kseg_cpu_has_pclmul(void) {
+    return (kseg_cpuid_1_ecx() & bit_PCLMUL) != 0;
+}
+
+/* The processor has AVX2, and the system saves the upper halves of its registers (XCR0). */
+static inline int kseg_cpu_has_avx2(void) {
+    enum { VECTORS_SAVED = 6 };
+    unsigned low, high;
+    if (!(kseg_cpuid_1_ecx() & bit_OSXSAVE) || !(kseg_cpuid_7_ebx() & bit_AVX2)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & VECTORS_SAVED) == VECTORS_SAVED;
+}
+
+static inline int kseg_cpu_has_bmi(void) {
+    return (kseg_cpuid_7_ebx() & bit_BMI) != 0;
+}
+#endif
+
+#ifdef KSEG_ARM
+#if defined(__linux__)
+#include <sys/auxv.h>
+
+/* Bits of <asm/hwcap.h>, which some C libraries don't bring. */
+enum { KSEG_HWCAP_PMULL = 1 << 4, KSEG_HWCAP_CRC32 = 1 << 7 };
+
+static inline int kseg_cpu_has_crc32(void) {
+    return (getauxval(AT_HWCAP) & KSEG_HWCAP_CRC32) != 0;
+}
+
+static inline int kseg_cpu_has_pmull(void) {
+    return (getauxval(AT_HWCAP) & KSEG_HWCAP_PMULL) != 0;
+}
+#else
+/* Every processor that macOS runs on has both. */
+static inline int kseg_cpu_has_crc32(void) {
+    return 1;
+}
+
+static inline int kseg_cpu_has_pmull(void) {
+    return 1;
+}
+#endif
+#endif
+
+#endif

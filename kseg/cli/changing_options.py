@@ -1,11 +1,17 @@
-"""The options that all changing commands share, apart from what carries changes out: that takes time to import."""
+"""The options that all changing commands share. Commands get them as typed objects."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
 
+from kseg.changes.apply import Keeping
+from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.options import color_option, quiet_option
+from kseg.output.change_reporter import Presentation
+from kseg.output.notices import Color
+from kseg.stores.no_follow import resolved
 
 _OPTIONS = (
     click.option(
@@ -42,10 +48,15 @@ def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --no-lock, --format, --color, --quiet, --verbose."""
+    """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose."""
+
+    @wraps(command)
+    def with_presentation(form: str, color: Color, quiet: bool, verbose: bool, **given: Any) -> Any:
+        return command(presentation=Presentation(form, color, quiet, verbose), **given)
+
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        with_presentation = option(with_presentation)
+    return with_presentation
 
 
 def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,5 +67,25 @@ def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The common ones, --quarantine, --no-quarantine and --output."""
-    return common_options(keeping_options(_OUTPUT_OPTION(command)))
+    """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine and
+    --output.
+    """
+
+    @wraps(command)
+    def with_change(
+        dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None, **given: Any
+    ) -> Any:
+        return command(change=change_options(dry_run, no_lock, quarantine, no_quarantine, output), **given)
+
+    return common_options(keeping_options(_OUTPUT_OPTION(with_change)))
+
+
+def change_options(
+    dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None
+) -> ChangeOptions:
+    """Raises UsageError if options contradict each other."""
+    if quarantine and no_quarantine:
+        raise click.UsageError("--quarantine and --no-quarantine exclude each other")
+    if output and (quarantine or no_quarantine):
+        raise click.UsageError("--output keeps nothing, as nothing goes: no --quarantine, no --no-quarantine")
+    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output and resolved(output))

@@ -10,7 +10,10 @@ from typing import Any
 
 import click
 
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
 from kseg.cleaner.disk_space import Need
@@ -20,23 +23,19 @@ from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import settings_for
-from kseg.cli.changing import Known, run_work
+from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction_space import CompactionRoom
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
-from kseg.cli.failures import Failures
-from kseg.cli.known_offsets import HIGH_WATERMARKS, Partition, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds, interval_option
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import MOVED, Topics, tell_left_alone, topic_option
-from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
 from kseg.kernel.files.guard import keep_freed_memory
+from kseg.output.change_reporter import Presentation
 from kseg.output.compaction import CompactionPrinter
-from kseg.output.notices import Notices
 from kseg.output.paint import plural, shown_bytes
-from kseg.output.plans import PlanPrinter
-from kseg.output.progress import Progress
 from kseg.recovery.broker.intervals import chosen_interval
 from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
@@ -46,6 +45,7 @@ from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 
 CLEANER_OFFSETS, LOG_STARTS = "cleaner-offset-checkpoint", "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 _LEAST_MEMORY_BYTES = 64 << 10
 
 
@@ -85,7 +85,7 @@ _LEAST_MEMORY_BYTES = 64 << 10
 @era_option("2.3")
 @engine_options
 @changing_options
-def command(**options: Any) -> int:
+def command(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation, **options: Any) -> int:
     """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
 
     Of each key the last record stays; tombstones and the markers of transactions go when their time has come, aborted
@@ -93,37 +93,31 @@ def command(**options: Any) -> int:
     partitions. A log that is damaged is left alone. What goes is kept: kseg undo.
     """
     keep_freed_memory()
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
     if options["engine"] == "spark" and options["memory"] is not None:
         raise click.UsageError("--memory is for the local engine: on Spark the map is spread over the tasks")
     with spark_session(options) as spark:
-        work = CompactWork(options, notices, spark)
-        status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
-        work.end()
-    return status
+        planner = partial(CompactionPlanner, options, spark)
+        summaries = partial(CompactionPrinter, as_json=presentation.is_json)
+        return run_change(paths, planner, change, presentation, summaries).exit_status
 
 
-class CompactWork:
+class CompactionPlanner(Planner):
     """Makes the plans of one run; with a session of Spark, rounds are done there."""
 
     command = "compact"
     root_names: tuple[str, ...] = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
-    damage_remains = False
-    reads_all_files = False
-    at_once = 1
+    with_root = True
 
-    def __init__(self, options: dict[str, Any], notices: Notices, spark: Any = None) -> None:
-        self._spark = spark
+    def __init__(self, options: dict[str, Any], spark: Any, change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._spark, self._change = spark, change
         try:
             rules = CleanerRules(options["era"].release)
         except ValueError as error:
-            raise click.UsageError(f"--era: {error}") from error
-        self._options, self._notices = options, notices
-        self.failures = Failures(notices)
-        self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(notices)
-        self._ends: dict[Partition, int] = {}
-        self._printer: CompactionPrinter | None = None
-        self._plans_printer: PlanPrinter | None = None
+            raise RequestError(f"--era: {error}") from error
+        self._options = options
+        self._topics, self._intervals = Topics(options["topic"]), IntervalTeller(reporter)
+        self._ends: dict[TopicPartition, int] = {}
         memory_bytes = options["memory"] if options["memory"] is not None else default_memory_bytes()
         self._base = CleanerSettings(
             now_ms=options["now"] if options["now"] is not None else int(time.time() * 1000),
@@ -139,14 +133,6 @@ class CompactWork:
             heeds_high_watermark=rules.heeds_high_watermark,
         )
 
-    def begin(self, printer: PlanPrinter) -> None:
-        self._plans_printer = printer
-        self._printer = CompactionPrinter(printer.sink, self._notices, self._options["form"] == "json")
-
-    def end(self) -> None:
-        if self._printer is not None:
-            self._printer.total()
-
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
@@ -161,7 +147,7 @@ class CompactWork:
                 try:
                     yield from self._plans(path, known)
                 except DamagedError as error:
-                    self._notices.error(error)
+                    self.reporter.error(error)
                     self.damage_remains = True
 
     def _refused_policy(self, path: str) -> str | None:
@@ -172,14 +158,14 @@ class CompactWork:
         """The partitions of a log directory to clean; tells those that are refused or left alone."""
         meant, refused, left = [], Counter[tuple[str, str]](), Counter[str]()
         paths = own_partitions(directory)
-        self._topics.tell_if_vain(directory, paths, self._notices)
+        self._topics.tell_if_vain(directory, paths, self.reporter)
         for path in paths:
-            place, policy = place_of(path), self._topics.policy_without_compact(path)
+            place, policy = topic_partition_of(path), self._topics.policy_without_compact(path)
             why = self._topics.why_left(path, directory) or ("" if place else MOVED)
             if not why and policy and not self._options["topic"]:
                 why = f"cleanup.policy {policy}"
             if why:
-                self._notices.detail(f"{path}: left alone: {why}")
+                self.reporter.detail(f"{path}: left alone: {why}")
                 left[why] += 1
             elif place and policy and not self._options["force_policy"]:
                 refused[place[0], policy] += 1
@@ -187,14 +173,14 @@ class CompactWork:
                 meant.append(path)
         for (topic, policy), count in refused.items():
             partitions = plural(count, "partition", "partitions")
-            self._notices.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy)}")
+            self.reporter.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy)}")
             self.failures.refused()
-        tell_left_alone(directory, left, self._notices)
+        tell_left_alone(directory, left, self.reporter)
         return meant
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
-        entries = {(e.topic, e.partition): e.offset for e in entries_of_checkpoint(directory, CLEANER_OFFSETS, known)}
+        entries = {(e.topic, e.partition): e.offset for e in checkpoint_entries(directory, CLEANER_OFFSETS, known)}
         changed = {place: end for place, end in self._ends.items() if entries.get(place) != end}
         if changed:
             rows = [OffsetCheckpoint(*place, offset) for place, offset in {**entries, **changed}.items()]
@@ -203,25 +189,25 @@ class CompactWork:
         return plan
 
     def _plans(self, directory: str, known: Known) -> Iterator[Plan]:
-        place, root = place_of(directory), os.path.dirname(os.path.abspath(directory))
+        place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         checkpoints = Checkpoints()
         if place is not None:
             names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
-            checkpoints = Checkpoints(*(offset_in(root, name, known, place) for name in names))
+            checkpoints = Checkpoints(*(checkpoint_offset(root, name, known, place) for name in names))
         settings, began = self._settings(directory), time.monotonic()
         with ExitStack() as stack:
             stage = None
-            if not self._options["dry_run"]:
-                stage = stack.enter_context(staging(directory, self._options["output"]))
-            room = CompactionRoom(directory, self._options, self._notices)
-            progress = stack.enter_context(Progress(None, self._options["quiet"]))
+            if not self._change.is_dry:
+                stage = stack.enter_context(staging(directory, self._change.output))
+            room = CompactionRoom(directory, self._change, self.reporter)
+            progress = stack.enter_context(self.reporter.progress())
             progress.at(directory)
             compactor = Compactor(
                 directory, checkpoints, settings, stage, room.commits_each, progress, room.has_room, self._rounds(),
                 self._spark is not None,
             )  # fmt: skip
             if self._spark is None:
-                self._notices.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
+                self.reporter.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
             has_plan = False
             try:
                 for plan in compactor.plans():
@@ -231,16 +217,16 @@ class CompactWork:
                     if directory in self.failures.places:
                         return  # what comes next is made from the files of this plan
             except OSError as error:
-                if has_plan and not self._options["dry_run"]:
+                if has_plan and not self._change.is_dry:
                     raise StoppedHalfwayError(
                         f"{directory}: {text_of(error)}; a part is cleaned: repeat the command, or kseg undo"
                     ) from error
                 raise KsegError(f"{directory}: {text_of(error)}; nothing was changed") from error
-            if not has_plan and self._options["output"]:
+            if not has_plan and self._change.output:
                 yield Plan(directory)  # a copy is asked for in any case
         if place is not None and compactor.result.end is not None:
             self._ends[place] = compactor.result.end
-        if self._options["dry_run"] and compactor.result.rounds:
+        if self._change.is_dry and compactor.result.rounds:
             room.warn(Need(compactor.result.peak_bytes, compactor.replaced_bytes, True))
         self._tell(compactor.result, time.monotonic() - began)
 
@@ -262,7 +248,7 @@ class CompactWork:
         return settings_for(self._base, asked, lookup)
 
     def _tell(self, result: Compaction, seconds: float) -> None:
-        if self._printer is None or self._plans_printer is None or result.found is None:
+        if result.found is None:
             return
         counts, found = result.counts, result.found
         stops = list(found.stops)
@@ -310,10 +296,9 @@ class CompactWork:
             }
             for group in result.groups
         ]
-        self._plans_printer.totals.peak_bytes = max(self._plans_printer.totals.peak_bytes, result.peak_bytes)
-        self._printer.show(row, segments)
-        if counts["no_key"] and self._options["dry_run"] and not self._options["drop_null_keys"]:
-            self._notices.warning(
+        self.reporter.summary(row, segments)
+        if counts["no_key"] and self._change.is_dry and not self._options["drop_null_keys"]:
+            self.reporter.warning(
                 f"{result.directory}: {counts['no_key']} records have no key: it is refused without --drop-null-keys"
             )
 

@@ -1,12 +1,12 @@
 """Whether there is room for a compaction: asked before its first byte is written, told before, refused where not."""
 
 import os
-from typing import Any
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.reporter import Reporter
 from kseg.cleaner.disk_space import Need
 from kseg.errors import KsegError
-from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
 
 _WORTH_TELLING = 4
@@ -15,11 +15,11 @@ _WORTH_TELLING = 4
 class CompactionRoom:
     """``commits_each``: each new segment is put in place by itself, as the old ones then leave the file system."""
 
-    def __init__(self, directory: str, options: dict[str, Any], notices: Notices) -> None:
-        self._directory, self._notices = directory, notices
-        self._output: str | None = options["output"]
-        self._kept_in = self._elsewhere(options["quarantine"])
-        self._keeps = not options["no_quarantine"]
+    def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
+        self._directory, self._reporter = directory, reporter
+        self._output = change.output
+        self._kept_in = self._elsewhere(change.keeping.elsewhere)
+        self._keeps = change.keeping.keeps
         self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
 
     def _elsewhere(self, place: str | None) -> str | None:
@@ -39,19 +39,19 @@ class CompactionRoom:
         if lack and need.is_counted:
             raise KsegError(f"{self._directory}: {lack}; nothing was changed")
         if lack:
-            self._notices.warning(f"{self._directory}: {lack}: it is counted first how much survives")
+            self._reporter.warning(f"{self._directory}: {lack}: it is counted first how much survives")
             return False
         line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
         if need.is_counted or need.here * _WORTH_TELLING > free:
-            self._notices.warning(line)
+            self._reporter.warning(line)
         else:
-            self._notices.detail(line)
+            self._reporter.detail(line)
         return True
 
     def warn(self, need: Need) -> None:
         """After a dry run: whether it would be refused."""
         if lack := self._lack(need, free_bytes(self._directory)):
-            self._notices.warning(f"{self._directory}: it would be refused: {lack}")
+            self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
 
     def _lack(self, need: Need, free: int) -> str:
         """What is missing, "" for nothing."""

@@ -4,17 +4,22 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kseg.changes.copies import write_root_copy
+from kseg.changes.driver.paths import is_partition
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
+from kseg.changes.root_files import Known
 from kseg.changes.staging import staging
-from kseg.cli.changing import Known, is_partition, run_work
+from kseg.cli.changing import run_change
+from kseg.cli.changing_options import change_options
 from kseg.cli.convert_options import asked
 from kseg.cli.engine import spark_session
 from kseg.cli.eras import IntervalTeller, with_known_interval
-from kseg.cli.failures import Failures
 from kseg.conversion.disk_space import check_space
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.request import Request
@@ -30,7 +35,7 @@ from kseg.conversion.rewriting import (
 )
 from kseg.errors import PathError
 from kseg.logdir.known_topics import KnownTopics
-from kseg.output.notices import Notices
+from kseg.output.change_reporter import Presentation
 from kseg.output.plans import plan_printer
 from kseg.output.sink import open_report
 from kseg.recovery.broker.intervals import chosen_interval
@@ -45,10 +50,10 @@ NAMELESS = "segment-0"
 """The partition that a segment is of whose place does not tell."""
 
 
-def convert(options: dict[str, Any], notices: Notices) -> int:
+def convert(options: dict[str, Any], presentation: Presentation) -> int:
     """Does what the options ask for; the exit status."""
     with spark_session(options) as spark:
-        return _convert(options, notices, _conversion(spark))
+        return _convert(options, presentation, _conversion(spark))
 
 
 def _conversion(spark: Any) -> Conversion:
@@ -60,18 +65,20 @@ def _conversion(spark: Any) -> Conversion:
     return SparkConversion(spark)
 
 
-def _convert(options: dict[str, Any], notices: Notices, conversion: Conversion) -> int:
+def _convert(options: dict[str, Any], presentation: Presentation, conversion: Conversion) -> int:
     if not options["in_place"]:
-        return Copies(options, notices, conversion).run()
-    return run_work(options["paths"], ConvertWork(options, notices, conversion), {**options, "output": None})
+        return Copies(options, presentation, conversion).run()
+    change = change_options(*(options[name] for name in ("dry_run", "no_lock", "quarantine", "no_quarantine")))
+    planner = partial(ConversionPlanner, options, conversion)
+    return run_change(options["paths"], planner, change, presentation).exit_status
 
 
 class Requests:
     """What is asked for, by partition: with the interval that its topic or its indexes have, where none is given."""
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+    def __init__(self, options: dict[str, Any], reporter: Messages) -> None:
         self._options = options
-        self._intervals, self._topics = IntervalTeller(notices), KnownTopics()
+        self._intervals, self._topics = IntervalTeller(reporter), KnownTopics()
 
     def of(self, directory: str | None) -> Request:
         request = asked(self._options)
@@ -83,43 +90,41 @@ class Requests:
         return replace(request, interval_bytes=found.size)
 
 
-def tell(name: str, made: Rewritten, notices: Notices) -> None:
+def tell(name: str, made: Rewritten, reporter: Messages) -> None:
     """What was passed over, left out and lost, for people."""
     found = made.converted
     for file, damage in found.skipped[:20]:
-        notices.warning(
+        reporter.warning(
             f"{file}: {damage.code} at position {damage.position}, {damage.length} bytes left out: {damage.message}"
         )
     if len(found.skipped) > 20:
-        notices.warning(f"{name}: {len(found.skipped) - 20} more damaged ranges are left out")
+        reporter.warning(f"{name}: {len(found.skipped) - 20} more damaged ranges are left out")
     if found.left_out:
-        notices.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
+        reporter.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
     if found.losses:
-        notices.warning(f"{name}: lost: {found.losses.sentence()}")
-    notices.detail(f"{name}: {found.batches} batches, {found.old_bytes} bytes before, {found.new_bytes} after")
+        reporter.warning(f"{name}: lost: {found.losses.sentence()}")
+    reporter.detail(f"{name}: {found.batches} batches, {found.old_bytes} bytes before, {found.new_bytes} after")
 
 
-class ConvertWork:
+class ConversionPlanner(Planner):
     """Makes the plans of conversions in place."""
 
     command = "convert"
-    root_names: tuple[str, ...] = ()
-    damage_remains = False
-    reads_all_files = False
-    at_once = 1
 
-    def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
-        self._options, self._notices, self._conversion = options, notices, conversion
-        self.failures = Failures(notices)
-        self._requests = Requests(options, notices)
+    def __init__(
+        self, options: dict[str, Any], conversion: Conversion, change: ChangeOptions, reporter: Reporter
+    ) -> None:
+        super().__init__(reporter)
+        self._options, self._conversion, self._is_dry = options, conversion, change.is_dry
+        self._requests = Requests(options, reporter)
 
     def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
         with ExitStack() as staged:
             yield self._plan(directory, staged)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        parts = [path for path in own_partitions(directory) if not is_left_alone(path, self._notices)]
-        requests = [asked(self._options)] if not self._options["dry_run"] else []
+        parts = [path for path in own_partitions(directory) if not is_left_alone(path, self.reporter)]
+        requests = [asked(self._options)] if not self._is_dry else []
         for request in requests:
             for path in parts:  # a partition that is refused is not to leave others changed
                 if os.path.basename(path) not in done and request.magic in (0, 1) and not request.is_lossy:
@@ -129,16 +134,13 @@ class ConvertWork:
                 with self.failures.of(path), ExitStack() as staged:
                     yield self._plan(path, staged)
 
-    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
-        return Plan(directory)
-
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
         files, folder, request = segments_of(directory), None, self._requests.of(directory)
-        if not self._options["dry_run"]:
+        if not self._is_dry:
             check_space(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
         made = rewrite(directory, files, directory, request, folder, self._conversion)
-        tell(directory, made, self._notices)
+        tell(directory, made, self.reporter)
         if folder is not None:
             copy_owner(folder, directory)
         return plan_rewriting(directory, made, folder, f"converted ({_wanted(self._options)})")
@@ -150,14 +152,14 @@ def _wanted(options: dict[str, Any]) -> str:
     return " ".join(f"--{name.replace('_', '-')} {options[name]}" for name in names if options[name] is not None)
 
 
-def is_left_alone(path: str, notices: Notices) -> bool:
+def is_left_alone(path: str, reporter: Messages) -> bool:
     """Whether a partition of a log directory is not converted with the others; tells so."""
     name = os.path.basename(os.path.abspath(path))
     if name.startswith(METADATA_TOPIC + "-"):
-        notices.warning(f"{path}: left alone: the log of the cluster's metadata; name it to convert it")
+        reporter.warning(f"{path}: left alone: the log of the cluster's metadata; name it to convert it")
         return True
     if name != own_name(path):
-        notices.warning(f"{path}: left alone: a broker has moved or deleted it; name it to convert it")
+        reporter.warning(f"{path}: left alone: a broker has moved or deleted it; name it to convert it")
         return True
     return False
 
@@ -165,15 +167,16 @@ def is_left_alone(path: str, notices: Notices) -> bool:
 class Copies:
     """Conversions to new directories: all of a run, or none."""
 
-    def __init__(self, options: dict[str, Any], notices: Notices, conversion: Conversion) -> None:
-        self._options, self._notices, self._conversion = options, notices, conversion
-        self._requests = Requests(options, notices)
+    def __init__(self, options: dict[str, Any], presentation: Presentation, conversion: Conversion) -> None:
+        self._options, self._presentation, self._conversion = options, presentation, conversion
+        self._notices = presentation.notices()
+        self._requests = Requests(options, self._notices)
         self._is_dry: bool = options["dry_run"]
 
     def run(self) -> int:
         output = self._options["output"]
         with open_report(self._is_dry, self._notices.error) as sink:
-            printer = plan_printer(self._options["form"], sink, self._options["color"], self._is_dry, keeps=False)
+            printer = plan_printer(self._presentation.form, sink, self._presentation.color, self._is_dry, keeps=False)
             plans: list[Plan] = []
             model = next(map(resolved, filter(os.path.isdir, self._options["paths"])), "")
             with new_directories(output, not self._options["no_lock"], self._is_dry, model) as made:

@@ -8,7 +8,7 @@ from kseg.cli.changing_options import common_options, keeping_options
 from kseg.cli.convert_options import EXPORTS, check_output, check_usage, convert_options, isolation_option
 from kseg.cli.engine import engine_options
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.notices import Notices
+from kseg.output.change_reporter import Presentation
 
 
 @click.command("convert")
@@ -17,7 +17,7 @@ from kseg.output.notices import Notices
 @engine_options
 @keeping_options
 @common_options
-def command(**options: Any) -> int:
+def command(presentation: Presentation, **options: Any) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
 
     Segments keep offsets, timestamps and, where only the codec changes, everything else. What an older format cannot
@@ -27,15 +27,15 @@ def command(**options: Any) -> int:
     keep_freed_memory()
     check_usage(options)
     check_output(options["output"])
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
+    notices = presentation.notices()
     if options["from_"]:
         from kseg.cli.imports import import_lines
 
-        return import_lines(options, notices)
+        return import_lines(options, presentation, notices)
     if options["to"] in EXPORTS:
         from kseg.cli.exports import export
 
-        return export(options, notices)
+        return export(options, presentation, notices)
     from kseg.cli.conversions import convert
 
-    return convert(options, notices)
+    return convert(options, presentation)

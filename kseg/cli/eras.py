@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from kseg.changes.driver.reporter import Messages
 from kseg.logdir.known_topics import SOURCE, KnownTopics
-from kseg.output.notices import Notices
 from kseg.recovery.broker.intervals import Interval
 from kseg.recovery.broker.segments import DEFAULT_INTERVAL_BYTES
 from kseg.recovery.broker.start import Start
@@ -41,8 +41,8 @@ def era_option(oldest: str = "0.7") -> Callable[[Callable[..., Any]], Callable[.
 class IntervalTeller:
     """Says which interval is taken for granted, once for each in a run; all of them where verbose."""
 
-    def __init__(self, notices: Notices) -> None:
-        self._notices = notices
+    def __init__(self, reporter: Messages) -> None:
+        self._reporter = reporter
         self._told: set[int] = set()
 
     def tell(self, directory: str, interval: Interval | None) -> None:
@@ -52,9 +52,9 @@ class IntervalTeller:
         source = interval.source or source
         line = f"{directory}: index.interval.bytes {interval.size}, {source}; --index-interval-bytes sets it"
         if interval.size in self._told or interval.size == DEFAULT_INTERVAL_BYTES:
-            self._notices.detail(line)
+            self._reporter.detail(line)
         else:
-            self._notices.warning(line)
+            self._reporter.warning(line)
         self._told.add(interval.size)
 
 

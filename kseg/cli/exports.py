@@ -13,6 +13,7 @@ from kseg.export.chunk import NAMES, Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.limits import CHUNK_BYTES
+from kseg.output.change_reporter import Presentation
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.runtime.cores import usable_cores
@@ -27,11 +28,11 @@ _MOST_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
 _GO_ON = "--skip-damage goes on without these bytes"
 
 
-def export(options: dict[str, Any], notices: Notices) -> int:
+def export(options: dict[str, Any], presentation: Presentation, notices: Notices) -> int:
     """Writes the records of all paths to a file, whole or not at all, or to standard output; the exit status."""
     form = options["to"]
     if form == "jsonl":
-        return _as_json_lines(options)
+        return _as_json_lines(options, presentation)
     if form != "csv":
         from kseg.export.tables import check_codec, need_pyarrow
 
@@ -49,7 +50,7 @@ def export(options: dict[str, Any], notices: Notices) -> int:
     return 0
 
 
-def _as_json_lines(options: dict[str, Any]) -> int:
+def _as_json_lines(options: dict[str, Any], presentation: Presentation) -> int:
     """What ``kseg dump`` writes: it has all there is to tell."""
     from kseg.dump.options import JSON, DumpOptions
     from kseg.dump.run import Dump
@@ -62,8 +63,8 @@ def _as_json_lines(options: dict[str, Any]) -> int:
         max_batch_bytes=options["max_batch_bytes"],
         jobs=options["jobs"],
         output=options["output"],
-        color=options["color"],
-        quiet=options["quiet"],
+        color=presentation.color,
+        quiet=presentation.quiet,
     )
     with open_sink(options["output"]) as sink:
         run = Dump(sink, wanted)

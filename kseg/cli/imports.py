@@ -11,16 +11,17 @@ from kseg.cli.convert_options import asked
 from kseg.conversion.importing import Import
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.export.json_lines import JsonLines
+from kseg.output.change_reporter import Presentation
 from kseg.output.notices import Notices
 from kseg.output.plans import plan_printer
 from kseg.output.sink import open_report
 
 
-def import_lines(options: dict[str, Any], notices: Notices) -> int:
+def import_lines(options: dict[str, Any], presentation: Presentation, notices: Notices) -> int:
     """Writes all partitions that the lines tell of below ``--output``, or none; the exit status."""
     request, is_dry, output = asked(options), options["dry_run"], options["output"]
     with open_report(is_dry, notices.error) as sink:
-        printer = plan_printer(options["form"], sink, options["color"], is_dry, keeps=False)
+        printer = plan_printer(presentation.form, sink, presentation.color, is_dry, keeps=False)
         with new_directories(output, not options["no_lock"], is_dry) as made:
 
             def folder(name: str) -> str | None:

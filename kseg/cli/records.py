@@ -1,30 +1,31 @@
 """``kseg recover --records``: what of the records in broken batches can still be read goes into a file of its own."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import click
 
-from kseg.output.notices import Notices
+from kseg.changes.driver.reporter import Reporter
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
 
 
-class RecordsFile:
-    """The file of one run. Raises UsageError where it would lie among what is recovered, or could not be whole."""
+def check_records_path(path: str, paths: Sequence[str]) -> None:
+    """Raises UsageError if the file lies in a path that is recovered, or cannot be written completely."""
+    if path == STANDARD_OUTPUT:
+        raise click.UsageError("--records takes a file: standard output is for the plan")
+    if len(paths) > 1:
+        raise click.UsageError("--records takes one PATH, for it is written before anything is changed there")
+    place = os.path.realpath(paths[0])
+    if os.path.commonpath([place, os.path.realpath(path)]) == place:
+        raise click.UsageError("--records: the file lies in PATH, which may hold nothing that brokers do not know")
 
-    def __init__(self, path: str, options: dict[str, Any], notices: Notices) -> None:
-        if path == STANDARD_OUTPUT:
-            raise click.UsageError("--records takes a file: standard output is for the plan")
-        if len(options["paths"]) > 1:
-            raise click.UsageError("--records takes one PATH, for it is written before anything is changed there")
-        place = os.path.realpath(options["paths"][0])
-        if os.path.commonpath([place, os.path.realpath(path)]) == place:
-            raise click.UsageError("--records: the file lies in PATH, which may hold nothing that brokers do not know")
-        self._path = path
-        self._is_dry = options["dry_run"]
-        self._notices = notices
+
+class RecordsFile:
+    """The file of one run."""
+
+    def __init__(self, path: str, is_dry: bool, reporter: Reporter) -> None:
+        self._path, self._is_dry, self._reporter = path, is_dry, reporter
 
     def write(self, directories: Iterable[str]) -> None:
         """Writes the records of all of them, whole or not; a dry run only counts them."""
@@ -42,6 +43,6 @@ class RecordsFile:
                         records.batch(batch)
                     records.finish()
         done = "would be" if self._is_dry else "were"
-        self._notices.warning(
+        self._reporter.warning(
             f"{self._path}: {records.count} records of broken batches {done} written, which nothing proves"
         )

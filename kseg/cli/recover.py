@@ -5,27 +5,29 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, run_work
+from kseg.changes.root_files import Known
+from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.compaction import CompactedTopics
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
-from kseg.cli.failures import Failures
 from kseg.cli.options import ByteCount, interval_option, jobs_option
-from kseg.cli.records import RecordsFile
+from kseg.cli.records import RecordsFile, check_records_path
 from kseg.cli.recovery_facts import facts
 from kseg.cli.topics import Topics
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, RequestError
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.notices import Notices
+from kseg.output.change_reporter import Presentation
 from kseg.output.paint import plural, shown_time
-from kseg.output.progress import Progress
-from kseg.output.progress_over import progress_over, segment_bytes
+from kseg.output.progress_over import segment_bytes
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
@@ -34,6 +36,7 @@ from kseg.recovery.root import CHECKPOINTS, LOG_STARTS, RECOVERY_POINTS, Root, p
 from kseg.recovery.topic_ids import TopicIds
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES
 from kseg.runtime.cores import usable_cores
+from kseg.runtime.progress import Progress
 from kseg.segment.files import METADATA_TOPIC, list_segments, own_partitions
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 from kseg.stores.no_follow import resolved
@@ -108,7 +111,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--now", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch.")
 @jobs_option
 @changing_options
-def command(**options: Any) -> int:
+def command(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation, **options: Any) -> int:
     """Repair a partition directory, or all partitions of a log directory, after a crash or disk damage.
 
     Mode broker leaves byte for byte what a start of the newest broker, or of that of --era, leaves: the log is cut at
@@ -123,24 +126,24 @@ def command(**options: Any) -> int:
         if options["mode"] == "broker" and mode is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{given[0].replace('_', '-')} excludes --mode broker")
         options["mode"] = "salvage"
-    if options["topic_id"] and len({place[0] for place in map(partition_of, options["paths"]) if place}) > 1:
+    if options["topic_id"] and len({place[0] for place in map(partition_of, paths) if place}) > 1:
         raise click.UsageError("--topic-id: the paths are of several topics")
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
-    return run_work(options["paths"], RecoverWork(options, notices), options, with_root=True)
+    if options["records"] is not None:
+        check_records_path(options["records"], paths)
+    return run_change(paths, partial(RecoveryPlanner, options), change, presentation).exit_status
 
 
-class RecoverWork:
+class RecoveryPlanner(Planner):
     """Makes the plans of one run."""
 
     root_names: tuple[str, ...] = CHECKPOINTS
-    damage_remains = False
+    with_root = True
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self.failures = Failures(notices)
+    def __init__(self, options: dict[str, Any], change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
         self.command = "recover --from-replica" if options["from_replica"] else f"recover --mode {options['mode']}"
         self._options = options
         self.reads_all_files = options["mode"] == "salvage"
-        self._notices = notices
         self.jobs = options["jobs"] or usable_cores()
         # Salvage makes large files anew, and says exactly what room that takes.
         is_alone = self.jobs == 1 or options["mode"] == "salvage"
@@ -152,10 +155,10 @@ class RecoverWork:
             era=replace(options["era"], message_limit_bytes=options["max_message_bytes"]),
             jobs=self.jobs,
         )
-        self._intervals = IntervalTeller(notices)
+        self._intervals = IntervalTeller(reporter)
         self._compacted = CompactedTopics()
         path = options["records"]
-        self._records = None if path is None else RecordsFile(path, options, notices)
+        self._records = None if path is None else RecordsFile(path, change.is_dry, reporter)
         self._topics = Topics()
         self._ends: dict[tuple[str, int], int] = {}
         self._segments = self._unscanned = 0
@@ -179,9 +182,9 @@ class RecoverWork:
         self._ends.clear()
         self._is_alone = False
         if self._options["drop_batch"]:
-            raise click.UsageError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
+            raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options["topic_id"] and len({place[0] for place in map(partition_of, paths) if place}) > 1:
-            raise click.UsageError(f"--topic-id: {directory} holds several topics: name the partitions of one")
+            raise RequestError(f"--topic-id: {directory} holds several topics: name the partitions of one")
         epochs = EPOCHS_MENDED if self._options["rebuild_epochs"] else EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks = [(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
@@ -190,7 +193,7 @@ class RecoverWork:
             self._records.write([plan.directory for plan in plans])
         self._tell_unscanned(directory)
         for complaint in node_complaints(directory):
-            self._notices.warning(complaint)
+            self.reporter.warning(complaint)
             self.damage_remains = True
         yield from plans
 
@@ -249,10 +252,7 @@ class RecoverWork:
 
     def _progress(self, tasks: list[tuple[str, Start]]) -> Progress:
         """Progress over the bytes of all partitions, each counted when its plan is made."""
-        paths = [directory for directory, _ in tasks]
-        progress = progress_over(paths, self._options["quiet"], parts_of=lambda path: [path])
-        self._notices.before = progress.erase
-        return progress
+        return self.reporter.progress([directory for directory, _ in tasks])
 
     def _plan(self, directory: str, start: Start) -> Plan:
         if self._options["mode"] == "salvage":
@@ -289,7 +289,7 @@ class RecoverWork:
 
         found = replica_of(directory, replica)
         if found is None:
-            self._notices.warning(f"{directory}: {replica} has no replica of it")
+            self.reporter.warning(f"{directory}: {replica} has no replica of it")
             return plan_salvage(
                 directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
             )
@@ -301,7 +301,7 @@ class RecoverWork:
             loss = cut.loss
             behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
             code = f" ({loss.code})" if loss.code else ""
-            self._notices.warning(
+            self.reporter.warning(
                 f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
                 f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
             )
@@ -309,7 +309,7 @@ class RecoverWork:
                 times = ""
                 if loss.last_timestamp >= 0:
                     times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
-                self._notices.warning(
+                self.reporter.warning(
                     f"{recovered.directory}: intact in what goes: {plural(loss.batches, 'batch', 'batches')}, "
                     f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
                     f"{times}; --mode salvage would keep them, a replica that is in sync has them"
@@ -325,7 +325,7 @@ class RecoverWork:
     def _tell_unscanned(self, directory: str) -> None:
         """Damage in what a broker does not look into stays, and nothing else here says so."""
         if self._unscanned:
-            self._notices.warning(
+            self.reporter.warning(
                 f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} not looked into, "
                 "as a broker trusts what was flushed before the stop: --full looks into all"
             )
@@ -338,30 +338,30 @@ class RecoverWork:
             remains = recovered.remains = [one for one in remains if not one.missing]
         for one in remains[:MOST_REMAINS]:
             missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
-            self._notices.warning(
+            self.reporter.warning(
                 f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
                 f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify tells more"
             )
         if len(remains) > MOST_REMAINS:
-            self._notices.warning(
+            self.reporter.warning(
                 f"{recovered.directory}: at least {len(remains) - MOST_REMAINS} more stay as they are"
             )
         if recovered.complaint:
-            self._notices.warning(f"{recovered.directory}: {recovered.complaint}")
+            self.reporter.warning(f"{recovered.directory}: {recovered.complaint}")
         self.damage_remains |= bool(remains or recovered.complaint)
 
     def _tell_salvage(self, salvaged: "Salvage") -> None:
         for offset in salvaged.not_dropped:
-            self._notices.warning(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
+            self.reporter.warning(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
         for file, cut in salvaged.cuts[:20]:
             place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            self._notices.warning(f"{place}: {cut.code}: {cut.message}")
+            self.reporter.warning(f"{place}: {cut.code}: {cut.message}")
         if more := max(len(salvaged.cuts) - 20, 0) + salvaged.more_cuts:
-            self._notices.warning(f"{salvaged.directory}: {more} more damaged ranges")
+            self.reporter.warning(f"{salvaged.directory}: {more} more damaged ranges")
         if salvaged.mended:
-            self._notices.warning(f"{salvaged.directory}: headers mended: {salvaged.mended}")
+            self.reporter.warning(f"{salvaged.directory}: headers mended: {salvaged.mended}")
         if salvaged.moved:
-            self._notices.warning(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
+            self.reporter.warning(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
         if salvaged.plan.gaps:
             gaps = salvaged.plan.gaps
             shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MOST_GAPS])
@@ -371,7 +371,7 @@ class RecoverWork:
             cleaned = (
                 " where bytes were damaged, those among them that a log cleaner took" if salvaged.is_compacted else ""
             )
-            self._notices.warning(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
+            self.reporter.warning(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")
 
 
 def _advance(progress: Progress, directory: str) -> None:

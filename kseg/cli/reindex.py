@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
 from kseg.changes.journal import MARKER
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, run_work
+from kseg.changes.root_files import Known
+from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
-from kseg.cli.failures import Failures
 from kseg.cli.options import interval_option, jobs_option
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.logdir.known_topics import KnownTopics
-from kseg.output.notices import Notices
+from kseg.output.change_reporter import Presentation
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.workspace import Workspace
@@ -31,32 +34,28 @@ from kseg.segment.files import own_partitions
 @interval_option
 @jobs_option
 @changing_options
-def command(**options: Any) -> int:
+def command(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation, **options: Any) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
 
     The bytes are those of a broker's own rebuild. A .log that is damaged is left alone: kseg recover repairs it first.
     """
     keep_freed_memory()
-    options["dry_run"] = options["dry_run"] or options["check"]
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
-    return run_work(options["paths"], ReindexWork(options, notices), options, keeps_marker=True)
+    change = replace(change, is_dry=change.is_dry or options["check"])
+    return run_change(paths, partial(ReindexPlanner, options), change, presentation).exit_status
 
 
-class ReindexWork:
+class ReindexPlanner(Planner):
     """Makes the plans of one run."""
 
     command = "reindex"
-    root_names: tuple[str, ...] = ()
-    damage_remains = False
-    reads_all_files = False
-    at_once = 1
+    keeps_marker = True
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
+    def __init__(self, options: dict[str, Any], change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
         self._start = Start(
             interval_bytes=options["index_interval_bytes"], era=options["era"], jobs=options["jobs"] or usable_cores()
         )
-        self._intervals, self._topics = IntervalTeller(notices), KnownTopics()
-        self._notices, self.failures = notices, Failures(notices)
+        self._intervals, self._topics = IntervalTeller(reporter), KnownTopics()
         self._with_snapshots = options["snapshots"]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -76,9 +75,6 @@ class ReindexWork:
                 try:
                     plans.append(self.plan_partition(path, known))
                 except DamagedLogError as error:
-                    self._notices.error(error)
+                    self.reporter.error(error)
                     self.damage_remains = True
         yield from plans
-
-    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
-        return Plan(directory)

@@ -4,28 +4,30 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
-from kseg.cli.changing import Known, run_work
+from kseg.changes.root_files import Known, checkpoint_entries, checkpoint_offset, topic_partition_of
+from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
-from kseg.cli.failures import Failures
-from kseg.cli.known_offsets import HIGH_WATERMARKS, entries_of_checkpoint, offset_in, place_of
 from kseg.cli.options import ByteCount, Milliseconds
 from kseg.cli.times import TimePoint
 from kseg.cli.topics import NO_SEGMENT, Topics, tell_left_alone, topic_option
-from kseg.errors import KsegError
-from kseg.output.notices import Notices
+from kseg.errors import KsegError, RequestError
+from kseg.output.change_reporter import Presentation
 from kseg.output.paint import plural, shown_bytes, shown_time
-from kseg.output.plans import PlanPrinter
-from kseg.output.retention import RetentionPrinter, retention_printer
+from kseg.output.retention import retention_printer
 from kseg.releases.retention import LOG_START, Rules
 from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import Verdict, explain, first_in_future
-from kseg.retention.log_starts import LOG_STARTS, LogStart, Partition, with_log_starts
+from kseg.retention.log_starts import HIGH_WATERMARKS, LOG_STARTS, LogStart, Partition, with_log_starts
 from kseg.retention.planning import Known as KnownOffsets
 from kseg.retention.planning import Request, Retention, retain
 from kseg.retention.settings import POLICY, RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
@@ -66,58 +68,58 @@ class _LimitOfBytes(ByteCount):
 @click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")
 @era_option()
 @changing_options
-def command(**options: Any) -> int:
+def command(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation, **options: Any) -> int:
     """Apply retention to a partition directory, or to the partitions of a log directory, as a broker does.
 
     Without options the topics' own settings are followed, where __cluster_metadata lies beside the partitions. Segments
     are renamed to .deleted, which a broker removes when it starts; until then, and in the quarantine, they can be had
     back: kseg undo.
     """
-    if options["explains"]:
-        options["dry_run"] = True
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
-    work = RetainWork(options, notices)
-    status = run_work(options["paths"], work, options, with_root=True, begin=work.begin)
-    work.tell_amounts()
-    is_plan_alone = options["explains"] and not work.damage_remains
-    return 0 if is_plan_alone and status == 1 else status
+    explains = options["explains"]
+    if explains:
+        change = replace(change, is_dry=True)
+    options["verbose"] = presentation.verbose
+    summaries = None
+    if explains or presentation.is_json:
+        summaries = partial(retention_printer, presentation.form, presentation.color)
+    outcome = run_change(
+        paths,
+        partial(RetentionPlanner, options),
+        change,
+        presentation,
+        summaries,
+        explains and not presentation.is_json,
+    )
+    return 0 if explains and outcome.exit_status == 1 else outcome.exit_status
 
 
-class RetainWork:
+class RetentionPlanner(Planner):
     """Makes the plans of one run."""
 
     command = "retain"
     root_names: tuple[str, ...] = (LOG_STARTS, HIGH_WATERMARKS)
-    damage_remains = False
-    reads_all_files = False
-    at_once = 1
+    with_root = True
 
-    def __init__(self, options: dict[str, Any], notices: Notices) -> None:
-        self._options, self._notices = options, notices
-        self.failures = Failures(notices)
+    def __init__(self, options: dict[str, Any], change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._options, self._change = options, change
         self._asked = Asked(options["retention_ms"], options["retention_bytes"], options["policy"])
         self._topics = Topics(options["topic"])
         self._rules = Rules(options["era"].release)
         self._now_ms = options["now"] if options["now"] is not None else int(time.time() * 1000)
-        self._printer: RetentionPrinter | None = None
         self._starts: dict[Partition, LogStart] = {}
         self._told: set[str] = set()
         self._changed: list[Amounts] = []
         if options["log_start_offset"] is not None and not self._rules.has_log_start:
-            raise click.UsageError("--log-start-offset: a log has no start offset before 0.11")
+            raise RequestError("--log-start-offset: a log has no start offset before 0.11")
 
-    def begin(self, printer: PlanPrinter) -> None:
-        if self._options["explains"] or self._options["form"] == "json":
-            self._printer = retention_printer(self._options["form"], printer.sink, self._options["color"])
-        if self._options["explains"]:
-            printer.is_summary = self._options["form"] == "text"
-
-    def tell_amounts(self) -> None:
+    def conclusion(self) -> list[str]:
         """How much there was, and how much is left."""
         changed = [each for each in self._changed if each.directory not in self.failures.places]
-        if changed:
-            would = "would be: " if self._options["dry_run"] else ""
-            self._notices.warning(f"{would}{_told(changed)}, in partitions: {len(changed)}")
+        if not changed:
+            return []
+        would = "would be: " if self._change.is_dry else ""
+        return [f"{would}{_told(changed)}, in partitions: {len(changed)}"]
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         if not self._topics.is_named(directory):
@@ -138,7 +140,7 @@ class RetainWork:
             with self.failures.of(path):
                 settings = self._settings(path)
                 if settings.refusal:
-                    self._notices.warning(f"{path}: left alone: {settings.refusal}")
+                    self.reporter.warning(f"{path}: left alone: {settings.refusal}")
                 else:
                     plans.append(self._plan(path, known, settings))
         yield from plans
@@ -147,8 +149,8 @@ class RetainWork:
         for segment, count, i in zip(found.log.segments, amount.counts, range(len(amount.counts)), strict=True):
             records = "" if count is None else f", {plural(count, 'record', 'records')}"
             fate = "goes" if i < amount.gone else "stays"
-            self._notices.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
-        self._notices.detail(
+            self.reporter.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
+        self.reporter.detail(
             f"{amount.directory}: {_told([amount])}, the log starts at offset {found.selection.log_start_offset}, "
             f"before at {found.state.spans[0].base_offset}"
         )
@@ -157,30 +159,30 @@ class RetainWork:
         """The partitions of a log directory that retention is for; tells those that are left alone."""
         meant, left = [], Counter[str]()
         paths = own_partitions(directory)
-        self._topics.tell_if_vain(directory, paths, self._notices)
+        self._topics.tell_if_vain(directory, paths, self.reporter)
         for path in paths:
             why = self._topics.why_left(path, directory) or ("" if list_segments(path) else NO_SEGMENT)
             if why:
-                self._notices.detail(f"{path}: left alone: {why}")
+                self.reporter.detail(f"{path}: left alone: {why}")
                 left[why] += 1
             else:
                 meant.append(path)
-        tell_left_alone(directory, left, self._notices)
+        tell_left_alone(directory, left, self.reporter)
         return meant
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
         for place in self.failures.places:
-            self._starts.pop(place_of(place) or ("", 0), None)
+            self._starts.pop(topic_partition_of(place) or ("", 0), None)
         if self._rules.has_log_start and self._starts:
-            content = with_log_starts(entries_of_checkpoint(directory, LOG_STARTS, known), self._starts)
+            content = with_log_starts(checkpoint_entries(directory, LOG_STARTS, known), self._starts)
             if content is not None:
                 plan.write(LOG_STARTS, [content], "where logs begin in the middle of a segment")
         self._starts = {}
         return plan
 
     def _settings(self, directory: str) -> Settings:
-        topic = (place_of(directory) or (None, 0))[0]
+        topic = (topic_partition_of(directory) or (None, 0))[0]
         try:
             found = settings_of(topic, self._topics.lookup(directory), self._asked)
         except KsegError as error:
@@ -203,14 +205,14 @@ class RetainWork:
     def _tell(self, line: str, place: str = "") -> None:
         """``place``: where it is so first."""
         if line not in self._told:
-            self._notices.warning(f"{line}: {place}" if place else line)
+            self.reporter.warning(f"{line}: {place}" if place else line)
             self._told.add(line)
 
     def _plan(self, directory: str, known: Known, settings: Settings) -> Plan:
-        place, root = place_of(directory), os.path.dirname(os.path.abspath(directory))
+        place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         offsets = KnownOffsets()
         if place is not None and self._rules.has_log_start:
-            both = (offset_in(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
+            both = (checkpoint_offset(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
             offsets = KnownOffsets(*both)
         request = Request(
             settings.limits,
@@ -218,7 +220,7 @@ class RetainWork:
             self._now_ms,
             self._options["log_start_offset"],
             self._options["keep_active"],
-            frees=self._options["no_quarantine"],
+            frees=not self._change.keeping.keeps,
         )
         found = retain(directory, offsets, request)
         amount = None
@@ -228,16 +230,16 @@ class RetainWork:
             self._tell_segments(found, amount)
         if place is not None:
             self._starts[place] = LogStart(found.selection.log_start_offset, found.first_base)
-        if self._printer is not None and (self._options["explains"] or amount is not None):
+        if self._options["explains"] or amount is not None:
             counts = amount.counts if amount else (None,) * len(found.log.segments)
             is_each = self._options["explains"] or self._options["verbose"]
             verdicts = explain(found, request) if is_each else iter(())
-            rows = [_segment_row(verdict, count) for verdict, count in zip(verdicts, counts, strict=is_each)]
-            self._printer.show(_partition_row(found, settings, self._now_ms, amount), rows)
+            rows = (_segment_row(verdict, count) for verdict, count in zip(verdicts, counts, strict=is_each))
+            self.reporter.summary(_partition_row(found, settings, self._now_ms, amount), rows)
         if self._options["explains"]:
             return found.plan
         if (segment := first_in_future(found, request)) is not None:
-            self._notices.warning(
+            self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
                 "it and all later segments stay whatever their age (--explain tells more)"
             )

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from kseg.changes.driver.reporter import Messages
 from kseg.cleaner.topic_settings import POLICY, is_compacted
 from kseg.errors import KsegError
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.known_topics import KnownTopics
-from kseg.output.notices import Notices
 from kseg.output.paint import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 
@@ -90,15 +90,15 @@ class Topics:
         place = parse_partition_name(os.path.basename(os.path.abspath(path)))
         return not self._globs or (place is not None and any(fnmatchcase(place[0], glob) for glob in self._globs))
 
-    def tell_if_vain(self, directory: str, paths: list[str], notices: Notices) -> None:
+    def tell_if_vain(self, directory: str, paths: list[str], reporter: Messages) -> None:
         """Tells where --topic names none of the partitions of a log directory, or the log of the metadata alone."""
         if not self._globs:
             return
         named = {os.path.basename(path) for path in paths if self.is_named(path)}
         if not named:
-            notices.warning(f"{directory}: holds no partition of a topic that --topic names")
+            reporter.warning(f"{directory}: holds no partition of a topic that --topic names")
         elif named == {f"{METADATA_TOPIC}-0"}:
-            notices.warning(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
+            reporter.warning(f"{directory}: {METADATA_TOPIC}-0 is left alone: brokers cut it by snapshots")
 
     def policy(self, path: str) -> str | None:
         """The cleanup.policy of a partition's topic; None where no metadata beside the partition know the topic."""
@@ -126,8 +126,8 @@ class Topics:
         return found, place[0] if place is not None else ""
 
 
-def tell_left_alone(directory: str, left: Mapping[str, int], notices: Notices) -> None:
+def tell_left_alone(directory: str, left: Mapping[str, int], reporter: Messages) -> None:
     """How many partitions of a log directory a command is not for, by the reason, as far as that may surprise."""
     for why, count in left.items():
         if why not in (CLUSTER_METADATA, OTHER_TOPIC):
-            notices.warning(f"{directory}: {plural(count, 'partition', 'partitions')} left alone: {why}")
+            reporter.warning(f"{directory}: {plural(count, 'partition', 'partitions')} left alone: {why}")

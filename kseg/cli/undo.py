@@ -8,6 +8,8 @@ import click
 
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
+from kseg.changes.driver.failures import Failures
+from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed
 from kseg.changes.journal import ABANDONED, DONE, MARKER, Journal, journals
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.log_directory import changed_partitions, forget
@@ -23,11 +25,10 @@ from kseg.changes.log_directory_undo import (
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, purge
-from kseg.cli.changing import is_partition, pending_notices, settled
 from kseg.cli.changing_options import common_options, paths_argument
-from kseg.cli.failures import Failures
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.formats.json_values import encode, name_value
+from kseg.output.change_reporter import Presentation
 from kseg.output.changes_list import ListedChange, show_changes
 from kseg.output.notices import Notices
 from kseg.output.paint import shown_bytes
@@ -50,7 +51,7 @@ from kseg.stores.no_follow import resolved
     help="Where bytes were kept with --quarantine, if the partition has moved since.",
 )
 @common_options
-def command(**options: Any) -> int:
+def command(presentation: Presentation, **options: Any) -> int:
     """Put the last change of a partition or log directory back, from what its quarantine keeps.
 
     Repeated, it puts the change before that back. Refused where a file has changed since.
@@ -59,13 +60,13 @@ def command(**options: Any) -> int:
         raise click.UsageError("--list, --complete and --purge exclude each other")
     if options["change"] and not options["purges"]:
         raise click.UsageError("--change belongs to --purge")
-    notices = Notices(options["color"], options["quiet"], options["verbose"])
+    notices, form = presentation.notices(), presentation.form
     with open_report(options["dry_run"] or options["lists"], notices.error) as sink:
         if options["lists"]:
-            return _list(options, sink, notices)
+            return _list(options, form, sink, notices)
         if options["purges"]:
-            return _over(options, notices, lambda path: _purge(path, options, sink, notices))
-        printer = plan_printer(options["form"], sink, options["color"], options["dry_run"], keeps=False)
+            return _over(options, notices, lambda path: _purge(path, options, form, sink, notices))
+        printer = plan_printer(form, sink, presentation.color, options["dry_run"], keeps=False)
         if options["completes"]:
             status = _over(options, notices, lambda path: _complete(path, options, notices, printer))
             printer.finish(notices, status)
@@ -104,13 +105,13 @@ def _undo_path(path: str, options: dict[str, Any], printer: PlanPrinter, notices
     place = options["quarantine"] and resolved(options["quarantine"])
     act = _undo_partition if alone else _undo_log_directory
     if options["dry_run"]:
-        told = pending_notices(path, alone)
+        told = interrupted_changes(path, alone)
         for line in told:
             notices.warning(line)
         if not told:
             act(path, place, True, printer, notices)
         return
-    with settled(path, alone, to_lock, notices):
+    with locked_and_completed(path, alone, to_lock, notices.warning):
         act(path, place, False, printer, notices)
 
 
@@ -118,10 +119,10 @@ def _complete(path: str, options: dict[str, Any], notices: Notices, printer: Pla
     """Rolls forward what was begun, and removes what never began."""
     to_lock, path, alone = _place(path, options)
     if not options["dry_run"]:
-        with settled(path, alone, to_lock, notices) as told:
+        with locked_and_completed(path, alone, to_lock, notices.warning) as told:
             printer.totals.has_changed |= bool(told)
         return 0
-    found = pending_notices(path, alone)
+    found = interrupted_changes(path, alone)
     for line in found:
         notices.warning(line)
     return int(bool(found))
@@ -187,7 +188,7 @@ def _undo_change(journal: Journal, place: str, is_dry: bool, printer: PlanPrinte
         printer.done()
 
 
-def _list(options: dict[str, Any], sink: Sink, notices: Notices) -> int:
+def _list(options: dict[str, Any], form: str, sink: Sink, notices: Notices) -> int:
     found: list[ListedChange] = []
 
     def add(path: str) -> int:
@@ -198,7 +199,7 @@ def _list(options: dict[str, Any], sink: Sink, notices: Notices) -> int:
         return 0
 
     status = _over(options, notices, add)
-    show_changes(found, options["form"], sink)
+    show_changes(found, form, sink)
     if not found and not status:
         notices.warning("no change is known")
     return status
@@ -217,18 +218,18 @@ def _of_journal(directory: str, journal: Journal) -> ListedChange:
     )  # fmt: skip
 
 
-def _purge(path: str, options: dict[str, Any], sink: Sink, notices: Notices) -> int:
+def _purge(path: str, options: dict[str, Any], form: str, sink: Sink, notices: Notices) -> int:
     to_lock, path, alone = _place(path, options)
     number, place = options["change"], options["quarantine"] and resolved(options["quarantine"])
     is_dry = options["dry_run"]
     if is_dry:
         freed, count = _purgeable(path, alone, number)
     else:
-        with settled(path, alone, to_lock, notices):
+        with locked_and_completed(path, alone, to_lock, notices.warning):
             freed, count = _purge_settled(path, alone, number, place)
         if number and not count:
             raise KsegError(f"{path}: there is no change {number} that is over")
-    if options["form"] == "json":
+    if form == "json":
         row = {"type": "purge", "path": name_value(path), "changes": count, "freedBytes": freed, "dryRun": is_dry}
         sink.write(encode(row) + b"\n")
     else:

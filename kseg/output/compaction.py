@@ -1,5 +1,6 @@
 """Prints the results of a compaction: a few lines, or JSON objects."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kseg.formats.json_values import encode, name_value
@@ -25,7 +26,7 @@ class CompactionPrinter:
         self._sink, self._notices, self._as_json = sink, notices, as_json
         self._rows: list[dict[str, Any]] = []
 
-    def show(self, row: dict[str, Any], segments: list[dict[str, Any]]) -> None:
+    def show(self, row: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
         self._rows.append(row)
         if self._as_json:
             for found in [*(segments if self._notices.is_verbose else []), row]:

@@ -112,11 +112,15 @@ class PlanPrinter:
 
     is_summary = False
 
-    def __init__(self, sink: Sink, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
+    def __init__(self, sink: Sink, is_dry: bool, keeps: bool = True) -> None:
         self.sink = sink
-        self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
+        self.totals, self.undone = PlanTotals(), PlanTotals()
         self._is_dry, self._keeps = is_dry, keeps
         self._shown: dict[str, PlanTotals] = {}
+
+    def begin(self, at_once: int) -> None:
+        """Sets how many plans are applied concurrently."""
+        self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
 
     def show(self, plan: Plan, with_directory: str = "") -> None:
         """``with_directory``: the directory of the next plan shown, if both are applied together."""
@@ -148,6 +152,10 @@ class PlanPrinter:
         keys = [key for key in self._shown if not directory or key == directory]
         return [self._shown.pop(key) for key in keys]
 
+    def needs(self, peak_bytes: int) -> None:
+        """Disk space that files took before the plans were made, as a command counted it."""
+        self.totals.peak_bytes = max(self.totals.peak_bytes, peak_bytes)
+
     def finish(self, notices: Notices, status: int = 0) -> None:
         """``status``: the exit status, as far as it is known."""
         self.failed()
@@ -170,8 +178,8 @@ class TextPlans(PlanPrinter):
     A terminal gets a tree. A reason is not repeated if it is the same as for the action before.
     """
 
-    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> None:
-        super().__init__(sink, is_dry, keeps, at_once)
+    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True) -> None:
+        super().__init__(sink, is_dry, keeps)
         self._paint = Paint(color, sink.is_terminal)
         self._lines = 0
 
@@ -298,9 +306,9 @@ class JsonPlans(PlanPrinter):
         self.sink.write(encode(row) + b"\n")
 
 
-def plan_printer(form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True, at_once: int = 1) -> PlanPrinter:
-    """Returns the printer for ``--format``. ``at_once``: number of plans applied concurrently."""
-    return JsonPlans(sink, is_dry, keeps, at_once) if form == "json" else TextPlans(sink, color, is_dry, keeps, at_once)
+def plan_printer(form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True) -> PlanPrinter:
+    """Returns the printer for ``--format``."""
+    return JsonPlans(sink, is_dry, keeps) if form == "json" else TextPlans(sink, color, is_dry, keeps)
 
 
 def _step_row(plan: Plan, step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kseg.formats.json_values import encode, name_value
-from kseg.output.notices import on_one_line
+from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint, shown_bytes, shown_time
 from kseg.output.sink import Sink
 from kseg.segment.times import show_span
@@ -32,6 +32,9 @@ class RetentionPrinter:
 
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
         raise NotImplementedError
+
+    def total(self) -> None:
+        """Prints nothing: the command itself reports the amounts."""
 
 
 class JsonRetention(RetentionPrinter):
@@ -143,6 +146,6 @@ def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
     return f"newest record: offset {row['recordOffset']}, {shown_time(time)}, {ago}"
 
 
-def retention_printer(form: str, sink: Sink, color: str) -> RetentionPrinter:
+def retention_printer(form: str, color: str, sink: Sink, _notices: Notices) -> RetentionPrinter:
     """Returns the printer for ``--format``."""
     return JsonRetention(sink) if form == "json" else TextRetention(sink, color)

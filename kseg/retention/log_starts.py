@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 
-LOG_STARTS = "log-start-offset-checkpoint"
+LOG_STARTS, HIGH_WATERMARKS = "log-start-offset-checkpoint", "replication-offset-checkpoint"
 
 Partition = tuple[str, int]
 

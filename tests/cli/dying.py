@@ -8,10 +8,10 @@ import pytest
 from changes.failing import CountingDisk, Killed
 from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, staging, undo
 from kseg.changes import roll_forward as settle
-from kseg.cli import changing
+from kseg.changes.driver import path_run, paths
 from kseg.cli.main import run
 
-MODULES = (apply, changing, clean_stop, log_directory, log_directory_undo, settle, staging, undo)
+MODULES = (apply, clean_stop, log_directory, log_directory_undo, path_run, paths, settle, staging, undo)
 """That reach the disk."""
 
 

@@ -2,63 +2,31 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
+from changes.driver.cutting import SIZE, Cutting
 
 from cli.command import TESTDATA, Kseg
 from cli.test_undo import CLEAN, LOG, POINTS, files
+from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.journal import MARKER
-from kseg.changes.plan import Plan, Removed
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known
 from kseg.cli import main as commands
-from kseg.cli.changing import Known, run_work
+from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
-from kseg.cli.failures import Failures
 from kseg.cli.main import main
-from kseg.output.notices import Notices
+from kseg.output.change_reporter import Presentation
 from kseg.output.paint import shown_bytes
-
-SIZE = 7129
-
-
-class Cutting:
-    """Cuts each log to a size, and writes down in the root to how many."""
-
-    command = "cut --short"
-    root_names = (POINTS,)
-    damage_remains = False
-    reads_all_files = False
-    failures: Failures
-    at_once = 1
-
-    def plan_partition(self, directory: str, known: Known) -> Plan:
-        assert set(known) == {MARKER, POINTS}
-        plan = Plan(directory)
-        if (before := (Path(directory) / LOG).stat().st_size) > SIZE:
-            plan.truncate(LOG, SIZE, "is damaged", [Removed(SIZE, before - SIZE, "bad-length", 134, 149, 16)])
-        return plan
-
-    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        for path in sorted(Path(directory).glob("dplain-*")):
-            yield self.plan_partition(str(path), known)
-
-    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
-        plan = Plan(directory)
-        if has_changed:
-            plan.write(POINTS, [b"0\n1\ndplain 0 134\n"], "pointed beyond the end")
-        return plan
 
 
 @click.command("cut")
 @paths_argument
 @changing_options
-def cut(**options: Any) -> int:
-    work = Cutting()
-    work.failures = Failures(Notices())
-    return run_work(options["paths"], work, options)
+def cut(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation) -> int:
+    return run_change(paths, Cutting, change, presentation).exit_status
 
 
 @pytest.fixture
@@ -183,7 +151,9 @@ def test_a_copy_leaves_the_input_alone(kseg: Kseg, logs: Path, tmp_path: Path) -
     assert "already exists; nothing was written" in again.err
 
 
-def test_a_long_plan_is_counted_for_people_and_whole_in_json(kseg: Kseg, logs: Path, monkeypatch: Any) -> None:
+def test_a_long_plan_is_counted_for_people_and_whole_in_json(
+    kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def many(self: Cutting, directory: str, known: Known) -> Plan:
         plan = Plan(directory)
         for i in range(300):

@@ -1,0 +1,56 @@
+"""Paths and partitions that a changing command could not do: each is reported, and the others are still done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shlex import quote
+
+from kseg.changes.driver.reporter import Messages
+from kseg.errors import KsegError, RequestError, text_of
+from kseg.stores.unreadable import is_disk_error
+
+
+class Failures:
+    """``status``: the highest exit status so far, 0 for none. ``errors``: by path or directory of a partition."""
+
+    def __init__(self, reporter: Messages) -> None:
+        self._reporter = reporter
+        self.status = 0
+        self.errors: dict[str, KsegError] = {}
+
+    @property
+    def places(self) -> set[str]:
+        """The paths and the directories of partitions that failed."""
+        return set(self.errors)
+
+    def add(self, error: KsegError, place: str) -> None:
+        """Reports an error. ``place``: the path, or the directory of a partition."""
+        cause = error.__cause__
+        if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
+            hint = f"kseg verify {quote(place)} shows what is lost, kseg recover --mode salvage keeps the rest"
+            self._reporter.error(f"{error}; {place} is left as it is: {hint}")
+        else:
+            self._reporter.error(error)
+        self.status = max(self.status, error.exit_status)
+        self.errors[place] = error
+
+    def refused(self) -> None:
+        """Records that something was refused and has been reported."""
+        self.status = max(self.status, KsegError.exit_status)
+
+    @contextmanager
+    def of(self, place: str) -> Iterator[None]:
+        """Reports errors of the block instead of raising them. ``place``: named if a system error names no file.
+
+        Raises RequestError, as wrong options end the command.
+        """
+        try:
+            yield
+        except RequestError:
+            raise
+        except KsegError as error:
+            self.add(error, place)
+        except OSError as error:
+            named = text_of(error) if error.filename else f"{place}: {text_of(error)}"
+            failure = KsegError(named)
+            failure.__cause__ = error
+            self.add(failure, place)

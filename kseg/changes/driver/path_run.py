@@ -1,0 +1,284 @@
+"""One PATH of a changing command: the plans of a partition or of a log directory are reported, and applied."""
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
+
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.clean_stop import CleanStop
+from kseg.changes.copies import write_copy, write_root_copy
+from kseg.changes.disk import Disk, umask
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import MARKER, journals
+from kseg.changes.lock import locked, log_directory_of
+from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
+from kseg.changes.manifest import Change
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known, known_root_files
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.segment.files import own_name
+
+
+def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
+    """Iterates over the result of `Planner.plan_partition`. To be closed: staged files may exist until then."""
+    if isinstance(found, Plan):
+        yield found
+    else:
+        yield from found
+
+
+class RunState:
+    """The reporter of a run, and what the run has done so far.
+
+    ``has_plans``: plans with steps were made (dry run) or applied; ``has_changed``: plans with steps were applied.
+    """
+
+    def __init__(self, reporter: Reporter, is_dry: bool) -> None:
+        self.reporter, self.has_plans, self.has_changed = reporter, False, False
+        self._is_dry = is_dry
+        self._pending: set[str] = set()
+
+    def planned(self, plan: Plan, with_directory: str = "") -> None:
+        if plan:
+            self.has_plans |= self._is_dry
+            self._pending.add(with_directory or plan.directory)
+        self.reporter.plan(plan, with_directory)
+
+    def applied(self, change: Change | None = None, directory: str = "") -> None:
+        if self._taken(directory):
+            self.has_plans = self.has_changed = True
+        self.reporter.applied(change, directory)
+
+    def not_applied(self, directory: str = "") -> None:
+        self._taken(directory)
+        self.reporter.not_applied(directory)
+
+    def _taken(self, directory: str) -> bool:
+        """Removes pending plans, all without ``directory``. Returns whether there were any."""
+        found = {key for key in self._pending if not directory or key == directory}
+        self._pending -= found
+        return bool(found)
+
+
+class PathRun:
+    """One PATH: `show` reports its plans, `apply` also applies them."""
+
+    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
+        self.path, self.planner, self.options, self.state = path, planner, options, state
+        self._is_marker_reported = planner.keeps_marker
+
+    def report(self, root: str, plan: Plan) -> None:
+        """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
+        if plan and not self._is_marker_reported:
+            marker, self._is_marker_reported = Plan(root), True
+            if marker.state_of(MARKER) is not None:
+                marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
+                self.state.planned(marker, plan.directory)
+        self.state.planned(plan)
+
+    def show(self) -> None:
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        raise NotImplementedError
+
+
+class PartitionRun(PathRun):
+    """A partition whose log directory is not changed, but for the marker."""
+
+    def _plans(self, root: str) -> Generator[Plan]:
+        known = known_root_files(root, self.planner.root_names)
+        with closing(plans_of(self.planner.plan_partition(self.path, known))) as plans:
+            for plan in plans:
+                self.report(root, plan)
+                yield plan
+
+    def show(self) -> None:
+        for _ in self._plans(log_directory_of(self.path)):
+            pass
+
+    def apply(self) -> None:
+        root = log_directory_of(self.path)
+        with closing(self._plans(root)) as plans:
+            for plan in plans:
+                if plan:
+                    self.state.applied(self.apply_plan(root, plan))
+
+    def apply_plan(self, root: str, plan: Plan) -> Change | None:
+        clean_stop = None if self.planner.keeps_marker else CleanStop(root)
+        return apply(plan, self.planner.command, self.options.keeping, clean_stop=clean_stop)
+
+
+class PartitionWithRootRun(PartitionRun):
+    """A partition, and the files beside it that have to change with it: a change of the log directory, if any do."""
+
+    def _plan_root(self, root: str, known: Known, has_changed: bool) -> Plan:
+        beside = self.planner.plan_root(root, known, has_changed)
+        self.report(root, beside)
+        return beside
+
+    def show(self) -> None:
+        root, has_changed = log_directory_of(self.path), False
+        known = known_root_files(root, self.planner.root_names)
+        for plan in plans_of(self.planner.plan_partition(self.path, known)):
+            self.report(root, plan)
+            has_changed |= bool(plan)
+        self._plan_root(root, known, has_changed)
+
+    def apply(self) -> None:
+        root = log_directory_of(self.path)
+        if journals(root):
+            _warn(complete_interrupted_in_log_directory(root), self.state)
+        change = LogDirectoryChange(root, self.planner.command, self.planner.root_names, self.options.keeping)
+        _warn(change.messages, self.state)
+        found = self.planner.plan_partition(self.path, change.known)
+        with change.rolled_back_if_unchanged():
+            if isinstance(found, Plan):
+                self._apply_one(root, change, found)
+                return
+            with closing(plans_of(found)) as plans:
+                for plan in plans:
+                    self.report(root, plan)
+                    self.state.applied(change.apply(plan))
+            self._finish(change, self._plan_root(root, change.known, change.is_begun))
+
+    def _apply_one(self, root: str, change: LogDirectoryChange, plan: Plan) -> None:
+        self.report(root, plan)
+        beside = self._plan_root(root, change.known, bool(plan) or change.is_begun)
+        if beside or change.is_begun:
+            self.state.applied(change.apply(plan))
+            self._finish(change, beside)
+        elif plan:
+            self.state.applied(self.apply_plan(root, plan))
+
+    def _finish(self, change: LogDirectoryChange, beside: Plan) -> None:
+        if beside or change.is_begun:
+            change.finish(beside)
+            self.state.applied()
+
+
+class LogDirectoryRun(PathRun):
+    """All partitions of a log directory, and then its own files."""
+
+    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
+        super().__init__(path, planner, options, state)
+        self._change = LogDirectoryChange(
+            path, planner.command, planner.root_names, options.keeping, keeps_marker=planner.keeps_marker
+        )
+        _warn(self._change.messages, state)
+
+    def _plans(self) -> Generator[Plan]:
+        found = self.planner.plan_log_directory(self.path, self._change.known, self._change.done)
+        with closing(plans_of(found)) as plans:
+            for plan in plans:
+                self.report(self.path, plan)
+                yield plan
+
+    def show(self) -> None:
+        has_changed = sum(map(bool, self._plans())) > 0 or self._change.is_begun
+        self.report(self.path, self.planner.plan_root(self.path, self._change.known, has_changed))
+
+    def apply(self) -> None:
+        change = self._change
+        with change.rolled_back_if_unchanged():
+            if not self._apply_partitions():
+                return  # the journal stays: the same command resumes, and the checkpoints are written then
+            if change.is_begun and not change.has_changed:
+                change.roll_back()  # none of the plans could be applied
+            plan = self.planner.plan_root(self.path, change.known, change.is_begun)
+            self.report(self.path, plan)
+            change.finish(plan)
+            self.state.applied()
+
+    def _apply_partitions(self) -> bool:
+        """Returns whether none stopped half-way. Errors are in the failures of the planner."""
+        is_whole = True
+        with closing(self._plans()) as plans:
+            for plan, outcome in self._change.apply_all(plans, self.planner.at_once):
+                if isinstance(outcome, KsegError):
+                    self.planner.failures.add(outcome, plan.directory)
+                    self.state.not_applied(plan.directory)
+                    is_whole &= not isinstance(outcome, StoppedHalfwayError)
+                else:
+                    self.state.applied(outcome, plan.directory)
+        return is_whole
+
+
+class CopyRun(PathRun):
+    """Resulting partitions are written to another directory; ``alone``: the path is a partition."""
+
+    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState, alone: bool) -> None:
+        super().__init__(path, planner, options, state)
+        self._alone = alone
+        self._output = options.output or ""
+
+    def show(self) -> None:
+        self._run(is_dry=True)
+
+    def apply(self) -> None:
+        if not os.path.isdir(self._output):
+            _make(self._output, self.path)
+        with locked(self._output, self.options.takes_lock):
+            self._run(is_dry=False)
+
+    def _run(self, is_dry: bool) -> None:
+        path, planner, output = self.path, self.planner, self._output
+        known = known_root_files(log_directory_of(path) if self._alone else path, planner.root_names)
+        found = planner.plan_partition(path, known) if self._alone else planner.plan_log_directory(path, known, [])
+        with closing(plans_of(found)) as plans:
+            for plan in plans:
+                self.state.planned(plan)
+                if not is_dry:
+                    write_copy(plan, output, name=own_name(path) if self._alone else "")
+                    self.state.applied()
+        if not self._alone:
+            self._write_root(known, is_dry)
+        elif planner.with_root and os.path.isdir(output):
+            self._change_output(is_dry)
+
+    def _write_root(self, known: Known, is_dry: bool) -> None:
+        """Copies the log directory's own files, with their new contents."""
+        plan = self.planner.plan_root(self.path, known, self.state.has_plans)
+        self.state.planned(plan)
+        if not is_dry:
+            contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in plan.steps}
+            write_root_copy(self.path, contents, self._output)
+            self.state.applied()
+
+    def _change_output(self, is_dry: bool) -> None:
+        """Changes the files of the output directory for the partition that was added to it."""
+        planner, output = self.planner, self._output
+        known = known_root_files(output, planner.root_names)
+        plan = planner.plan_root(output, known, self.state.has_plans)
+        self.state.planned(plan)
+        if not is_dry:
+            LogDirectoryChange(output, planner.command, planner.root_names, Keeping(keeps=False)).finish(plan)
+            self.state.applied()
+
+
+def run_for(path: str, alone: bool, planner: Planner, options: ChangeOptions, state: RunState) -> PathRun:
+    """Returns the run for a partition (``alone``) or log directory. Interrupted changes must be completed already."""
+    if options.output is not None:
+        return CopyRun(path, planner, options, state, alone)
+    if not alone:
+        return LogDirectoryRun(path, planner, options, state)
+    kind = PartitionWithRootRun if planner.with_root else PartitionRun
+    return kind(path, planner, options, state)
+
+
+def _make(output: str, model: str) -> None:
+    """Makes a directory with the owner and mode of another, as far as this user may set them. Raises PathError."""
+    disk = Disk()
+    try:
+        disk.make_directory(output)
+        with suppress(PermissionError):
+            disk.copy_owner(output, model, as_directory=True, mask=umask())
+    except OSError as error:
+        raise PathError(f"{output}: {error.strerror}") from error
+
+
+def _warn(lines: list[str], state: RunState) -> None:
+    for line in lines:
+        state.reporter.warning(line)

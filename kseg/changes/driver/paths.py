@@ -1,0 +1,88 @@
+"""The PATHs of changing commands: partitions or log directories, their locks, and changes that were interrupted."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from kseg.changes import clean_stop, quarantine
+from kseg.changes.disk import Disk
+from kseg.changes.driver.failures import Failures
+from kseg.changes.journal import MARKER, OPEN, UNDOING, journals
+from kseg.changes.lock import all_locked, log_directory_of
+from kseg.changes.log_directory import changed_partitions
+from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
+from kseg.changes.roll_forward import complete_interrupted
+from kseg.errors import KsegError, PathError
+from kseg.segment.files import list_partitions, list_segments, own_name
+from kseg.segment.passed_over import hint, is_log_directory
+
+
+def is_partition(path: str) -> bool:
+    """Whether a directory is a partition rather than a log directory. Raises PathError if it is neither."""
+    if not os.path.isdir(path):
+        missing = "no such file or directory" if not os.path.lexists(path) else "is no directory"
+        raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
+    if list_segments(path, everything=True):
+        return True
+    if is_log_directory(path):
+        return False
+    if os.path.isdir(quarantine.folder_of(path)):
+        return True
+    why = hint(path) or ": holds no segment, no directory such as orders-0, no meta.properties"
+    raise PathError(f"{path}: neither a partition nor a log directory{why}")
+
+
+def without_same_outputs(paths: Sequence[str], output: str | None, failures: Failures) -> list[str]:
+    """Returns the paths except those that would write a directory which an earlier path writes; these are reported."""
+    if output is None:
+        return list(paths)
+    found, sources = [], dict[str, str]()
+    for path in paths:
+        with suppress(KsegError):  # an unknown directory is reported when its turn comes
+            parts = {own_name(path): path}
+            if not is_partition(path):
+                parts = {os.path.basename(part): part for part in list_partitions(path)}
+            if same := sorted(parts.keys() & sources.keys()):
+                first, second, target = sources[same[0]], parts[same[0]], os.path.join(output, same[0])
+                why = f"{first} and {second} would both become {target}: give each an --output of its own"
+                failures.add(PathError(f"{why}; nothing was written for {path}"), path)
+                continue
+            sources.update(parts)
+        found.append(path)
+    return found
+
+
+def interrupted_changes(path: str, alone: bool) -> list[str]:
+    """Returns one sentence for each interrupted change that the next changing command completes or removes first."""
+    found = []
+    for partition in [path] if alone else changed_partitions(path):
+        for change in quarantine.pending(partition):
+            found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
+    if not alone:
+        for journal in journals(path):
+            if journal.state in (OPEN, UNDOING):
+                found.append(f"{path}: {journal.command!r} was interrupted here")
+    return found
+
+
+@contextmanager
+def locked_and_completed(
+    path: str, alone: bool, to_lock: list[str], warn: Callable[[str], None]
+) -> Iterator[list[str]]:
+    """Locks these log directories and completes interrupted changes at a path. Yields one sentence for each."""
+    root = log_directory_of(path) if alone else path
+    with all_locked(to_lock):
+        if alone and any(change.changes_a_log for change in quarantine.pending(path)):
+            _remove_marker(root)
+        completed = complete_interrupted(path) if alone else complete_interrupted_in_log_directory(path)
+        for line in completed:
+            warn(line)
+        yield completed
+
+
+def _remove_marker(root: str) -> None:
+    """Raises KsegError if the marker cannot be removed; nothing was changed then."""
+    try:
+        clean_stop.remove_marker(root, Disk())
+    except OSError as error:
+        raise KsegError(f"{os.path.join(root, MARKER)}: {error.strerror}; nothing was changed") from error

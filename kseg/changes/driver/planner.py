@@ -1,0 +1,74 @@
+"""The base class of all changing commands: a planner makes the plans, `kseg.changes.driver.run` applies them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kseg.changes.apply import Keeping
+from kseg.changes.driver.failures import Failures
+from kseg.changes.driver.reporter import Reporter
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """The options that all changing commands share.
+
+    ``is_dry``: plans are made and reported, and nothing is changed. ``output``: directory for the resulting partitions;
+    the PATHs themselves are only read then.
+    """
+
+    is_dry: bool = False
+    takes_lock: bool = True
+    keeping: Keeping = field(default_factory=Keeping)
+    output: str | None = None
+
+
+class Planner:
+    """Makes the plans of one command, for all of its PATHs. Plans are made from ``known``, not from the log directory's
+    own files.
+    """
+
+    command = ""
+    """Name in manifests and lists, such as ``recover --mode broker``. Its first word identifies the command."""
+    root_names: tuple[str, ...] = ()
+    """Files of a log directory that plans depend on or change."""
+    at_once = 1
+    """How many partitions of a log directory may be changed concurrently."""
+    reads_all_files = False
+    """Whether segments under names that brokers do not give are read as well."""
+    with_root = False
+    """Whether `plan_root` also applies to the log directory of a partition that is named alone."""
+    keeps_marker = False
+    """Whether the clean shutdown marker stays, because no .log changes."""
+    damage_remains = False
+    """Whether damage was found that the plans do not repair."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.failures = Failures(reporter)
+        """Partitions of a log directory that could not be planned or changed: `plan_root` must leave them out."""
+
+    def plan_partition(self, directory: str, known: Known) -> Plan | Iterator[Plan]:
+        """Plans a partition that is named alone; ``known`` are the files beside it.
+
+        Several plans, or one that needs staged files until it is applied, come as an iterator: the next one is asked
+        for when the one before it has been applied.
+        """
+        raise NotImplementedError
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        """Yields a plan for each partition; the next one is asked for when the one before it has been applied.
+
+        ``done``: names of partitions that an interrupted run has changed already. A partition that cannot be planned
+        is added to `failures`, and the others follow; so is one whose plan could not be applied.
+        """
+        raise NotImplementedError
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        """Plans the files of the log directory, after all partitions: new contents only, and not the marker."""
+        return Plan(directory)
+
+    def conclusion(self) -> list[str]:
+        """Returns sentences about all partitions together, after the last path."""
+        return []

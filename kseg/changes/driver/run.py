@@ -1,0 +1,160 @@
+"""Runs a changing command: `run` reports and applies its plans, `plan` returns them for a caller to apply later."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kseg.changes.driver.path_run import RunState, run_for
+from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed, without_same_outputs
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Recording, Reporter
+from kseg.changes.lock import directories_to_lock
+from kseg.changes.plan import Plan, Step, file_state
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.segment.files import list_partitions
+from kseg.segment.passed_over import tell_passed_over
+from kseg.stores.no_follow import resolved
+from kseg.stores.source import STANDARD_INPUT
+
+MakePlanner = Callable[[ChangeOptions, Reporter], Planner]
+"""Returns a new planner for one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command."""
+
+    exit_status: int = 0
+    is_dry: bool = False
+    has_changed: bool = False
+    damage_remains: bool = False
+    errors: dict[str, KsegError] = field(default_factory=dict)
+    conclusion: list[str] = field(default_factory=list)
+    """Sentences about all partitions together."""
+
+    @property
+    def failed(self) -> list[str]:
+        """Paths and directories of partitions that could not be done, in order."""
+        return sorted(self.errors)
+
+
+def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions, reporter: Reporter) -> Outcome:
+    """Plans and changes each path. Errors of single paths are reported and do not stop the others.
+
+    Raises RequestError for options that contradict each other or the paths.
+    """
+    planner, state = make_planner(options, reporter), RunState(reporter, options.is_dry)
+    failures = planner.failures
+    reporter.begin(planner.at_once)
+    for path in without_same_outputs(paths, options.output, failures):
+        with failures.of(path):
+            _run_path(path, planner, options, state)
+        state.not_applied()
+    would_change = options.is_dry and state.has_plans
+    return Outcome(
+        exit_status=max(failures.status, int(would_change or planner.damage_remains)),
+        is_dry=options.is_dry,
+        has_changed=state.has_changed or failures.status == StoppedHalfwayError.exit_status,
+        damage_remains=planner.damage_remains,
+        errors=dict(failures.errors),
+        conclusion=planner.conclusion(),
+    )
+
+
+def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
+    if path == STANDARD_INPUT:
+        raise PathError("standard input cannot be changed: give a partition or log directory")
+    reporter, real = planner.reporter, resolved(path)
+    alone = is_partition(real)
+    to_lock = directories_to_lock(path, real, alone) if options.takes_lock else []
+    partitions = [] if alone else list_partitions(real)
+    tell_passed_over(real, False, reporter.warning, alone and planner.reads_all_files)
+    for partition in partitions:
+        tell_passed_over(partition, False, reporter.warning, planner.reads_all_files)
+    for link in filter(os.path.islink, partitions):
+        planner.failures.add(PathError(f"{link}: is a link out of the log directory: name the place itself"), link)
+    if options.output is None and not options.is_dry:
+        with locked_and_completed(real, alone, to_lock, reporter.warning):
+            run_for(real, alone, planner, options, state).apply()
+        return
+    if options.output is None:
+        for line in interrupted_changes(real, alone):
+            reporter.warning(line)
+    path_run = run_for(real, alone, planner, options, state)
+    if options.is_dry:
+        path_run.show()
+    else:
+        path_run.apply()
+
+
+class Action(NamedTuple):
+    """One operation on a file of a directory."""
+
+    directory: str
+    step: Step
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, self.step.file)
+
+
+class Lost(NamedTuple):
+    """Bytes that a change removes from a file. Offsets are Kafka's, None if unknown."""
+
+    path: str
+    position: int
+    length: int
+    reason: str
+    first_offset: int | None
+    last_offset: int | None
+    records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What `run` would do. False if there is nothing to do. Nothing has been changed yet."""
+
+    paths: Sequence[str]
+    options: ChangeOptions
+    recording: Recording
+    outcome: Outcome
+    make_planner: MakePlanner
+
+    def __bool__(self) -> bool:
+        return any(self.plans)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans, one a directory, in the order in which they are applied."""
+        return self.recording.plans
+
+    @property
+    def actions(self) -> list[Action]:
+        """All file operations in order."""
+        return [Action(plan.directory, step) for plan in self.plans for step in plan.steps]
+
+    @property
+    def lost(self) -> list[Lost]:
+        """The ranges of bytes that are removed as damaged, deleted or superseded."""
+        return [
+            Lost(path, cut.position, cut.length, cut.reason, cut.first_offset, cut.last_offset, cut.records)
+            for path, step in ((action.path, action.step) for action in self.actions)
+            for cut in step.removed
+        ]
+
+    def apply(self, reporter: Reporter | None = None) -> Outcome:
+        """Takes the locks, plans again and applies. Raises PathError if files have changed since the plan was made."""
+        for plan in self.plans:
+            for name, known in plan.initial.items():
+                path = os.path.join(plan.directory, name)
+                if file_state(path) != known:
+                    raise PathError(f"{path}: has changed since the plan was made; nothing was changed")
+        options = replace(self.options, is_dry=False)
+        return run(self.paths, self.make_planner, options, Recording() if reporter is None else reporter)
+
+
+def plan(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions) -> PlannedChange:
+    """Returns what `run` would do, without changing anything."""
+    options, recording = replace(options, is_dry=True), Recording()
+    return PlannedChange(paths, options, recording, run(paths, make_planner, options, recording), make_planner)

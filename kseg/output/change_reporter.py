@@ -1,0 +1,77 @@
+"""Reports a changing command to people or programs: plans on standard output, messages on standard error."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kseg.changes.manifest import Change
+from kseg.changes.plan import Plan
+from kseg.output.notices import Color, Notices
+from kseg.output.plans import PlanPrinter
+from kseg.output.progress import Progress
+from kseg.output.progress_over import progress_over
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How a command shows its results. ``form``: text or json."""
+
+    form: str = "text"
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def is_json(self) -> bool:
+        return self.form == "json"
+
+    def notices(self) -> Notices:
+        return Notices(self.color, self.quiet, self.verbose)
+
+
+class SummaryPrinter(Protocol):
+    """Prints what a command found in each partition."""
+
+    def show(self, partition: Row, segments: Iterable[Row]) -> None:
+        """``segments``: one row for each segment of the partition."""
+
+    def total(self) -> None:
+        """Prints the sum of several partitions, after the totals of the plans."""
+
+
+class ChangeReporter:
+    """A `kseg.changes.driver.reporter.Reporter` that prints."""
+
+    def __init__(
+        self, printer: PlanPrinter, notices: Notices, quiet: bool = False, summaries: SummaryPrinter | None = None
+    ) -> None:
+        """``summaries``: prints the summaries of partitions, None for nothing."""
+        self.printer, self.notices, self.summaries = printer, notices, summaries
+        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
+        self._quiet = quiet
+
+    def begin(self, at_once: int) -> None:
+        self.printer.begin(at_once)
+
+    def plan(self, plan: Plan, with_directory: str = "") -> None:
+        self.printer.show(plan, with_directory)
+
+    def applied(self, change: Change | None = None, directory: str = "") -> None:
+        self.printer.done(change, directory)
+
+    def not_applied(self, directory: str = "") -> None:
+        self.printer.failed(directory)
+
+    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
+        self.printer.needs(partition.get("peakBytes", 0))
+        if self.summaries is not None:
+            self.summaries.show(partition, segments)
+
+    def progress(self, paths: Sequence[str] | None = None) -> Progress:
+        progress = Progress(None, self._quiet)
+        if paths is not None:
+            progress = progress_over(paths, self._quiet, parts_of=lambda path: [path])
+        self.notices.before = progress.erase
+        return progress

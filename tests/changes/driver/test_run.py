@@ -1,0 +1,130 @@
+"""A changing command without a command line: planned as data, applied later, and refused where files have changed."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli.test_undo import CLEAN, LOG, POINTS, files
+
+from changes.driver.cutting import SIZE, Cutting
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.run import plan, run
+from kseg.changes.journal import MARKER
+from kseg.changes.lock import locked
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known
+from kseg.errors import PathError, RequestError
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    directory = tmp_path / "logs"
+    for name in ("dplain-0", "dplain-1"):
+        shutil.copytree(CLEAN, directory / name)
+    (directory / "meta.properties").write_bytes(b"version=1\n")
+    (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
+    (directory / MARKER).write_bytes(b"")
+    return directory
+
+
+def test_a_plan_tells_actions_and_loss_and_changes_nothing(logs: Path) -> None:
+    before = files(logs)
+    planned = plan([str(logs)], Cutting, ChangeOptions())
+    assert files(logs) == before
+    assert planned
+    assert planned.outcome.exit_status == 1
+    assert not planned.outcome.has_changed
+    assert [Path(action.path).name for action in planned.actions] == [MARKER, LOG, LOG, POINTS]
+    assert [action.step.action for action in planned.actions] == ["delete", "truncate", "truncate", "replace"]
+    lost = planned.lost[0]
+    assert (lost.path, lost.position, lost.records) == (str(logs / "dplain-0" / LOG), SIZE, 16)
+    assert [partition["directory"] for partition, _ in planned.recording.summaries] == [
+        str(logs / "dplain-0"),
+        str(logs / "dplain-1"),
+    ]
+
+
+def test_a_plan_is_applied_and_then_empty(logs: Path) -> None:
+    outcome = plan([str(logs)], Cutting, ChangeOptions()).apply()
+    assert (outcome.exit_status, outcome.has_changed, outcome.is_dry) == (0, True, False)
+    assert outcome.conclusion == ["2 partitions"]
+    assert [(logs / name / LOG).stat().st_size for name in ("dplain-0", "dplain-1")] == [SIZE, SIZE]
+    assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
+    assert not plan([str(logs)], Cutting, ChangeOptions())
+
+
+def test_applying_reports_what_is_kept(logs: Path) -> None:
+    recording = Recording()
+    plan([str(logs / "dplain-1")], Cutting, ChangeOptions()).apply(recording)
+    assert [change.kept for change in recording.changes] == [f"{logs}/dplain-1/.kseg-quarantine/1/old"]
+
+
+def test_a_plan_is_refused_where_a_file_has_changed(logs: Path) -> None:
+    planned = plan([str(logs)], Cutting, ChangeOptions())
+    with (logs / "dplain-1" / LOG).open("ab") as log:
+        log.write(b"more")
+    before = files(logs)
+    with pytest.raises(PathError, match="has changed since the plan was made"):
+        planned.apply()
+    assert files(logs) == before
+
+
+def test_a_partition_that_cannot_be_planned_keeps_no_other_from_being_done(logs: Path) -> None:
+    shutil.copytree(CLEAN, logs / "dplain-2")
+    recording = Recording()
+    outcome = run([str(logs), "-"], Cutting, ChangeOptions(), recording)
+    assert outcome.exit_status == 3
+    assert outcome.failed == ["-", str(logs / "dplain-2")]
+    assert recording.errors[0] == f"{logs}/dplain-2: cannot be cut"
+    assert [(logs / f"dplain-{k}" / LOG).stat().st_size > SIZE for k in range(3)] == [False, False, True]
+
+
+def test_nothing_is_changed_while_a_broker_holds_the_lock(logs: Path) -> None:
+
+    hold = (
+        "import sys; from kseg.changes.lock import locked\nwith locked(sys.argv[1]): print('held', flush=True); input()"
+    )
+    before = files(logs)
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(logs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == "held\n"
+        outcome = run([str(logs)], Cutting, ChangeOptions(), Recording())
+        broker.communicate("\n")
+    assert outcome.exit_status == 3
+    assert "holds the log directory" in str(outcome.errors[str(logs)])
+    assert files(logs).keys() - before.keys() <= {".lock"}
+    with locked(str(logs)):
+        assert run([str(logs)], Cutting, ChangeOptions(takes_lock=False), Recording()).has_changed
+
+
+def test_wrong_options_end_the_run(logs: Path) -> None:
+    class Refusing(Cutting):
+        def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+            raise RequestError("--cut: name a partition")
+
+    with pytest.raises(RequestError, match="name a partition"):
+        run([str(logs)], Refusing, ChangeOptions(), Recording())
+
+
+def test_a_recording_can_be_replayed(logs: Path) -> None:
+    first, second = Recording(), Recording()
+    run([str(logs)], Cutting, ChangeOptions(), first)
+    first.replay(second)
+    assert second == first
+    assert second.plans
+    assert second.changes
+
+
+def test_an_output_gets_the_result_and_the_paths_are_only_read(logs: Path, tmp_path: Path) -> None:
+    before = files(logs)
+    outcome = run([str(logs)], Cutting, ChangeOptions(output=str(tmp_path / "new")), Recording())
+    assert (outcome.exit_status, outcome.has_changed) == (0, True)
+    assert files(logs) == before
+    assert (tmp_path / "new/dplain-0" / LOG).stat().st_size == SIZE
+    assert (tmp_path / "new" / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 import pytest
-from changes.driver.cutting import SIZE, Cutting
 
+from changes.driver.cutting import SIZE, Cutting
 from cli.command import TESTDATA, Kseg
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.planner import ChangeOptions

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli.test_undo import LOG, POINTS
-
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan, Removed

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli.test_undo import CLEAN, LOG, POINTS, files
 
 from changes.driver.cutting import SIZE, Cutting
+from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
 from kseg.changes.driver.run import plan, run

@@ -1,1 +1,1 @@
-"""What a damaged or crashed partition should look like: as a broker's start leaves it, or with all that is intact."""
+"""Plans the recovery of damaged or crashed partitions: as a broker's start does, or keeping all intact batches."""

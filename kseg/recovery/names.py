@@ -1,4 +1,4 @@
-"""The offset in the name of a file of a partition, as brokers read it."""
+"""Parses the offset in a file name as brokers do."""
 
 from kseg.recovery.refusal import BrokerRefusesError
 
@@ -6,7 +6,7 @@ _LIMIT = 1 << 63
 
 
 def leading_offset(name: str) -> int | None:
-    """The number that a name begins with, up to its first dot (LogFileUtils.offsetFromFile); None without one."""
+    """Returns the number before the first dot of a name (LogFileUtils.offsetFromFile); None if there is none."""
     stem, dot, _ = name.partition(".")
     digits = stem[1:] if stem[:1] in ("-", "+") else stem
     if not dot or not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
@@ -16,7 +16,7 @@ def leading_offset(name: str) -> int | None:
 
 
 def offset_of(name: str) -> int:
-    """As `leading_offset`. Raises BrokerRefusesError for a name without a number."""
+    """Like `leading_offset`, but raises BrokerRefusesError for a name without a number."""
     offset = leading_offset(name)
     if offset is None:
         raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
@@ -24,5 +24,5 @@ def offset_of(name: str) -> int:
 
 
 def segment_stem(offset: int) -> str:
-    """The name of a segment's files without their suffix (LogFileUtils.filenamePrefixFromOffset): 20 digits."""
+    """Returns the file name of a segment without suffix, 20 digits (LogFileUtils.filenamePrefixFromOffset)."""
     return f"{'-' if offset < 0 else ''}{abs(offset):020d}"

@@ -1,4 +1,4 @@
-"""What keeps a KRaft node from starting on a log directory, whatever its partitions are like, and kseg cannot mend.
+"""Finds files that stop a KRaft node from starting on a log directory, and that kseg cannot repair.
 
 Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
 """
@@ -17,7 +17,7 @@ _META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
 
 
 def node_complaints(directory: str) -> Iterator[str]:
-    """A sentence for each such file of a log directory of KRaft; none for any other."""
+    """Yields a sentence for each such file; nothing if the directory is not of KRaft."""
     metadata = os.path.join(directory, f"{METADATA_TOPIC}-0")
     if not os.path.isdir(metadata):
         return

@@ -1,11 +1,12 @@
-"""Where a broker would not start."""
+"""Errors for partitions on which a broker does not start."""
 
 from kseg.errors import KsegError
 
 
 class BrokerRefusesError(KsegError):
-    """A broker would not start on this; the message says why, and what helps."""
+    """A broker would not start on this; the message gives the reason and a remedy."""
 
 
 class TransactionConflictError(BrokerRefusesError):
-    """Batches of one producer contradict each other: one outside of its open transaction, or two that begin as one."""
+    """Batches of a producer contradict each other: one is outside of its open transaction, or two transactions begin at
+    one offset."""

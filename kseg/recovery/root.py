@@ -1,4 +1,4 @@
-"""What lies in a log directory beside its partitions, as far as a start reads it and a recovery has to change it."""
+"""The files of a log directory itself that a broker's start reads and a recovery may change."""
 
 import os
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
 
 @dataclass(slots=True)
 class Root:
-    """``offsets``: of each checkpoint, the offset of each (topic, partition). ``unreadable``: checkpoints that a broker
-    takes for empty, and why."""
+    """``offsets``: for each checkpoint file, the offset of each (topic, partition). ``unreadable``: checkpoints that a
+    broker treats as empty, with the reason."""
 
     directory: str
     was_clean: bool = False
@@ -29,7 +29,7 @@ class Root:
 
     @classmethod
     def of(cls, directory: str, known: Mapping[str, RootFile | None]) -> "Root":
-        """From the contents of its files, as a command found them."""
+        """Parses the contents of the files as a command has read them."""
         root = cls(directory, known.get(MARKER) is not None)
         for name in CHECKPOINTS:
             root.offsets[name] = {}
@@ -49,9 +49,9 @@ class Root:
         return self.offsets[checkpoint].get(partition) if partition else None
 
     def plan(self, ends: dict[tuple[str, int], int], mends_unreadable: bool = True) -> Plan:
-        """What has to change here: no checkpoint beyond the end of its log, none that cannot be read.
+        """Returns the changes after which no checkpoint is beyond its log end, and none is unreadable.
 
-        Without ``mends_unreadable`` one that cannot be read stays: it tells of other partitions too.
+        Without ``mends_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
         """
         plan = Plan(self.directory)
         for name in CHECKPOINTS:
@@ -70,5 +70,5 @@ class Root:
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Topic and number that the name of a partition directory tells."""
+    """Returns topic and partition number from the name of a directory."""
     return parse_partition_name(os.path.basename(os.path.abspath(directory)))

@@ -1,4 +1,4 @@
-"""New content that is too much for memory: it lies in an unnamed temporary file, mapped, until a plan is done."""
+"""Moves new content that is too large for memory to an unnamed temporary file, mapped until the plan is applied."""
 
 import mmap
 from collections.abc import Mapping
@@ -18,8 +18,9 @@ class File:
 
 
 def spill(files: Mapping[str, File]) -> dict[str, File]:
-    """Those of some files whose content is in memory, with all of it in one temporary file that goes with the last of
-    them. Raises KsegError where there is no room in TMPDIR."""
+    """Moves the content of files in memory to one temporary file, which is removed together with the last of them.
+
+    Returns the files that were changed. Raises KsegError if TMPDIR has too little space."""
     import tempfile  # most partitions don't need one
 
     held = {

@@ -20,8 +20,8 @@ _META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16
 
 
 class TopicIds:
-    """Topic ids of one log directory: ``given`` for whatever is asked, else what the cluster's metadata there tell
-    (``told``, by topic), else what other partitions of a topic say."""
+    """The topic ids of a log directory. The id ``given`` by the user comes first, then that of the cluster metadata
+    (``told``, by topic), then that of other partitions of the topic."""
 
     def __init__(
         self, root: str, given: str | None = None, told: Callable[[str], str | None] = lambda _topic: None
@@ -34,7 +34,7 @@ class TopicIds:
 
     @property
     def is_kraft(self) -> bool:
-        """Whether a node without ZooKeeper has written the log directory: then each partition has its file."""
+        """Whether a KRaft node has written the log directory; then each partition has the file."""
         if self._is_kraft is None:
             self._is_kraft = os.path.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
         return self._is_kraft
@@ -44,11 +44,11 @@ class TopicIds:
             with open_regular(os.path.join(self._root, _META_PROPERTIES)) as stream:
                 items = list(read_meta_properties(stream.read(_MAX_BYTES)))
         except OSError:
-            return False  # no log directory, or one that says nothing of itself
+            return False  # no log directory, or none with readable properties
         return any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
 
     def find(self, topic: str) -> tuple[str, str] | None:
-        """An id and where it is from; None where no partition tells one, or not all the same."""
+        """Returns an id and its source; None if no partition has one, or if they disagree."""
         if self.given is not None:
             return self.given, "as it is given"
         if (told := self._told(topic)) is not None:
@@ -62,9 +62,9 @@ class TopicIds:
 
 
 def settle_topic_id(workspace: Workspace, ids: TopicIds) -> str:
-    """Writes the file where it is missing, bad or not what is given; what stays wrong, "" if nothing does.
+    """Writes the file if it is missing, malformed or not the given id. Returns what remains wrong, "" for nothing.
 
-    Raises BrokerRefusesError where it cannot be read and no id is known.
+    Raises BrokerRefusesError if the file cannot be read and no id is known.
     """
     name = os.path.basename(os.path.abspath(workspace.directory))
     place = parse_partition_name(name)

@@ -1,6 +1,6 @@
-"""A partition directory as it would be after some changes: recovery works on this, and the difference is the plan.
+"""A partition directory as planned: recovery changes the workspace, and its difference to the disk is the plan.
 
-Files are real ones, cut to a size or renamed, or new content. Nothing on disk is touched.
+A file is a real one, perhaps truncated or renamed, or new content. Nothing on disk is changed.
 """
 
 import os
@@ -17,19 +17,19 @@ from kseg.stores.unreadable import is_disk_error
 _COMPARE_BYTES = 1 << 20
 
 MAX_SIDE_FILE_BYTES = 1 << 28
-"""More than any index, snapshot or checkpoint has."""
+"""Larger than any index, snapshot or checkpoint."""
 
 SPILL_BYTES = 64 << 20
-"""How much new content a run holds in memory, of all its partitions; what comes later goes to temporary files."""
+"""Limit of new content in memory, for all partitions of a run; more is moved to temporary files."""
 
 SPILL_PART_BYTES = 4 << 20
-"""How much of it makes one such file."""
+"""Size of one temporary file."""
 
 
 class Workspace:
-    """The regular files of a directory by name; ``jobs`` threads may read a large one.
+    """The regular files of a directory by name; ``jobs`` threads may read a large file.
 
-    Raises PathError where the directory cannot be listed.
+    Raises PathError if the directory cannot be listed.
     """
 
     made_bytes = 0
@@ -41,7 +41,7 @@ class Workspace:
         self.files: dict[str, File] = {}
         self._sizes: dict[str, int] = {}
         self.unreadable: set[str] = set()
-        """Names of real files of which not all bytes can be read: where one changes, the old one is kept whole."""
+        """Names of real files with unreadable bytes; if such a file is changed, the whole old file is kept."""
         self._reasons: dict[str, str] = {}
         self._removed: dict[str, list[Removed]] = {}
         self._moved: set[str] = set()
@@ -69,7 +69,7 @@ class Workspace:
         return self.files[name].size
 
     def read(self, name: str) -> bytes:
-        """All bytes of a side file as it would be. Raises UnsupportedError where it is larger than any side file."""
+        """Returns the planned content of a side file. Raises UnsupportedError if it is larger than any side file."""
         if self.size(name) > MAX_SIDE_FILE_BYTES:
             raise UnsupportedError(
                 f"{os.path.join(self.directory, name)}: has {self.size(name)} bytes, which no file of its kind has; "
@@ -78,7 +78,7 @@ class Workspace:
         return self.read_range(name, 0, self.size(name))
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
-        """Bytes of a file as it would be, up to its end."""
+        """Returns bytes of the planned content of a file; fewer at its end."""
         found = [self._bytes_of(piece) for piece in self.slice(name, position, length)]
         return found[0] if len(found) == 1 else b"".join(found)
 
@@ -98,7 +98,7 @@ class Workspace:
         return bytes(found)
 
     def slice(self, name: str, position: int, length: int) -> tuple[Piece, ...]:
-        """What bytes of a file as it would be are made of."""
+        """Returns the pieces that make up a range of the planned content of a file."""
         file, found = self.files[name], []
         pieces: Pieces = file.pieces if file.origin is None else (Range(file.origin, 0, file.size),)
         for piece in pieces:
@@ -112,9 +112,9 @@ class Workspace:
         return tuple(found)
 
     def place(self, name: str) -> tuple[str, int]:
-        """The real file that holds the bytes of ``name``, and where they begin in it.
+        """Returns the real file that contains the bytes of ``name``, and their position in it.
 
-        Raises ValueError where they do not lie end to end in one.
+        Raises ValueError if they are not contiguous in one file.
         """
         file = self.files[name]
         if file.origin is not None:
@@ -125,21 +125,21 @@ class Workspace:
         raise ValueError(f"{name} is not on disk")
 
     def path(self, name: str) -> str:
-        """The real file that holds the bytes of ``name``, which is no new content."""
+        """Returns the real file that contains the bytes of ``name``, which must not be new content."""
         origin = self.files[name].origin
         if origin is None:
             raise ValueError(f"{name} is not on disk")
         return os.path.join(self.directory, origin)
 
     def delete(self, name: str, reason: str, removed: Iterable[Removed] = ()) -> None:
-        """``removed``: what of it is worth telling, if it is there."""
+        """Deletes a file if it exists. ``removed``: the removed ranges to report."""
         file = self.files.pop(name, None)
         if file is not None and file.origin is not None:
             self._reasons[file.origin] = reason
             self._removed.setdefault(file.origin, []).extend(removed)
 
     def rename(self, name: str, target: str, reason: str) -> None:
-        """What is at the target is replaced."""
+        """Renames a file; an existing target is replaced."""
         if target in self.files:
             self.delete(target, reason)
         file = self.files.pop(name)
@@ -159,7 +159,7 @@ class Workspace:
             self._removed.setdefault(file.origin, []).extend(removed)
 
     def write(self, name: str, pieces: Iterable[Piece], reason: str, removed: Iterable[Removed] = ()) -> None:
-        """New content, unless it is what is there."""
+        """Gives a file new content, unless it already has it."""
         content, size = gathered(pieces)
         file = File(None, size, content)
         if name not in self._moved and self._is_there(name, file):
@@ -178,7 +178,7 @@ class Workspace:
             self._spill()
 
     def restore(self, name: str, file: File, reason: str) -> None:
-        """Puts back what was there under that name."""
+        """Restores an earlier state of a file."""
         self.files[name] = file
         if file.origin is None:
             self._reasons[name] = reason
@@ -189,12 +189,12 @@ class Workspace:
             self.files.update(spill(self.files))
 
     def write_index(self, name: str, content: bytes, reason: str, keeps_room: Callable[[], bool]) -> None:
-        """As `write`; an index that ``keeps_room`` is let be where it has nothing more than zeros at its end."""
+        """Like `write`, but an index that ``keeps_room`` is left unchanged if it differs only by zeros at its end."""
         if not (self._is_preallocated(name, content) and keeps_room()):
             self.write(name, [content], reason)
 
     def _is_preallocated(self, name: str, content: bytes) -> bool:
-        """Whether an index on disk holds ``content``, and behind it zeros alone; a hole there is not read."""
+        """Whether an index on disk is ``content`` followed by zeros; a hole there is not read."""
         file = self.files.get(name)
         if file is None or file.origin is None or file.size <= len(content):
             return False
@@ -207,9 +207,10 @@ class Workspace:
         return windows.used_bytes <= len(content) and self.read_range(name, 0, len(content)) == content
 
     def plan(self) -> Plan:
-        """The steps from the directory as it is to the workspace, in an order that a start in between survives.
+        """Returns the steps from the directory to the workspace, in an order in which a broker can start after any of
+        them.
 
-        Files are dropped first, from the highest offset down, then renamed, then cut, then written.
+        Files are deleted first, from the highest offset down, then renamed, truncated and written.
         """
         self._spill()
         plan = Plan(self.directory, kept_whole=frozenset(self.unreadable))
@@ -239,14 +240,14 @@ class Workspace:
         return plan
 
     def _is_there(self, name: str, file: File) -> bool:
-        """Whether new content is what the real file holds already."""
+        """Whether a real file already has the new content."""
         if self._sizes.get(name) != file.size:
             return False
         try:
             return self._holds(name, file)
         except OSError as error:
             if is_disk_error(error):
-                return False  # bytes that cannot be read are written anew
+                return False  # unreadable bytes are written again
             raise PathError(f"{os.path.join(self.directory, name)}: {error.strerror}") from error
 
     def _holds(self, name: str, file: File) -> bool:
@@ -268,7 +269,7 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
 
 
 def _same(stream: object, path: str, piece: Range) -> bool:
-    """Whether the next bytes of a stream are those of a range."""
+    """Whether the next bytes of a stream equal those of a range."""
     left = piece.length
     with open_regular(path) as other:
         other.seek(piece.position)

@@ -1,1 +1,1 @@
-"""What a start of a broker makes of a partition."""
+"""Recovers partitions as a broker's start does."""

@@ -1,7 +1,7 @@
-"""The batches of a segment that a broker's recovery takes for good, from the start to the first that it does not.
+"""Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
 
-Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only size and outer checksum count. Unlike readers of
-ours, a broker does not look at the magic byte of v2, which lies outside the checksum: what is above 2 is read as v2.
+Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
+kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as v2.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,10 +30,10 @@ from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
 
 
 class AcceptedBatches:
-    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is where what is accepted ends.
+    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
 
-    ``max_size``: max.message.bytes of a broker that takes larger messages for corrupt; one that does so does not know
-    v2, which has its checksum elsewhere. What is large is read by ``jobs`` threads.
+    ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
+    whose checksum is at another place. ``jobs`` threads read a large file.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AcceptedBatches:
                 return
 
     def _intact(self) -> Iterator[Headers]:
-        """Batches whose checksums are right, up to the first whose is not."""
+        """Yields batches with right checksums, up to the first wrong one."""
         descriptor = self._source.descriptor
         if is_worth_parts(self._size - self.position, self._jobs):
             for reached, some in in_parts(descriptor, self.position, self._size, self._jobs, self._reading):
@@ -83,22 +83,22 @@ class AcceptedBatches:
         return part
 
     def _below_limit(self, rows: memoryview, count: int) -> int:
-        """How many of the first batches are not larger than an old broker's max.message.bytes."""
+        """Returns the number of batches before the first that is larger than an old broker's max.message.bytes."""
         if self._max_size is None:
             return count
         sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         return next((i for i, size in enumerate(sizes) if size - 12 > self._max_size), count)
 
     def _known(self, rows: memoryview, count: int) -> int:
-        """How many of the first batches have a magic that the broker knows."""
+        """Returns the number of batches before the first with a magic that the broker does not know."""
         if self._max_magic > 1:
             return count
         magics = rows[BATCH_MAGIC : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         return next((i for i, magic in enumerate(magics) if magic > self._max_magic), count)
 
     def _beyond_windows(self) -> Headers | None:
-        """The batch at the position that no window shows, if its checksum is right: a v2 batch whose magic says
-        otherwise, or one that is larger than windows get."""
+        """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
+        magic, or one that is larger than the largest window."""
         head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
         if len(head) < HEADER_BYTES or head[16] > self._max_magic:
             return None

@@ -1,4 +1,4 @@
-"""The leader epochs of a partition as Kafka's LeaderEpochFileCache keeps them."""
+"""The leader epochs of a partition, with the rules of Kafka's LeaderEpochFileCache."""
 
 from collections.abc import Callable, Iterable
 
@@ -25,7 +25,7 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Adds an entry, unless it is that of the latest epoch; takes away those that it contradicts."""
+        """Adds an entry, unless its epoch is the latest; removes entries that it contradicts."""
         last = self.entries[-1] if self.entries else None
         if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
             return
@@ -39,17 +39,17 @@ class LeaderEpochs:
         return self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset
 
     def assign_from_batch(self, epoch: int, start_offset: int, lowest: int = 0) -> None:
-        """What a recovery makes of a batch: only epochs above the latest count, from ``lowest`` on."""
+        """Adds the epoch of a batch in a recovery: only if it is above the latest and at least ``lowest``."""
         if epoch >= lowest and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drops the entries that start at or behind an offset."""
+        """Removes the entries that start at or after an offset."""
         if end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
             self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drops the entries before an offset; the epoch that is current there starts at it."""
+        """Removes the entries before an offset; the epoch current there then starts at it."""
         self.entries = starting_at(self.entries, start_offset)
 
     def clear(self) -> None:
@@ -57,7 +57,8 @@ class LeaderEpochs:
 
 
 class EpochChanges:
-    """Tells epoch and base offset of each batch of v2 whose leader epoch is not that of the one before."""
+    """Calls ``tell`` with epoch and base offset of each v2 batch whose leader epoch differs from the previous
+    batch's."""
 
     def __init__(self, tell: Callable[[int, int], None]) -> None:
         self._tell = tell

@@ -1,4 +1,4 @@
-"""The offset and time index of one segment, built from its batches as a broker's recovery builds them."""
+"""Builds the offset and time index of a segment from its batches as a broker's recovery does."""
 
 from collections.abc import Callable
 
@@ -12,18 +12,18 @@ from kseg.segment.survey import Headers
 
 
 class IndexBuilder(SegmentIndexes):
-    """Indexes by the rules of an era; ``place`` is the .log for errors."""
+    """Builds indexes by the rules of an era; ``place`` is the path of the .log, for messages."""
 
     def __init__(self, base_offset: int, interval_bytes: int, era: Era, place: str) -> None:
         super().__init__(base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_range)
         self._era, self._place = era, place
-        self._scratch: list[Scratch] = []  # one, when a message is to be opened
+        self._scratch: list[Scratch] = []  # one, once a message must be decompressed
 
     def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
-        """A status of `kseg.kernel.state.indexing`, and how many of the batches were taken.
+        """Adds batches. Returns a status of `kseg.kernel.state.indexing` and the number of batches added.
 
-        ``read`` gives bytes of the .log by position and length. Raises BrokerRefusesError where a broker has to open a
-        message for its first offset, and cannot.
+        ``read`` returns bytes of the .log by position and length. Raises BrokerRefusesError if a broker needs the first
+        offset of a message and cannot decompress it.
         """
         if self._era.uses_first_offset:
             self._open_messages(headers, read)
@@ -47,15 +47,15 @@ class IndexBuilder(SegmentIndexes):
 
 
 def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, place: str) -> int:
-    """Offset of the first record of a v0 or v1 message in the .log ``place``. Raises BrokerRefusesError where it cannot
-    be opened."""
+    """Returns the offset of the first record of a v0 or v1 message in the .log ``place``. Raises BrokerRefusesError if
+    it cannot be decompressed."""
     try:
         message = Message(data, position, len(data), magic, True, scratch)
         for found in message.rows():
             if found.count:
                 return int(found.rows[ROW_OFFSET])
     except UndecodableError:
-        pass  # told below, as for a message that holds none
+        pass  # reported below, as a message without records is
     raise BrokerRefusesError(
         f"{place}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
         "does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is intact"

@@ -1,5 +1,5 @@
-"""Whether a broker's start takes the indexes of a segment as they are (sanityCheck of OffsetIndex, TimeIndex and
-TransactionIndex). Since 2.3 it looks at the transaction index only."""
+"""Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
+TransactionIndex). Since 2.3 only the transaction index is checked."""
 
 from kseg.recovery.broker.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
@@ -10,7 +10,7 @@ from kseg.sidefiles.transaction_index import TransactionIndex
 
 
 def complaint(segment: BrokerSegment, era: Era) -> str | None:
-    """What is wrong with an index, None if nothing is. The segment has an offset index.
+    """Returns what is wrong with an index, None for nothing. The segment has an offset index.
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """

@@ -1,8 +1,8 @@
-"""index.interval.bytes of a partition, as its indexes show it.
+"""Infers index.interval.bytes of a partition from its indexes.
 
-An index entry is written for a batch that begins more than that many bytes behind the batch of the entry before. So the
-interval is below each distance between two entries, and, where none was written in a new run of the broker or for
-several batches at once, not below the distance to the batch before.
+A broker adds an index entry for a batch that begins more than this number of bytes after the previously indexed batch.
+The interval is therefore below each distance between two entries, and at least the distance to the batch before the
+second one, unless the broker was restarted in between or several batches were appended at once.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kseg.recovery.workspace import Workspace
 from kseg.segment.indexes import OFFSET_ENTRY
 
 SECOND_BYTES = 1024
-"""What is taken where it fits, and Kafka's default does not."""
+"""The first choice if Kafka's default does not fit."""
 
 MOST_INDEXES = 8
 MOST_ENTRIES = 128
@@ -25,8 +25,8 @@ _LARGEST_GAP = 4 << 20
 
 
 class Interval(NamedTuple):
-    """``size`` in bytes; ``indexes``: how many it was found in, 0 for Kafka's default, None where it is given, or known
-    from ``source``."""
+    """``size`` in bytes; ``indexes``: the number of indexes it was inferred from, 0 for Kafka's default, None if it was
+    given, or known from ``source``."""
 
     size: int
     indexes: int | None
@@ -34,14 +34,14 @@ class Interval(NamedTuple):
 
 
 class _Gap(NamedTuple):
-    """From the batch of an entry to that of the next, and to the batch before that."""
+    """Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
 
     to_entry: int
     to_batch_before: int
 
 
 def interval_of(workspace: Workspace) -> Interval:
-    """4096 if the indexes allow for it, else the roundest number that fits them."""
+    """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
     gaps: list[_Gap] = []
     count = 0
     for name in workspace.names(INDEX):
@@ -56,13 +56,13 @@ def interval_of(workspace: Workspace) -> Interval:
 
 
 def chosen_interval(workspace: Workspace, given_bytes: int | None, source: str = "") -> Interval:
-    """The one that is given, by ``source``; else what the indexes of the partition show."""
+    """Returns the given interval, known from ``source``; else the one inferred from the indexes of the partition."""
     return interval_of(workspace) if given_bytes is None else Interval(given_bytes, None, source)
 
 
 def _roundest(gaps: list[_Gap]) -> int:
-    """What is larger than the default is believed only where all of many entries agree: restarts of a broker, appends
-    of several batches and followers leave longer distances as well."""
+    """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
+    batches and followers leave longer distances, too."""
     below, least = min(gap.to_entry for gap in gaps), max(gap.to_batch_before for gap in gaps)
     is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= LEAST_ENTRIES
     if below > DEFAULT_INTERVAL_BYTES and not is_larger:
@@ -79,7 +79,7 @@ def _roundest(gaps: list[_Gap]) -> int:
 
 
 def _gaps(workspace: Workspace, name: str) -> list[_Gap]:
-    """Of the first entries of an index; none if it does not fit its .log."""
+    """Returns the gaps of the first entries of an index; none if it does not match its .log."""
     log = name.removesuffix(INDEX) + LOG
     if log not in workspace or workspace.files[log].origin is None:
         return []
@@ -102,7 +102,7 @@ def _gaps(workspace: Workspace, name: str) -> list[_Gap]:
 
 
 def _positions(workspace: Workspace, name: str) -> Iterator[int]:
-    """Of the first entries, up to the room behind them."""
+    """Yields the positions of the first entries, up to the preallocated zeros."""
     data = workspace.read_range(name, 0, MOST_ENTRIES * OFFSET_ENTRY.size)
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
         if not relative and not position:

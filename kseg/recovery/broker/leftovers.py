@@ -1,7 +1,7 @@
-"""The first look at a partition: files that a crash has left behind, .deleted, .cleaned and .swap, by era.
+"""The first step of a load: settles the files that a crash has left behind (.deleted, .cleaned, .swap), by era.
 
-A .swap holds new segments, written whole, that take the place of others: by compaction, or by a split (KAFKA-6264).
-Before 3.0 they are recovered when all others are loaded (`kseg.recovery.broker.loading`), since then only renamed.
+A .swap is a complete new segment that replaces others, after compaction or a split (KAFKA-6264). Before 3.0 it is
+recovered when all others are loaded (`kseg.recovery.broker.loading`); since then it is only renamed.
 """
 
 from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegment
@@ -15,8 +15,8 @@ _LOG_SWAP = LOG + SWAP
 
 
 def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
-    """Removes and renames what the era does; the stems of .log.swap files that are left to be recovered or, since 3.0,
-    have been renamed. Raises BrokerRefusesError for a name that stops a broker."""
+    """Removes and renames files as the era does. Returns the stems of .log.swap files that must be recovered or, since
+    3.0, were renamed. Raises BrokerRefusesError for a name that stops a broker."""
     if not era.deletes_leftovers:
         return []
     swaps = _remove_leftovers(workspace, era)
@@ -33,7 +33,7 @@ def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
 
 
 def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
-    """The .swap files that remain."""
+    """Returns the .swap files that remain."""
     swaps, cleaned = [], []
     for name in workspace.names():
         if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
@@ -57,7 +57,7 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
 
 
 def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
-    """Removes the indexes that a .swap stands for: its own or those it replaces; they are built anew."""
+    """Removes the indexes of a .swap, or those that it replaces; they are rebuilt."""
     kinds = SUFFIXES[1:] if era.has_producers else (INDEX,)
     stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
     if stem is not None and era.deletes_index_swaps:
@@ -79,7 +79,7 @@ def _rename_at_once(workspace: Workspace, swaps: list[str]) -> None:
 
 
 def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
-    """In place of all segments from the lowest to the end of the highest of the new ones."""
+    """Replaces all segments from the base of the lowest new one to the end of the highest."""
     lowest, highest = _LONG_MAX, -1
     for name in swaps:
         if name.endswith(_LOG_SWAP):

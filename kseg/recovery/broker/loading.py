@@ -1,13 +1,14 @@
 """Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load, step by step.
 
 1. Leftovers: see `kseg.recovery.broker.leftovers`.
-2. Index files without a .log go; a segment without .index, or with indexes that the era finds wrong, is recovered. One
-   whose offsets run over what an index can hold is split, and all begins again.
-3. After an unclean stop, segments from the recovery point on are recovered: cut at the first batch that is not valid,
-   and all later segments dropped.
-4. Leader epochs are cut to the log; producer snapshots that belong to no segment go, and one is taken at the end.
+2. Index files without a .log are removed. A segment without .index, or with indexes that the era finds wrong, is
+   recovered. If the offsets of a segment overflow the 32-bit index, it is split, and the load starts again.
+3. After an unclean stop, segments from the recovery point on are recovered: truncated at the first invalid batch. All
+   later segments are removed.
+4. Leader epochs are truncated to the log. Producer snapshots without a segment are removed, and one is taken at the
+   end.
 
-The rules are those of 4.3; `kseg.releases.recovery` tells how earlier releases differ.
+The rules are those of 4.3; `kseg.releases.recovery` has the differences of earlier releases.
 """
 
 from collections.abc import Callable
@@ -42,13 +43,13 @@ _INDEXES = SUFFIXES[1:]
 
 
 class _OverflowError(Exception):
-    """A segment has been split: the load begins again."""
+    """A segment was split; the load starts again."""
 
 
 class PartitionLoad:
-    """One load; `run` does it. ``cuts`` tells what was taken from the log, ``next_offset`` is the log end then,
-    ``interval`` that of the indexes, ``remains`` what scans have seen of each segment by its base, ``complaint`` what
-    else stays wrong."""
+    """One load; call `run` once. ``cuts``: the bytes removed from the log; ``next_offset``: the log end afterwards;
+    ``interval``: that of the indexes; ``remains``: the damage that scans found in each segment, by base offset;
+    ``complaint``: what else remains wrong."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
@@ -69,9 +70,9 @@ class PartitionLoad:
         self._is_loading = False
 
     def run(self, is_deleted: bool = False) -> None:
-        """``is_deleted``: the directory's name ends in -delete, it is loaded without being looked into.
+        """Loads the partition. ``is_deleted``: its name ends in -delete; its segments are not read.
 
-        Raises BrokerRefusesError where a broker would not start.
+        Raises BrokerRefusesError if a broker would not start.
         """
         era = self.start.era
         self._refuse_07()
@@ -96,14 +97,14 @@ class PartitionLoad:
 
     @property
     def complaint(self) -> str:
-        """What stays wrong, "" if nothing does."""
+        """What remains wrong, "" for nothing."""
         return "; ".join(filter(None, self._complaints))
 
     def _settle_topic_id(self, ids: TopicIds) -> str:
         return settle_topic_id(self.workspace, ids)
 
     def _refuse_07(self) -> None:
-        """Raises UnsupportedError where there are segments of 0.7 alone."""
+        """Raises UnsupportedError if all segments are of 0.7."""
         if self.workspace.names(".kafka") and not self.workspace.names(LOG):
             raise UnsupportedError(
                 f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
@@ -143,7 +144,8 @@ class PartitionLoad:
         self._is_loading = False
 
     def _take_misnamed(self, name: str, segment: BrokerSegment) -> None:
-        """A .log whose name has another number of digits: a broker makes the segment that should have that name."""
+        """Handles a .log whose name has another number of digits: a broker creates the segment that should have that
+        name."""
         if segment.log not in self.workspace:
             self.workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
             self._complaints.append(
@@ -152,7 +154,7 @@ class PartitionLoad:
             )
 
     def _check_snapshot_names(self) -> None:
-        """Raises BrokerRefusesError for one that a broker does not start with."""
+        """Raises BrokerRefusesError for a name with which a broker does not start."""
         for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
             offset_of(name)
 
@@ -160,8 +162,8 @@ class PartitionLoad:
         return BrokerSegment(self.workspace, stem, base)
 
     def _load_segment(self, segment: BrokerSegment) -> None:
-        """Recovers a segment whose indexes are missing or wrong, or rebuilds those that a broker would leave empty for
-        good: lost ones of some releases, and such as a swap did not bring along."""
+        """Recovers a segment with missing or wrong indexes. Rebuilds indexes that a broker would leave empty forever:
+        lost ones in some releases, and those missing from a swap."""
         era, workspace = self.start.era, self.workspace
         has_index = segment.name(INDEX) in workspace
         if not has_index and era.refuses_lost_indexes:
@@ -178,7 +180,7 @@ class PartitionLoad:
             self._reindex(segment)
 
     def _reindex(self, segment: BrokerSegment) -> None:
-        """Rebuilds the offset and the time index, those that are missing; of a part of a split all that there are."""
+        """Rebuilds the missing ones of the offset and time index; all indexes of a part of a split."""
         files = self.workspace.files
         kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
@@ -187,7 +189,7 @@ class PartitionLoad:
         files.update(kept)
 
     def _complete_swap(self, swap: BrokerSegment) -> None:
-        """Recovers a segment of a swap and puts it in place of those that it replaces (before 3.0)."""
+        """Recovers a .swap segment, which then replaces the old ones (before 3.0)."""
         self._recover(swap)
         base, end = swap.base_offset, self._end_of(swap).offset
         first = max((other for other in self.segments if other <= base), default=base)
@@ -203,7 +205,7 @@ class PartitionLoad:
         self.segments[base] = self._segment(swap.stem, base)
 
     def _check_indexes(self) -> None:
-        """What 0.8 did last, and stopped for."""
+        """Checks the indexes as 0.8 did at the end. Raises BrokerRefusesError for a bad one."""
         for segment in self.segments.values():
             if found := offset_index_complaint(segment, self.start.era):
                 raise BrokerRefusesError(
@@ -213,10 +215,10 @@ class PartitionLoad:
     # Step 3
 
     def _recover(self, segment: BrokerSegment) -> int:
-        """LogLoader.recoverSegment: the bytes that are cut off."""
+        """Recovers a segment (LogLoader.recoverSegment). Returns the number of bytes cut off."""
         era = self.start.era
         manager, each = self._scan(segment)
-        # Most segments are scanned once.
+        # Most segments are scanned only once.
         producers = manager.fingerprint() if self._is_loading or self._scan_cache.knows(segment) else 0
         told: list[tuple[int, int]] = []
 
@@ -249,7 +251,7 @@ class PartitionLoad:
         return cut
 
     def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], TakenUp]]:
-        """The producers at the base of a segment, and what takes up its batches."""
+        """Returns the producer state at the base of a segment, and the function that replays its batches."""
         era = self.start.era
         manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
         if era.has_producers:
@@ -263,27 +265,28 @@ class PartitionLoad:
             if not era.has_producers:
                 return TakenUp(headers.count, [])
             found = manager.replay(headers, segment.read)
-            # A broker has not come to noting the end of a batch whose marker it cannot read.
+            # A broker stops before it records the end of a batch whose marker it cannot read.
             manager.end_offset = _end_of_v2(headers.rows, found.taken - found.is_cut, manager.end_offset)
             return found
 
         return manager, each
 
     def _cut(self, segment: BrokerSegment, position: int, next_offset: int, reason: str) -> None:
-        """Cuts the .log at a position, and notes what goes."""
+        """Truncates the .log, and records what is removed."""
         loss, length = self._loss(segment, position), segment.size - position
         self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
         removed = Removed(position, length, reason, *_offsets(loss), loss.records)
         self.workspace.truncate(segment.log, position, reason, [removed])
 
     def _loss(self, segment: BrokerSegment, position: int) -> Loss:
-        """What of a segment goes from a position on; of a part of a split nothing is known."""
+        """Returns what is lost from a position on; nothing is known for a part of a split."""
         if self.workspace.files[segment.log].origin is None:
             return Loss()
         return lost_behind(self.workspace.path(segment.log), position)
 
     def _empty(self, segment: BrokerSegment) -> int:
-        """truncateTo(base): what a broker does where the index refuses an offset."""
+        """Empties a segment (truncateTo(base)), as a broker does if the index rejects an offset. Returns the bytes
+        removed."""
         if self._is_loading:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{segment.log}: has lost an index, and offsets that do not rise: a broker "
@@ -298,7 +301,7 @@ class PartitionLoad:
         return size
 
     def _recover_log(self) -> int:
-        """The log end."""
+        """Returns the log end."""
         start, era = self.start, self.start.era
         if self._makes_epochs:
             self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
@@ -325,7 +328,7 @@ class PartitionLoad:
         return 0
 
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
-        """Raises BrokerRefusesError where a broker would give up while it looks for the end."""
+        """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail in this."""
         found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
         if found.bad_position is not None and self.start.era.refuses_bad_tails:
             raise BrokerRefusesError(
@@ -369,7 +372,7 @@ class PartitionLoad:
                 return
 
     def _learn_epochs(self, segment: BrokerSegment) -> None:
-        """Takes the epochs of a segment that is not scanned."""
+        """Adds the epochs of a segment that is not scanned."""
         changes = EpochChanges(self.epochs.assign_from_batch)
         for headers in segment.headers():
             changes.add(headers)
@@ -404,7 +407,7 @@ class PartitionLoad:
         return max(self.start.log_start_offset, min(self.segments))
 
     def _settle_producers(self) -> None:
-        """The snapshots as a broker leaves them that is stopped after the start."""
+        """Leaves the snapshots as a broker does that starts and stops."""
         era, manager = self.start.era, self.producers
         if era.keeps_snapshot_of_each:
             manager.remove_stray_snapshots(set(self.segments))
@@ -416,7 +419,7 @@ class PartitionLoad:
             manager.forget_before(sorted(self.segments)[-2:][0])
 
     def _read_epochs(self) -> LeaderEpochs:
-        """Those of the file; none, and all to be learned from the batches, where that is asked for."""
+        """Returns the epochs of the file; none if they are to be rebuilt from the batches."""
         how, none = self.start.epochs, LeaderEpochs(is_strict=self.start.era.has_strict_epochs)
         if EPOCH_FILE not in self.workspace or how == EPOCHS_REBUILT:
             self._makes_epochs = how != EPOCHS_KEPT
@@ -439,7 +442,7 @@ def _none_replayed(headers: Headers) -> TakenUp:
 
 
 def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
-    """The offset behind the last v2 batch of the first ``count``, ``known`` where there is none."""
+    """Returns the offset after the last v2 batch of the first ``count``; ``known`` if there is none."""
     for at in range((count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
         if rows[at + BATCH_MAGIC] >= 2:
             return int(rows[at + BATCH_LAST_OFFSET]) + 1

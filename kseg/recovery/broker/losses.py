@@ -1,4 +1,4 @@
-"""What intact batches lie in bytes that a recovery takes away: what the other mode would save."""
+"""Counts the intact batches in bytes that a recovery removes; salvage would keep them."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ from kseg.stores.unreadable import unreadable_error
 
 @dataclass(slots=True)
 class Loss:
-    """Intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 where there is none.
+    """The removed intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 if there are none.
 
-    ``damaged_bytes`` are those among what goes that no intact batch claims; ``code``: what is wrong at its beginning,
-    "" where an intact batch lies.
+    ``damaged_bytes``: removed bytes that belong to no intact batch; ``code``: the damage at the start of the removed
+    range, "" if an intact batch begins there.
     """
 
     batches: int = 0
@@ -29,7 +29,7 @@ class Loss:
     code: str = ""
 
     def add(self, other: "Loss") -> None:
-        """Adds what goes behind this."""
+        """Adds a loss that follows this one."""
         self.batches += other.batches
         self.records += other.records
         self.damaged_bytes += other.damaged_bytes
@@ -43,7 +43,8 @@ class Loss:
 
 
 def lost_behind(path: str, position: int) -> Loss:
-    """What lies in a .log from a position on. Raises PathError where it cannot be read, or some bytes of it."""
+    """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
+    read."""
     found, state = Loss(), chain.Chain()
     with open_source(path) as source:
         reader = SegmentReader(source, scratch=Scratch())

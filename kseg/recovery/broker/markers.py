@@ -1,4 +1,4 @@
-"""Transaction markers as a broker's replay of producers reads them, also where they are damaged under a right checksum.
+"""Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.
 
 Sources: ProducerAppendInfo.append, EndTransactionMarker, DefaultRecordBatch.iterator of Kafka 4.3.1.
 """
@@ -26,8 +26,8 @@ class Marker(NamedTuple):
 class BadMarkerError(Exception):
     """The first record of a control batch is no transaction marker.
 
-    ``is_invalid_record``: its bytes are no record (InvalidRecordException). A scan then cuts the log behind the batch,
-    a replay ends the broker. Any other reason ends the broker in both.
+    ``is_invalid_record``: its bytes are no record (InvalidRecordException). Then a scan truncates the log after the
+    batch, and a replay stops the broker. For any other reason both stop the broker.
     """
 
     def __init__(self, reason: str, is_invalid_record: bool) -> None:
@@ -36,7 +36,7 @@ class BadMarkerError(Exception):
 
 
 def read_marker(data: bytes, scratch: Scratch) -> Marker:
-    """The marker in a control batch, which counts at least one record. Raises BadMarkerError."""
+    """Returns the marker of a control batch, whose record count is at least one. Raises BadMarkerError."""
     batch = RecordBatch(data, 0, len(data), 2, True, scratch)
     count, is_compressed = batch.header.record_count, batch.header.codec != 0
     if count < 0:
@@ -47,7 +47,7 @@ def read_marker(data: bytes, scratch: Scratch) -> Marker:
             if first is None:
                 first = next(records_of(rows, _CREATE_TIME))
             if count > 1 and not is_compressed:
-                break  # a broker reads no further
+                break  # a broker reads only the first record
     except UndecodableError as error:
         raise BadMarkerError(str(error), not isinstance(error.__cause__, DecompressionError)) from error
     if first is None:

@@ -1,4 +1,4 @@
-"""``recover --mode broker``: the plan that makes of a partition what a broker's start makes of it."""
+"""``recover --mode broker``: plans the changes that a broker's start makes to a partition."""
 
 from dataclasses import dataclass, field
 
@@ -15,9 +15,9 @@ DELETE_SUFFIX = "-delete"
 
 @dataclass(slots=True)
 class Recovery:
-    """A plan for one partition and what it is made for. ``next_offset``: the log end afterwards; ``interval``: that of
-    its indexes, None where it has none; ``remains``: damage that the rules of a broker leave,
-    ``complaint``: what else stays wrong."""
+    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``interval``: that of its
+    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``complaint``: what else remains
+    wrong."""
 
     directory: str
     plan: Plan
@@ -30,9 +30,9 @@ class Recovery:
 
 
 def plan_partition(directory: str, start: Start) -> Recovery:
-    """Raises BrokerRefusesError where a broker would not start, PathError where the directory cannot be read.
+    """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
 
-    .kafka segments, where there are no others, are recovered as 0.7 does it.
+    Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
     """
     workspace = Workspace(directory, start.jobs)
     if start.era.is_07 or (workspace.names(KAFKA) and not workspace.names(".log")):

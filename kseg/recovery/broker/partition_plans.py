@@ -1,7 +1,7 @@
-"""Plans for the partitions of a log directory, made on several cores.
+"""Plans the partitions of a log directory on several cores.
 
-Small partitions are planned in processes, as most of that work is Python's own. A large one is planned by this process,
-whose threads read it, and so is one whose new content is too large to be sent from one process to another.
+Small partitions are planned in worker processes, because most of that work runs in Python. This process plans large
+partitions, which threads read, and those whose new content is too large to be sent between processes.
 """
 
 import os
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 LEAST_PARTITIONS = 8
-"""For fewer small partitions, processes take longer to start than they save."""
+"""With fewer small partitions, starting processes takes longer than they save."""
 
 LARGEST_BYTES = 64 << 20
-"""Of the segments of a small partition."""
+"""Limit of the bytes in the segments of a small partition."""
 
 CHUNKS_EACH = 8
-"""How often a process takes some partitions: more often evens out their sizes, less often saves messages."""
+"""Number of chunks per process: more chunks balance different sizes, fewer save messages."""
 
 Task = tuple[str, Start]
-"""A partition directory, and what a broker's start knows of it."""
+"""A partition directory, and the facts that a broker's start knows."""
 
 Outcome = Recovery | KsegError
-"""A plan, or why there is none."""
+"""A plan, or the error."""
 
 
 def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
-    """The outcome of each task, in their order. ``jobs``: how many processes.
+    """Yields the outcomes in the order of the tasks. ``jobs``: number of processes.
 
-    Raises KsegError where a process dies. To be closed, as that ends the processes.
+    Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
     if jobs == 1 or len(small) < LEAST_PARTITIONS:
@@ -64,7 +64,7 @@ def _is_small(directory: str) -> bool:
             sizes = (entry.stat(follow_symlinks=False).st_size for entry in entries if entry.name.endswith(LOG))
             return sum(sizes) <= LARGEST_BYTES
     except OSError:
-        return False  # `plan_partition` tells what is wrong
+        return False  # `plan_partition` reports the error
 
 
 def _plan(task: Task) -> Outcome:
@@ -78,13 +78,13 @@ def _plan(task: Task) -> Outcome:
 
 @contextmanager
 def _processes(tasks: Sequence[Task], count: int) -> "Iterator[ProcessPoolExecutor]":
-    # The import of these takes as long as the planning of a small partition.
+    # Importing these takes as long as planning a small partition.
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()  # a forked process would write it once more
+            stream.flush()  # otherwise a forked process would write it again
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(count, context, _begin, (tasks,))
     try:
@@ -94,18 +94,18 @@ def _processes(tasks: Sequence[Task], count: int) -> "Iterator[ProcessPoolExecut
 
 
 _tasks: Sequence[Task] = ()
-"""In a process of the pool: given to it once, as all tasks share what is known of the log directory."""
+"""The tasks in a worker process: sent once, because they share the facts of the log directory."""
 
 
 def _begin(tasks: Sequence[Task]) -> None:
     global _tasks
     _tasks = tasks
     restore_defaults()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
 
 
 def _plan_to_send(number: int) -> Outcome | None:
-    """None for a plan that cannot be sent, because its content is made as it is read."""
+    """Returns None for a plan that cannot be sent, because its content is generated on reading."""
     directory, start = _tasks[number]
     found = _plan((directory, replace(start, jobs=1)))
     if isinstance(found, Recovery):
@@ -116,13 +116,13 @@ def _plan_to_send(number: int) -> Outcome | None:
 
 
 def _copied(pieces: Pieces) -> Pieces:
-    """Without views of the memory, or of the temporary files, of this process."""
+    """Returns the pieces without views of this process's memory or temporary files."""
     return tuple(bytes(piece) if isinstance(piece, memoryview) else piece for piece in pieces)
 
 
 @contextmanager
 def _deaths_told() -> Iterator[None]:
-    """Raises KsegError where a process of the pool has died."""
+    """Raises KsegError if a worker process has died."""
     from concurrent.futures import BrokenExecutor
 
     try:
@@ -135,7 +135,7 @@ def _deaths_told() -> Iterator[None]:
 
 
 def _received(sent: Iterator[Outcome | None]) -> Outcome | None:
-    """The next outcome. Content beyond SPILL_BYTES, of all partitions, goes to temporary files."""
+    """Returns the next outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
     with _deaths_told():
         found = next(sent)
     if isinstance(found, Recovery):

@@ -1,7 +1,7 @@
-"""Brings the producers' state to an offset of a log as a broker's load does (UnifiedLog.rebuildProducerState of 4.3.1).
+"""Builds the producer state at an offset as a broker's load does (UnifiedLog.rebuildProducerState of 4.3.1).
 
-It begins at the newest snapshot and goes on with the batches behind it. Unlike a scan this believes every byte: it asks
-the offset index where to begin, and looks at no checksum. So damage below the recovery point can end a broker.
+Starts from the newest snapshot and replays the batches after it. Unlike a scan, a replay trusts every byte: it looks up
+its start in the offset index and verifies no checksum. So damage below the recovery point can stop a broker.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _HINT = (
 
 
 class ProducerReplay:
-    """``segments`` by base offset are those that the load knows so far; the caller changes them."""
+    """``segments`` by base offset are those loaded so far; the caller changes them."""
 
     def __init__(self, workspace: Workspace, segments: Mapping[int, BrokerSegment], era: Era) -> None:
         self._workspace = workspace
@@ -32,7 +32,8 @@ class ProducerReplay:
         """See `ReplayedRead`."""
 
     def is_old_format(self) -> bool:
-        """Whether the newest batch of the log is of v0 or v1: what is known here of the topic's message format."""
+        """Whether the newest batch of the log is of v0 or v1; stands for the topic's message format, which is
+        unknown."""
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
             for headers in BrokerSegment(self._workspace, name.removesuffix(LOG), offset_of(name)).headers():
@@ -42,7 +43,7 @@ class ProducerReplay:
         return False
 
     def bring_to(self, manager: ProducerStateManager, log_start: int, base: int) -> None:
-        """The state at the base of a segment that is to be scanned. Raises BrokerRefusesError."""
+        """Builds the state at the base of a segment that will be scanned. Raises BrokerRefusesError."""
         era = self._era
         if not era.snapshots_each_replayed:
             self.rebuild(manager, log_start, base, False)
@@ -54,7 +55,7 @@ class ProducerReplay:
             manager.take_snapshot()
 
     def rebuild(self, manager: ProducerStateManager, log_start: int, end: int, from_clean: bool) -> None:
-        """The state at ``end``, with snapshots where a broker takes them. Raises BrokerRefusesError."""
+        """Builds the state at ``end``, and takes the snapshots that a broker takes. Raises BrokerRefusesError."""
         bases, era = sorted(self._segments), self._era
         marks = [*bases[-2:], end]
         is_old = era.knows_old_formats and (era.skips_old_formats or not manager.offsets) and self.is_old_format()
@@ -71,7 +72,7 @@ class ProducerReplay:
         manager.take_snapshot()
 
     def _replay_between(self, manager: ProducerStateManager, log_start: int, end: int, marks: Iterable[int]) -> None:
-        """Replays the segments up to ``end``, and takes snapshots at those at ``marks``."""
+        """Replays the segments up to ``end``; takes a snapshot at each base offset in ``marks``."""
         if end <= manager.end_offset:
             return
         self._lost.clear()
@@ -87,7 +88,8 @@ class ProducerReplay:
                 self._replay(manager, self._segments[base], begin, end if is_bound else None)
 
     def _replay(self, manager: ProducerStateManager, segment: BrokerSegment, begin: int, end: int | None) -> None:
-        """Replays a segment from offset ``begin`` on: up to the position of ``end``, without that as far as it goes."""
+        """Replays a segment from offset ``begin`` to the position of ``end``, or to the segment's end if that is
+        None."""
         by_first = self._era.searches_by_first_offset
         try:
             stop = segment.position_of(end, by_first) if end is not None else None
@@ -109,8 +111,8 @@ class ProducerReplay:
             raise self._refusal(segment, str(error)) from error
 
     def find_first_unstable(self, manager: ProducerStateManager, log_start: int, end: int) -> None:
-        """Looks for the batch where the oldest transaction begins that is not known to be replicated, as a broker does
-        to know its position (UnifiedLog.maybeIncrementFirstUnstableOffset). Raises BrokerRefusesError."""
+        """Looks up the start of the oldest transaction that is not known to be replicated, as a broker does to find its
+        position (UnifiedLog.maybeIncrementFirstUnstableOffset). Raises BrokerRefusesError if a broker would fail."""
         first = manager.state.first_unstable_offset
         if first is None or max(first, log_start) >= end:
             return

@@ -1,6 +1,6 @@
-"""Producer state and its snapshots as Kafka's ProducerStateManager keeps them while a log is loaded.
+"""The producer state and its snapshots during a load, with the rules of Kafka's ProducerStateManager.
 
-Snapshots are files of the workspace. One that is loaded loses the producers that have expired by ``now_ms``.
+Snapshots are files of the workspace. When one is loaded, producers that have expired by ``now_ms`` are left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,10 +48,11 @@ _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
 
 
 class TakenUp(NamedTuple):
-    """What a replay makes of some batches: the first ``taken`` were taken up, and aborted transactions ended in them.
+    """The result of replaying batches: the number ``taken``, and the aborted transactions that end in them.
 
-    ``refusal``: why a broker ends at the next one, "" if it does not. ``is_cut``: the last of them ends a
-    replay, but a scan of its segment only cuts the log behind it. ``is_conflict``: the next one contradicts another.
+    ``refusal``: why a broker stops at the next batch, "" if it does not. ``is_cut``: the last batch taken stops a
+    replay, but a scan of its segment only truncates the log after it. ``is_conflict``: the next batch contradicts
+    another one.
     """
 
     taken: int
@@ -61,15 +62,17 @@ class TakenUp(NamedTuple):
     is_conflict: bool = False
 
     def error(self, place: str, hint: str) -> BrokerRefusesError:
-        """The refusal as an error; ``place`` is the .log, ``hint`` says what a broker does and what helps."""
+        """Returns the refusal as an error. ``place`` is the path of the .log, ``hint`` the consequence and the
+        remedy."""
         kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
         return kind(f"{place}: {self.refusal}: {hint}")
 
 
 class ProducerStateManager:
-    """``end_offset`` is how far the state has come (lastMapOffset), ``snapshot_offset`` that of the newest snapshot.
+    """``end_offset``: the end of the replayed batches (lastMapOffset); ``snapshot_offset``: that of the newest
+    snapshot.
 
-    Managers of one workspace may share ``offsets``, the names of snapshots by their offset.
+    Managers of one workspace may share ``offsets``, the names of snapshots by offset.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class ProducerStateManager:
             self.load_names()
 
     def load_names(self) -> None:
-        """Snapshot files by offset."""
+        """Finds the snapshot files in the workspace."""
         self.offsets = {}
         for name in self._workspace.names(SUFFIX):
             offset = leading_offset(name)
@@ -95,7 +98,7 @@ class ProducerStateManager:
                 self.offsets[offset] = name
 
     def take_snapshot(self) -> None:
-        """Writes the state at the end offset, unless a snapshot is that far."""
+        """Writes a snapshot at the end offset, unless there is one at this offset or a higher one."""
         if self.end_offset <= self.snapshot_offset:
             return
         name = segment_stem(self.end_offset) + SUFFIX
@@ -108,7 +111,7 @@ class ProducerStateManager:
         self.snapshot_offset = self.end_offset
 
     def fingerprint(self) -> int:
-        """The same, in this run of the program, for the same state."""
+        """Returns a number that is equal for equal states in this run of the program."""
         return hash((len(self.state), build_producer_snapshot(self.state.entries())))
 
     def forget_snapshot(self, offset: int, reason: str) -> None:
@@ -117,7 +120,8 @@ class ProducerStateManager:
             self._workspace.delete(name, reason)
 
     def truncate_and_reload(self, log_start: int, end: int) -> None:
-        """Drops snapshots outside (log_start, end] and loads the newest left, unless the state is that of ``end``."""
+        """Removes snapshots outside (log_start, end] and loads the newest one left, unless the state is that at
+        ``end``."""
         for offset in sorted(self.offsets):
             if offset > end or offset <= log_start:
                 self.forget_snapshot(offset, "lies outside the log")
@@ -130,9 +134,9 @@ class ProducerStateManager:
         self.snapshot_offset = max(self.offsets, default=log_start)
 
     def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> TakenUp:
-        """Takes batches up as they are, whatever checksums and offsets say.
+        """Replays batches, whatever their checksums and offsets are.
 
-        ``read`` gives bytes of the .log by position and length. Raises UnsupportedError for too many producers.
+        ``read`` returns bytes of the .log by position and length. Raises UnsupportedError for too many producers.
         """
         rows, count, start = headers.rows, headers.count, 0
         aborted: list[AbortedTxn] = []
@@ -157,7 +161,8 @@ class ProducerStateManager:
             start += 1
 
     def _marker(self, row: memoryview, read: Callable[[int, int], bytes]) -> memoryview:
-        """The row of a control batch as if it were intact and plain, with what its first record says."""
+        """Returns the row of a control batch as that of an intact, uncompressed one, with the fields of its first
+        record."""
         if row[BATCH_SIZE] > MAX_BATCH_BYTES:
             raise BadMarkerError(f"it has {row[BATCH_SIZE]} bytes", False)
         marker = read_marker(read(row[BATCH_POSITION], row[BATCH_SIZE]), self._scratch)
@@ -177,13 +182,13 @@ class ProducerStateManager:
                 yield AbortedTxn(VERSION, abort.producer_id, at, at, abort.last_stable_offset)
 
     def forget_before(self, offset: int) -> None:
-        """Drops the snapshots below an offset."""
+        """Removes the snapshots below an offset."""
         for taken in sorted(self.offsets):
             if taken < offset:
                 self.forget_snapshot(taken, "is older than a broker keeps them")
 
     def load_at(self, offset: int) -> None:
-        """Takes the state from the snapshot at an offset, if it can be read; none of its producers has expired."""
+        """Loads the snapshot at an offset, if it can be read; its producers do not expire."""
         entries = self._read(self.offsets[offset])
         if entries is not None:
             self.state = ProducerStates(entries, as_broker=True)
@@ -213,7 +218,8 @@ class ProducerStateManager:
         return None if problems_of(items) else entries_of(items)
 
     def remove_stray_snapshots(self, base_offsets: set[int]) -> None:
-        """Keeps those at the base of a segment, and the largest other one if it lies above the last base."""
+        """Removes snapshots, except those at the base of a segment, and the largest other one if it is above the last
+        base."""
         self.load_names()
         largest_stray = None
         for offset in sorted(self.offsets):
@@ -226,7 +232,7 @@ class ProducerStateManager:
             self.forget_snapshot(largest_stray, "belongs to no segment")
 
     def start_at(self, offset: int) -> None:
-        """Forgets everything (truncateFullyAndStartAt)."""
+        """Clears the state and removes all snapshots (truncateFullyAndStartAt)."""
         self.state = ProducerStates(as_broker=True)
         for taken in sorted(self.offsets):
             self.forget_snapshot(taken, "lies outside the log")
@@ -234,7 +240,7 @@ class ProducerStateManager:
 
 
 def _refusal(event: Event, rows: memoryview) -> str:
-    """Why a broker does not take up a batch."""
+    """Returns why a broker rejects a batch."""
     at = event.row * BATCH_WIDTH
     producer, offset = rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_FIRST_OFFSET]
     if event.kind == SHARED:

@@ -1,4 +1,4 @@
-"""``reindex``: the index files of a partition as a broker's recovery builds them, from the .log alone."""
+"""``reindex``: rebuilds the index files of a partition from the .log alone, as a broker's recovery does."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,24 +15,22 @@ from kseg.segment.survey import Headers
 from kseg.stores.source import check_readable
 
 _NO_LIMIT = (1 << 31) - 1
-"""A message that an old broker takes for too large is no reason not to index it."""
+"""Messages are indexed even if they are too large for an old broker."""
 
 
 class DamagedLogError(KsegError):
-    """A .log is damaged, so that its index could only lead to a part of it."""
+    """A .log is damaged, so its index could cover only a part of it."""
 
     exit_status = 1
 
 
 def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> Interval:
-    """Rebuilds the indexes of all segments of a workspace, or of the one named; with ``with_snapshots`` the producer
-    snapshots at segment bases and the log end too.
+    """Rebuilds the indexes of all segments of a workspace, or of the one named; ``with_snapshots``: also the producer
+    snapshots at segment bases and at the log end. Returns the interval of the indexes.
 
-    After a clean stop no index keeps the zeros of a preallocated file.
-
-    Gives back the interval of the indexes. Where the log does not begin at 0, producers known from before come from a
-    snapshot at its first segment's base. Raises DamagedLogError where a .log is not intact to its end, PathError where
-    it cannot be read.
+    After a clean stop no index keeps the zeros of a preallocated file. If the log does not begin at offset 0, earlier
+    producers come from the snapshot at its first segment's base. Raises DamagedLogError if a .log is damaged,
+    PathError if it cannot be read.
     """
     segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)

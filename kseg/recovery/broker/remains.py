@@ -1,7 +1,7 @@
-"""Damage that a broker's recovery leaves in a log, as far as the headers of what it keeps show it.
+"""Finds damage that a broker's recovery leaves in a log, from the headers of the kept batches.
 
-It is seen while segments are scanned: nothing is read for it. Segments that are not scanned, and what lies under right
-checksums, are not judged: `kseg.verification` does that.
+The headers come from the scan of segments; nothing more is read. Segments that are not scanned, and records under right
+checksums, are not checked: `kseg.verification` does that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.survey import Headers
 
 MOST_OF_A_KIND = 3
-"""So many of one kind are listed of a segment."""
+"""Limit of listed problems of one kind per segment."""
 
 _NEWEST_MAGIC = 2
 GAP = "gap-unexplained"
@@ -31,9 +31,9 @@ _CODES = {
 
 
 class Remaining(NamedTuple):
-    """Something wrong with the batch at ``position``, by the code that verify gives it; ``offset`` -1 if not known.
+    """A problem of the batch at ``position``, with the code of verify; ``offset`` is -1 if unknown.
 
-    ``missing``: first and last of the offsets in a gap before it.
+    ``missing``: first and last offset of a gap before the batch.
     """
 
     file: str
@@ -45,7 +45,7 @@ class Remaining(NamedTuple):
 
 
 class SegmentRemains:
-    """What a scan of one segment has seen."""
+    """The problems found by a scan of one segment."""
 
     def __init__(self, segment: BrokerSegment) -> None:
         self.file = segment.log
@@ -54,7 +54,7 @@ class SegmentRemains:
         self.found: list[Remaining] = []
 
     def add(self, headers: Headers) -> None:
-        """Batches that a broker takes for v2 whatever their magic says come one at a time (`AcceptedBatches`)."""
+        """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
         magic = headers.rows[BATCH_MAGIC]
         if magic > _NEWEST_MAGIC and len(self.found) < MOST_OF_A_KIND:
             position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
@@ -80,9 +80,9 @@ class SegmentRemains:
 
 
 def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:
-    """What remains in the segments with these bases, of which some were scanned, and between them.
+    """Returns the problems in the scanned segments among those with these bases, and between them.
 
-    Gaps are left out that an earlier salvage has told of, and all where batches show that the log was compacted.
+    Leaves out gaps that an earlier salvage has reported, and all gaps if the batches show that the log was compacted.
     """
     bases = sorted(bases)
     found = [one for base in bases if base in scanned for one in scanned[base].found]
@@ -99,7 +99,7 @@ def _lies_in(missing: tuple[int, int], gaps: list[tuple[int, int]]) -> bool:
 
 
 def _steps(bases: list[int], scanned: Mapping[int, SegmentRemains]) -> Iterator[Remaining]:
-    """From one scanned segment to the next."""
+    """Yields the problems between a scanned segment and the next one."""
     for before, base in pairwise(bases):
         if before not in scanned or base not in scanned:
             continue

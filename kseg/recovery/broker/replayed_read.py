@@ -1,8 +1,8 @@
-"""What one read of a broker's replay does to producers that no batch alone does (UnifiedLog.loadProducersFromRecords).
+"""Effects of reading a whole segment in a broker's replay (UnifiedLog.loadProducersFromRecords).
 
-A broker that replays a segment takes all updates of its batches together, and ends their transactions afterwards. Two
-transactions that begin at one offset are one then, and cannot both end: the broker dies. A producer whose epoch is the
-same before and behind the read keeps its last batch, though an epoch between has none.
+A broker that replays a segment applies the updates of all its batches together, and ends their transactions afterwards.
+Two transactions that begin at one offset are then one, and cannot both end: the broker dies. A producer whose epoch is
+the same before and after the read keeps its last batch, even if an epoch in between has no batch.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,25 +23,25 @@ _COLUMNS = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT
 
 
 class ReplayedRead:
-    """One read, begun with the producers of ``state``; ``lost``: first offsets of transactions that producers have open
-    and earlier reads ended together with another one, which is changed."""
+    """One read, begun with the producers of ``state``. ``lost``: first offsets of open transactions that an earlier
+    read ended together with another one; it is updated."""
 
     def __init__(self, state: ProducerStates, lost: set[int]) -> None:
         self._before = {entry.producer_id: entry for entry in state.entries()}
         self._lost = lost
         self._last = -1
         self.may_share = bool(lost)
-        """Whether two transactions may begin at one offset: batches of transactions do not rise."""
+        """Whether two transactions may begin at one offset, because offsets of transactional batches do not rise."""
 
     def add(self, headers: Headers) -> None:
-        """Notes batches that were replayed."""
+        """Adds batches that were replayed."""
         for _, attributes, first, _ in _produced(headers):
             if attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL:
                 self.may_share |= first <= self._last
                 self._last = first
 
     def end_transactions(self, read: Iterable[Headers]) -> str:
-        """Why a broker ends when it ends the transactions of these batches, "" if it does not."""
+        """Returns why a broker dies when it ends the transactions of these batches, "" if it does not."""
         opened = {
             entry.producer_id: entry.current_txn_first_offset
             for entry in self._before.values()
@@ -68,7 +68,7 @@ class ReplayedRead:
         return ""
 
     def keep_batches(self, state: ProducerStates) -> None:
-        """Gives producers the last batch back that the state lost to an epoch within the read."""
+        """Restores the last batches of producers that the state lost because of an epoch within the read."""
         for index, entry in enumerate(state.entries()):
             before = self._before.get(entry.producer_id)
             if before and before.has_batch and not entry.has_batch and entry.producer_epoch == before.producer_epoch:
@@ -76,7 +76,7 @@ class ReplayedRead:
 
 
 def _produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
-    """Producer id, attributes, first offset and record count of the batches that have a producer."""
+    """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
     end = headers.count * BATCH_WIDTH
     columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)
     for producer_id, attributes, first, count, magic in zip(*columns, strict=True):

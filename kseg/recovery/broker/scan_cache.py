@@ -14,8 +14,8 @@ from kseg.recovery.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """``files`` of a segment afterwards, the leader ``epochs`` it told of with their start offsets, and the snapshot
-    taken at its end."""
+    """The result of a scan: the ``files`` of the segment afterwards, its leader ``epochs`` with their start offsets,
+    and the snapshot taken at its end."""
 
     producers: int
     files: tuple[File | None, ...]
@@ -24,7 +24,7 @@ class Scan:
 
 
 class ScanCache:
-    """By the names of .log files."""
+    """Scans by the name of the .log."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -37,7 +37,8 @@ class ScanCache:
     def keep(
         self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
     ) -> None:
-        """``producers``: `ProducerStateManager.fingerprint` at the segment's base; ``manager`` has that at its end."""
+        """Stores a scan. ``producers``: `ProducerStateManager.fingerprint` at the segment's base; ``manager`` has the
+        state at its end."""
         offset = manager.end_offset
         name = manager.offsets.get(offset)
         snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
@@ -46,7 +47,7 @@ class ScanCache:
     def recall(
         self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
     ) -> list[tuple[int, int]] | None:
-        """The epochs of a scan that would come to the same; its snapshot is there again."""
+        """Returns the epochs of a stored scan with the same input, and restores its snapshot; None if there is none."""
         scan = self._scan_cache.get(segment.log)
         if scan is None or scan.producers != producers or scan.files != self._files(segment):
             return None

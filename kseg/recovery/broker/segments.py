@@ -1,4 +1,4 @@
-"""Segments of a workspace: what a broker reads off one, and what its recovery makes of it (Kafka's LogSegment)."""
+"""Segments of a workspace: lookups and recovery as in Kafka's LogSegment."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,15 +51,15 @@ _UP_TO_MAGIC = 17
 _FRAMES_AT_ONCE = 1 << 12
 
 _WARM_ENTRIES = 1024
-"""Of an offset index, which a search looks at first (AbstractIndex)."""
+"""The last entries of an offset index, which a lookup searches first (AbstractIndex)."""
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What a recovery made of a segment: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
+    """The result of a segment's recovery: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
 
-    ``refused``: an index does not take an offset at ``valid_bytes``; a broker then empties the segment.
-    ``outside``: an offset there that the segment cannot hold.
+    ``refused``: an index rejects an offset at ``valid_bytes``; a broker then empties the segment. ``outside``: an
+    offset at ``valid_bytes`` that overflows the segment's indexes, None if there is none.
     """
 
     valid_bytes: int = 0
@@ -69,8 +69,8 @@ class Recovered:
 
 
 class LogEnd(NamedTuple):
-    """``offset`` behind the last batch, whose ``magic`` is -1 where none was found; ``bad_position``: where bytes begin
-    at which a broker gives up."""
+    """``offset`` after the last batch; ``magic`` of that batch, -1 if there is none; ``bad_position``: position of
+    bytes at which a broker fails."""
 
     offset: int
     magic: int = -1
@@ -78,7 +78,7 @@ class LogEnd(NamedTuple):
 
 
 class BadFrameError(Exception):
-    """At ``position`` stands a length that no batch has: a broker that reads on there ends."""
+    """The length at ``position`` is none of a batch; a broker that reads it fails."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"no batch begins at position {position}")
@@ -86,8 +86,8 @@ class BadFrameError(Exception):
 
 
 class BrokerSegment:
-    """One segment of a workspace by its base offset; names of its files are ``stem`` and two suffixes, one of its kind
-    and ``suffix``."""
+    """One segment of a workspace. A file name is ``stem``, the suffix of the file's kind, and ``suffix`` (such as
+    .swap)."""
 
     def __init__(self, workspace: Workspace, stem: str, base_offset: int, suffix: str = "") -> None:
         self.workspace = workspace
@@ -95,7 +95,7 @@ class BrokerSegment:
         self.base_offset = base_offset
         self.suffix = suffix
         self.keeps_room = True
-        """Whether an index of the last segment may keep the zeros of a preallocated file, as while a broker runs."""
+        """Whether the indexes of the last segment may stay preallocated, as while a broker runs."""
 
     def name(self, kind: str) -> str:
         return self.stem + kind + self.suffix
@@ -110,13 +110,13 @@ class BrokerSegment:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Source, int]]:
-        """The file that holds the .log, and where in it that begins."""
+        """Yields the real file that contains the .log, and the position of the .log in it."""
         path, start = self.workspace.place(self.log)
         with open_source(path) as source:
             yield source, start
 
     def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
-        """Header rows of the batches from a position on, as far as they are intact."""
+        """Yields header rows of the batches from a position up to the first that is not intact."""
         if not 0 <= position < self.size:
             return
         with self._opened() as (source, start):
@@ -137,12 +137,13 @@ class BrokerSegment:
 
     @staticmethod
     def end_of(headers: Headers, count: int | None = None) -> int:
-        """The position behind the last of some batches, of the first ``count`` of them where that is given."""
+        """Returns the position after the last batch, or after the first ``count`` batches."""
         last = ((headers.count if count is None else count) - 1) * BATCH_WIDTH
         return int(headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE])
 
     def last_indexed(self) -> tuple[int, int]:
-        """Offset and position of the last entry of the offset index, zeros at its end included as a broker does."""
+        """Returns offset and position of the last entry of the offset index; like a broker, counts trailing zeros as
+        entries."""
         name = self.name(INDEX)
         entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
         if not entries:
@@ -150,15 +151,15 @@ class BrokerSegment:
         return self._indexed(entries - 1)
 
     def _indexed(self, number: int) -> tuple[int, int]:
-        """Offset and position of an entry of the offset index."""
+        """Returns offset and position of an entry of the offset index."""
         width = OFFSET_ENTRY.size
         data = self.workspace.read_range(self.name(INDEX), number * width, width)
         relative, position = OFFSET_ENTRY.unpack(data)
         return self.base_offset + relative, position
 
     def lookup(self, offset: int) -> int:
-        """Position from where to search for an offset, at least 0; in an index that is not sorted, where Kafka's search
-        ends (LogSegment.translateOffset, AbstractIndex)."""
+        """Returns the position from which to search for an offset, at least 0; for an unsorted index, the result of
+        Kafka's binary search (LogSegment.translateOffset, AbstractIndex)."""
         name = self.name(INDEX)
         entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
         if not entries:
@@ -180,10 +181,11 @@ class BrokerSegment:
         return max(self._indexed(low)[1], 0)
 
     def position_of(self, offset: int, by_first: bool = True) -> int | None:
-        """Where a broker begins to read for an offset (LogSegment.translateOffset); None for behind the last batch.
+        """Returns the position where a broker starts to read for an offset (LogSegment.translateOffset); None if the
+        offset is after the last batch.
 
-        ``by_first``: it goes by first offsets, as since 4.1. Raises BadFrameError, and BrokerRefusesError where it
-        opens a message for its first offset and cannot.
+        ``by_first``: first offsets are compared, as since 4.1. Raises BadFrameError, and BrokerRefusesError if a
+        message whose first offset is needed cannot be decompressed.
         """
         before: tuple[int, int] | None = None
         for headers in self.claimed(self.lookup(offset)):
@@ -201,8 +203,9 @@ class BrokerSegment:
         return before[0] if before and before[1] >= offset else None
 
     def _searched_offsets(self, headers: Headers, by_first: bool) -> Iterator[int]:
-        """The offset of each batch that a search compares. Of a compressed message of v0 or v1 the first one is inside,
-        whatever its checksum: it is opened when it is come to. Raises BrokerRefusesError where it cannot be opened."""
+        """Yields the offset of each batch that a search compares. The first offset of a compressed v0 or v1 message is
+        inside: the message is decompressed when it is reached, whatever its checksum. Raises BrokerRefusesError if it
+        cannot be decompressed."""
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         offsets = rows[BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET : end : BATCH_WIDTH].tolist()
         if not by_first or min(offsets) >= 0:
@@ -218,9 +221,10 @@ class BrokerSegment:
             yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), place)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
-        """What lies behind the last batch, found from the last index entry on (LogSegment.readNextOffset).
+        """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
 
-        Checksums don't count. Without ``is_indexed`` the search begins at the start; ``by_first``: see `position_of`.
+        Checksums are not verified. Without ``is_indexed`` the search starts at position 0; ``by_first``: as in
+        `position_of`.
         """
         offset = self.last_indexed()[0] if is_indexed else self.base_offset
         found, is_found = LogEnd(self.base_offset), False
@@ -238,10 +242,10 @@ class BrokerSegment:
         return found
 
     def claimed(self, position: int, end: int | None = None) -> Iterator[Headers]:
-        """Header rows of the batches that bytes from a position to ``end`` claim to be, whatever their checksums
+        """Yields header rows of the batches from a position to ``end``, whatever their checksums
         (FileLogInputStream.nextBatch).
 
-        Raises BadFrameError at a length that no batch has.
+        Raises BadFrameError at a length that is none of a batch.
         """
         end, most, taken = self.size if end is None else end, 1, 1
         while taken == most:
@@ -254,13 +258,13 @@ class BrokerSegment:
                     position = self.end_of(headers, count)
                 if count < headers.count:
                     return
-            most, taken = min(2 * most, _FRAMES_AT_ONCE), 0  # where none is intact it takes no longer than where one is
+            most, taken = min(2 * most, _FRAMES_AT_ONCE), 0  # so that a run of batches with wrong checksums is not slow
             for headers in self._unproven(position, end, most):
                 yield headers
                 position, taken = self.end_of(headers), taken + 1
 
     def _unproven(self, position: int, end: int, most: int) -> Iterator[Headers]:
-        """The next batches, one by one, their checksums not looked at."""
+        """Yields the next batches one by one, without verifying checksums; ``most``: their largest number."""
         if position >= end - _UP_TO_MAGIC:
             return
         frame = int64s(FRAME_WIDTH)
@@ -287,11 +291,11 @@ class BrokerSegment:
     def recover(
         self, interval: int, era: Era, each: Callable[[Headers], TakenUp], epoch: Callable[[int, int], None]
     ) -> Recovered:
-        """ScanCache the segment and rebuilds its indexes (LogSegment.recover). The .log is left to the caller.
+        """Scans the segment and rebuilds its indexes (LogSegment.recover). The caller truncates the .log.
 
-        ``each`` is given the headers of accepted batches and tells what a replay of their producers makes of them,
-        ``epoch`` is given leader epoch and base offset of batches that may begin one. Raises BrokerRefusesError for
-        what no index can hold, and what ends the replay.
+        ``each`` replays the producers of accepted batches, given their headers; ``epoch`` receives leader epoch and
+        base offset of batches that may start an epoch. Raises BrokerRefusesError for positions that no index can store,
+        and if the replay stops a broker.
         """
         found = Recovered(next_offset=self.base_offset)
         builder = IndexBuilder(self.base_offset, interval, era, f"{self.workspace.directory}/{self.log}")
@@ -327,8 +331,8 @@ class BrokerSegment:
         return found
 
     def _check_aborted(self, aborted: list[AbortedTxn], new: int) -> None:
-        """Raises BrokerRefusesError where one of the last ``new`` transactions ends no later than the one before: the
-        transaction index of a broker takes rising offsets alone (TransactionIndex.append)."""
+        """Raises BrokerRefusesError if one of the last ``new`` transactions ends no later than the previous one: a
+        broker's transaction index accepts only rising offsets (TransactionIndex.append)."""
         for one, two in pairwise(aborted[max(len(aborted) - new - 1, 0) :]):
             if two.last_offset <= one.last_offset:
                 raise BrokerRefusesError(
@@ -352,7 +356,7 @@ class BrokerSegment:
             self.workspace.write(self.name(TXN_INDEX), [b""], "no transaction was aborted in this segment")
 
     def _is_last(self) -> bool:
-        """Whether a broker would append to the segment: its indexes are preallocated, those of others are trimmed."""
+        """Whether a broker would append to the segment; only then are its indexes preallocated."""
         return all(
             (leading_offset(name) or 0) <= self.base_offset for name in self.workspace.files if name.endswith(LOG)
         )

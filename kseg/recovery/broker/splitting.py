@@ -1,7 +1,7 @@
-"""Splits a segment whose offsets run over what its index can hold, 2^31 - 1 above its base offset (KAFKA-6264).
+"""Splits a segment whose offsets overflow the 32-bit index: 2^31 - 1 above the base offset (KAFKA-6264).
 
-Brokers before 1.0 could let compaction grow such segments. Since 2.0 a start splits them where it meets one
-(LocalLog.splitOverflowedSegment): a part ends before the first batch that it cannot hold, and the next begins with it.
+Compaction by brokers before 1.0 could create such segments. Since 2.0 a broker splits them when it starts
+(LocalLog.splitOverflowedSegment): a part ends before the first batch that does not fit, and the next part begins there.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 
 ROOM = (1 << 31) - 1
-_REASON = "its offsets run over what the index of one segment can hold"
+_REASON = "its offsets overflow the 32-bit index of one segment"
 
 
 class _Part(NamedTuple):
@@ -23,9 +23,9 @@ class _Part(NamedTuple):
 
 
 def split(segment: BrokerSegment, outside: int) -> list[str]:
-    """Gives the workspace the segments that a broker makes of this one, without indexes; their names without suffix.
+    """Replaces the segment in the workspace by its parts, without indexes. Returns their names without suffix.
 
-    Raises BrokerRefusesError where a broker would not do it, as no offset is too high, or where it would fail.
+    Raises BrokerRefusesError if a broker does not split it because no offset is too high, or fails in it.
     """
     workspace, log = segment.workspace, segment.log
     parts = _parts(segment, outside)

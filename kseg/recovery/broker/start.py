@@ -1,4 +1,4 @@
-"""What a broker's start knows before it looks into a partition, and what it takes away."""
+"""The input of a partition's load, and what it removes."""
 
 from dataclasses import dataclass, field
 
@@ -7,15 +7,15 @@ from kseg.recovery.topic_ids import TopicIds
 from kseg.releases.recovery import Era
 
 EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
-"""Whether leader epochs are made anew from the batches: never; where the file is missing or cannot be read; always."""
+"""Whether leader epochs are rebuilt from the batches: never; if the file is missing or unreadable; always."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``interval_bytes``: index.interval.bytes, None for what the indexes show (`kseg.recovery.broker.intervals`);
-    ``interval_source``: who says so, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
-    EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None where
-    partition.metadata is to be left alone."""
+    """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.recovery.broker.intervals`);
+    ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
+    EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
+    partition.metadata unchanged."""
 
     was_clean: bool = False
     recovery_point: int = 0
@@ -31,7 +31,7 @@ class Start:
 
 @dataclass(slots=True)
 class Cut:
-    """What recovery takes away: bytes of ``file`` from ``position`` on, and whole later segments."""
+    """The removed bytes of ``file`` from ``position`` on, or all of a later segment."""
 
     file: str
     position: int

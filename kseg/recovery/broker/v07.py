@@ -1,7 +1,7 @@
-"""Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, nothing else.
+"""Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other files.
 
-A segment is named after the byte position in the whole log at which it begins, and has to end where the next begins.
-After an unclean stop the last one is cut at the first message whose size or checksum is wrong; no other is looked at.
+The name of a segment is its byte position in the whole log. It must end where the next one begins. After an unclean
+stop the last segment is truncated at the first message whose size or checksum is wrong; no other segment is read.
 """
 
 from itertools import pairwise
@@ -26,7 +26,7 @@ _REASON = "cut at the first message that is not valid"
 
 
 class Load07:
-    """One load; `run` does it. ``next_offset`` is the byte position at the end of the log."""
+    """One load; call `run` once. ``next_offset`` is the byte position at the end of the log."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
@@ -36,7 +36,7 @@ class Load07:
         self.next_offset = 0
 
     def run(self) -> None:
-        """Raises BrokerRefusesError where such a broker would not start."""
+        """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
         workspace = self.workspace
         names = sorted(workspace.names(KAFKA), key=offset_of)
         if not names and workspace.names(".log"):
@@ -69,7 +69,8 @@ class Load07:
 
 
 def _valid_end(reader: SegmentReader, path: str) -> int:
-    """Where the first message begins that is not valid. Raises BrokerRefusesError where 0.7 throws at it."""
+    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception for
+    it."""
     position = 0
     while position < reader.end:
         reader.begin_at(position)
@@ -96,7 +97,7 @@ def _intact_end(run: Run) -> int:
 
 
 def _message_size(reader: SegmentReader, position: int, path: str) -> int:
-    """Bytes of the message at a position by 0.7's own rules, 0 if there is none or its checksum is wrong."""
+    """Returns the size of the message at a position by 0.7's own rules, 0 if there is none or its checksum is wrong."""
     left = reader.end - position - _SIZE_BYTES
     if left < _LEAST_SIZE:
         return 0
@@ -114,7 +115,7 @@ def _message_size(reader: SegmentReader, position: int, path: str) -> int:
 
 
 def _lost(reader: SegmentReader, position: int, base: int) -> Loss:
-    """The intact messages from a position on."""
+    """Returns the intact messages from a position on as a loss."""
     found = Loss()
     reader.begin_at(position)
     for item in reader.runs():

@@ -1,1 +1,1 @@
-"""All that is intact in a partition, in offset order."""
+"""``recover --mode salvage``: keeps all intact batches of a partition, in offset order."""

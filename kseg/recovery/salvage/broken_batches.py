@@ -1,6 +1,6 @@
-"""Batches with a wrong checksum, which salvage cuts out and in which single records may still decode.
+"""Finds batches with a wrong checksum. Salvage removes them, but single records in them may still be decodable.
 
-Nothing proves such a record: it is printed as it is, and never goes back into a log.
+Such records are unproven: they are printed, and never written to a log.
 """
 
 from collections.abc import Iterator
@@ -23,16 +23,15 @@ _BROKEN_FRAMES = ("truncated-batch", "bad-length")
 
 
 def files_of(directory: str) -> list[SegmentFile]:
-    """The files of a partition directory out of which salvage takes batches. Raises PathError."""
+    """Returns the files of a partition directory from which salvage takes batches. Raises PathError."""
     workspace = Workspace(directory)
     return [segment_file(workspace.path(source.name)) for source in segment_sources(workspace)]
 
 
 def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
-    """The batches of a file whose checksum is wrong, but for those whose header can be mended.
+    """Yields the batches of a file with a wrong checksum, except those whose header can be repaired.
 
-    A v2 batch of which the end is missing, or whose length is wrong, is among them. Raises PathError where the file
-    cannot be read.
+    Includes v2 batches that are truncated or have a wrong length. Raises PathError if the file cannot be read.
     """
     with open_source(file.path) as source:
         reader = SegmentReader(source, False, file.base_offset or 0, scratch=scratch)

@@ -1,4 +1,4 @@
-"""Compressed messages of v0 and v1, whose first offsets only opening them tells."""
+"""Determines the offsets of compressed v0 and v1 messages, whose first offset is known only after decompression."""
 
 from kseg.formats import message_set
 from kseg.formats.rows import Scratch, UndecodableError
@@ -19,23 +19,24 @@ from kseg.stores.source import Source
 
 _LARGE_OFFSET = 1 << 40
 _LEAST_OFFSET = -(1 << 62)
-"""What lies below is as wrong as this is, and leaves no room to count back from."""
+"""Last offsets below this cannot be counted back from; they are as wrong as negative ones."""
 
 
 class OldSets:
-    """Opens those of one file."""
+    """The compressed messages of one file."""
 
     def __init__(self, source: Source, scratch: Scratch) -> None:
         self._source = source
         self._scratch = scratch
         self.has_holes = False
-        """Whether one had fewer records than offsets, as a log cleaner leaves them."""
+        """Whether any had fewer records than offsets, as the log cleaner leaves them."""
 
     def open(self, rows: memoryview, count: int, before: int) -> "dict[int, tuple[bytes, str]]":
-        """Fills first offsets into rows of batches behind an offset; new first bytes by position, and why.
+        """Fills in the first offsets of batches in rows, which follow an offset. Returns repaired first bytes and the
+        reason, by position.
 
-        Inside v0 offsets are absolute and checksummed: they are right about the last offset, too, unless they count
-        from 0, as in what no broker has written.
+        Inside v0 messages, offsets are absolute and checksummed. They also prove the last offset, unless they count
+        from 0, as in messages that no broker has written.
         """
         heads: dict[int, tuple[bytes, str]] = {}
         firsts = rows[BATCH_FIRST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
@@ -57,15 +58,15 @@ class OldSets:
         return heads
 
     def offsets(self, position: int, size: int, magic: int, head: bytes = b"") -> tuple[int, int]:
-        """First and last offset of a compressed message; what it says of itself where that cannot be told.
+        """Returns the first and last offset of a compressed message; those of its header if it cannot be decompressed.
 
-        ``head`` takes the place of its first bytes.
+        ``head`` replaces its first bytes.
         """
         data = head + bytes(self._source.buffer[position + len(head) : position + size])
         message = Message(data, position, size, magic, True, self._scratch)
         found = self._reach(message)
         if magic == 1 and (found is None or found[1] != message.last_offset):
-            # Inside v1 offsets count from the message's own, which may be too small a number to count from.
+            # Inside v1 messages, offsets are relative to the message's own, which may be too small to count back from.
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
             found = self._reach(Message(data, position, size, 1, True, self._scratch))
             if found is not None:
@@ -83,8 +84,8 @@ class OldSets:
 
 
 def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
-    """First and last offset of a compressed message of v0, whose records bear theirs under its checksum; None for all
-    other batches."""
+    """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
+    for all other batches."""
     data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])
     if data[16] != 0 or not message_set.parse_header(data).codec:
         return None
@@ -94,7 +95,7 @@ def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
 
 
 def reach(message: Message) -> tuple[int, int, int] | None:
-    """First and last offset in a compressed message, and how many records; None if it cannot be opened."""
+    """Returns first offset, last offset and record count of a compressed message; None if it cannot be decompressed."""
     first = last = None
     records = 0
     try:

@@ -1,6 +1,6 @@
-"""Leader epochs in headers of v2 batches, which no checksum covers, made right where their neighbours tell.
+"""Repairs leader epochs in headers of v2 batches, which no checksum covers.
 
-Epochs rise with offsets: what lies between two batches of an epoch is of that epoch.
+Epochs rise with offsets, so all batches between two batches of an epoch have that epoch.
 """
 
 from bisect import bisect_left
@@ -14,14 +14,14 @@ from kseg.stores.source import open_source
 
 
 def mend_epochs(draft: SegmentDraft) -> None:
-    """Gives batches of a segment the epoch of those around them."""
+    """Gives wrong batches of a segment the epoch of the batches around them."""
     epochs = dict(_wrong(draft.layout()))
     if epochs:
         give_epochs(draft, epochs)
 
 
 def give_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
-    """Gives batches of a segment other epochs, by first offset."""
+    """Gives batches of a segment new epochs, by first offset."""
     path, kept = draft.kept.path, draft.kept
     parts = Parts(kept.base)
     for part in _split(kept.parts, epochs, path):
@@ -31,7 +31,7 @@ def give_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
 
 
 def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
-    """Base offset and right epoch of batches whose epoch is wrong."""
+    """Yields first offset and right epoch of each batch with a wrong epoch."""
     before, epoch, first = -1, -1, -1
     for headers in layout.headers():
         rows, end = headers.rows, headers.count * BATCH_WIDTH
@@ -46,7 +46,7 @@ def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator[Part]:
-    """The parts, with the batches that are to get another epoch apart from the others."""
+    """Yields the parts; batches that get a new epoch become parts of their own."""
     wanted = sorted(epochs)
     for part in parts:
         i = bisect_left(wanted, part.first)

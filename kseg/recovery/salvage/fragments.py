@@ -1,6 +1,6 @@
-"""What lies between single broken batches of a segment: where every few batches a checksum is wrong, all of it at once.
+"""Handles many single broken batches of a segment at once, and the intact batches between them.
 
-One by one it takes five times as long, which is seconds where a million batches are broken.
+One by one takes five times as long: seconds for a million broken batches.
 """
 
 from collections.abc import Container, Mapping
@@ -23,18 +23,18 @@ from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts
 from kseg.recovery.salvage.segment_contents import Cuts
 
 MANY_BREAKS = 64
-"""Of 2,048 batches: for fewer the columns take longer to make than they save."""
+"""Least number of broken ones among 2,048 batches; for fewer, making the columns takes longer than it saves."""
 
 WRONG_CHECKSUM = "the checksum is not that of the bytes"
 _COLUMNS = (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_COUNT)
 
 Break = tuple[int, int, int]
-"""Kind of an event of `kseg.kernel.scan.chain`, and what it tells."""
+"""Kind of an event of `kseg.kernel.scan.chain`, and its values."""
 
 
 class Fragments:
-    """Of ``count`` rows, where ``breaks`` tells by row what is wrong; offsets outside ``base`` to ``limit`` do not
-    count."""
+    """``count`` rows of batches; ``breaks``: the problem of each broken one, by row. Offsets outside ``base`` to
+    ``limit`` are ignored."""
 
     def __init__(self, rows: memoryview, count: int, breaks: Mapping[int, Break], base: int, limit: int) -> None:
         self._rows, self._end = rows, count * BATCH_WIDTH
@@ -57,13 +57,13 @@ class Fragments:
         return self._rows[column : self._end : BATCH_WIDTH].tolist()
 
     def run_from(self, row: int) -> list[int]:
-        """Broken v2 batches from a row on that each lead from the batch before to the one behind, nothing else being
-        wrong between them."""
+        """Returns the rows of broken v2 batches from a row on, as long as offsets continue across each of them and
+        nothing else is wrong between them."""
         return self._runs.get(row, [])
 
     def take(self, run: list[int], parts: Parts, cuts: Cuts, remembered: Container[tuple[int, int]]) -> list[int]:
-        """Cuts the batches of a run out, and adds what lies between them to the parts. The positions of those whose
-        producer id and largest timestamp are among ``remembered``."""
+        """Cuts the batches of a run out, and adds the batches between them to the parts. Returns the positions of parts
+        whose producer id and largest timestamp are in ``remembered``."""
         positions, sizes, firsts, lasts, counts = (
             self._positions, self._sizes, self._firsts, self._lasts, self._counts,
         )  # fmt: skip
@@ -87,7 +87,8 @@ class Fragments:
 
 
 def records_in(rows: memoryview, first: int, stop: int) -> int:
-    """How many records the headers of rows count; of one that counts more than it has offsets, or none, its offsets."""
+    """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
+    by that number."""
     at, end = first * BATCH_WIDTH, stop * BATCH_WIDTH
     counts = rows[at + BATCH_COUNT : end : BATCH_WIDTH].tolist()
     total, span = sum(counts), rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET] - rows[at + BATCH_FIRST_OFFSET] + 1

@@ -20,9 +20,10 @@ _OFFSET_BITS = 63
 
 
 def with_right_header(source: Source, damage: Damage) -> bytes | None:
-    """The first bytes of the one batch that a damaged range is, whole, with its length and magic; None if it is none.
+    """Returns the first bytes, with right length and magic, of the single batch that a damaged range is; None if it is
+    no batch.
 
-    Its offset and leader epoch are as they stand there.
+    Offset and leader epoch are unchanged.
     """
     if not _LEAST_BYTES <= damage.length <= MAX_BATCH_BYTES:
         return None
@@ -36,7 +37,7 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
 
 
 def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
-    """The first 17 bytes of a batch that is one of v2 but for its magic; None if it is none."""
+    """Returns the first 17 bytes of a v2 batch whose magic is wrong; None if it is no such batch."""
     if size <= _HEADER_BYTES or source.buffer[position + _MAGIC_AT] == 2:
         return None
     if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
@@ -45,7 +46,7 @@ def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
 
 
 class _WithMagic2:
-    """A buffer from a position on, whose byte for the magic reads as 2."""
+    """A view of a buffer from a position on in which the magic byte is 2."""
 
     def __init__(self, buffer: Any, position: int) -> None:
         self._buffer = buffer
@@ -58,21 +59,21 @@ class _WithMagic2:
 
 
 def with_first_offset(data: bytes, first: int, last: int) -> bytes:
-    """The first 8 bytes of a batch that holds offsets ``first`` to ``last``; ``data``: its first 17 bytes at least.
+    """Returns the first 8 bytes of a batch with offsets ``first`` to ``last``; ``data``: at least its first 17 bytes.
 
-    A compressed message of v0 or v1 bears its last offset, all others bear their first.
+    A compressed v0 or v1 message stores its last offset, all other batches store their first.
     """
     return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
 
 
 def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
-    """The first offset of `one_bit_away`, -1 where there is none or more than one."""
+    """Returns the first offset of `one_bit_away`, -1 if there is none or more than one."""
     found = one_bit_away(source, part, low, high)
     return found[0] if len(found) == 1 else -1
 
 
 def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
-    """The first offsets, between two others, that a batch may have had before one bit of its offset turned."""
+    """Returns the first offsets between ``low`` and ``high`` that differ from the batch's own in one bit."""
     head = first_bytes(source, part)
     base, span = be64(head, 0), part.last - part.first
     found = (part.first + (base ^ (1 << bit)) - base for bit in range(_OFFSET_BITS))
@@ -80,18 +81,18 @@ def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
 
 
 def first_bytes(source: Source, part: Part) -> bytes:
-    """What of a batch lies before its checksum: nothing tells whether it is right."""
+    """Returns the bytes of a batch that its checksum does not cover, at its start."""
     head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
     return head if head[_MAGIC_AT] >= 2 else head[:12]
 
 
 def fingerprint(source: Source, part: Part) -> bytes:
-    """Checksum and size of a batch: alike for two only if they are the same one, wherever each of them was put."""
+    """Returns checksum and size of a batch; equal only for copies of one batch, wherever they are."""
     at = part.start + len(first_bytes(source, part))
     return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")
 
 
 def offsets_of(head: bytes) -> tuple[int, int]:
-    """First and last offset that the header of a v2 batch or of a plain message tells."""
+    """Returns first and last offset by the header of a v2 batch or an uncompressed message."""
     first = be64(head, 0)
     return (first, first + be32(head, 23)) if head[_MAGIC_AT] >= 2 else (first, first)

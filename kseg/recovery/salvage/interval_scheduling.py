@@ -1,7 +1,7 @@
-"""The choice among batches that claim the same offsets: that which keeps most records.
+"""Chooses among batches that claim the same offsets so that most records are kept.
 
-Weighted interval scheduling over pieces: stretches of batches whose offsets go on without a gap. Pieces that overlap
-are cut first where another one begins or ends, so that each stands or falls by the batches that are in dispute.
+This is weighted interval scheduling over pieces: runs of batches with contiguous offsets. Overlapping pieces are first
+cut where another one begins or ends, so that only the conflicting batches are decided on.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,8 +14,8 @@ _RECORD_BITS = 60
 class Piece(NamedTuple):
     """Batches at ``[start, end)`` of the file number ``source``, with offsets ``first`` to ``last``.
 
-    ``preference`` decides between equal numbers of records: the higher one stays. ``is_loose``: a single batch outside
-    the bounds that the file's name tells, which no batch beside it leads to: its offset may be wrong.
+    ``preference`` decides between equal numbers of records: the higher one is kept. ``is_loose``: a single batch
+    outside the offsets of its file, with no neighbour that continues to it; its offset may be wrong.
     """
 
     first: int
@@ -30,9 +30,9 @@ class Piece(NamedTuple):
 
 
 def schedule(pieces: Iterable[Piece]) -> list[Piece]:
-    """The pieces that stay, by offset: no two overlap, and no other choice has more records.
+    """Returns the kept pieces by offset: no two overlap, and no other choice has more records.
 
-    Where several have as many, the preferences of the pieces decide, then the number of the source and the position.
+    Between choices with equal numbers, the preferences of the pieces decide, then source number and position.
     """
     ordered = sorted(pieces, key=lambda piece: (piece.last, piece.first, piece.source, piece.start))
     lasts = [piece.last for piece in ordered]
@@ -56,7 +56,7 @@ def _weight(piece: Piece) -> int:
 
 
 def overlapping_clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """The pieces by offset, those that overlap, directly or by way of others, together."""
+    """Yields the pieces by offset, in groups that overlap directly or through others."""
     cluster, reached = list[Piece](), -1
     for piece in sorted(pieces):
         if cluster and piece.first > reached:
@@ -69,7 +69,8 @@ def overlapping_clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def cut_at_conflicts(pieces: Iterable[Piece], batches_of: Callable[[Piece], Iterator[Piece]]) -> list[Piece]:
-    """The pieces, those that overlap cut where others begin or end. ``batches_of`` gives the batches of a piece."""
+    """Returns the pieces; overlapping ones are cut where others begin or end. ``batches_of`` yields the batches of a
+    piece."""
     found: list[Piece] = []
     for cluster in overlapping_clusters(pieces):
         cuts = sorted({piece.first for piece in cluster} | {piece.last + 1 for piece in cluster})
@@ -80,7 +81,7 @@ def cut_at_conflicts(pieces: Iterable[Piece], batches_of: Callable[[Piece], Iter
 
 
 def _joined(batches: Iterator[Piece], cuts: list[int]) -> Iterator[Piece]:
-    """Batches of a piece joined again, up to those that hold a cut: these stay alone."""
+    """Yields the batches of a piece, joined between cuts; a batch that contains a cut is a piece of its own."""
     held: Piece | None = None
     for batch in batches:
         at = bisect_left(cuts, batch.first)

@@ -1,4 +1,4 @@
-"""The bytes of a repaired segment, and in which order: what a salvaged .log is made of."""
+"""The byte ranges, in order, that make up a salvaged .log."""
 
 import struct
 from array import array
@@ -27,13 +27,13 @@ from kseg.stores.source import Source, open_source
 
 _LENGTH = struct.Struct(">i")
 _SMALL_BYTES = 1 << 18
-"""Parts up to this size are gathered in memory and read together: a pass of its own costs more for each."""
+"""Parts up to this size are gathered in memory and read together; one pass for each would take longer."""
 
 
 class Layout:
-    """Parts in the order of their offsets: ``parts`` of the file at ``path``, and ``extra`` ones, both rising.
+    """Parts by offset: ``parts`` of the file at ``path`` and ``extra`` ones, both sorted.
 
-    Positions of `headers` count in what is made of them.
+    Positions in `headers` are those in the new file.
     """
 
     def __init__(self, path: str, parts: Parts, extra: list[Part]) -> None:
@@ -50,7 +50,7 @@ class Layout:
         return merge(self.parts, self.extra, key=lambda part: part.first)
 
     def rows(self) -> Iterator[Row]:
-        """Of each part; quicker than the parts themselves."""
+        """Yields the row of each part; faster than the parts themselves."""
         if not self.extra:
             return self.parts.rows()
         return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
@@ -68,7 +68,7 @@ class Layout:
         return max(ends, default=None)
 
     def content(self, name: str) -> Content:
-        """The bytes, out of the file of that name and others; what lies end to end in one is one piece."""
+        """Returns the content, from the file of that name and others; adjacent ranges of a file are one piece."""
         return Content(partial(self._pieces, name), self.size)
 
     def _pieces(self, name: str) -> Iterator[Piece]:
@@ -85,7 +85,7 @@ class Layout:
             yield Range(file, start, end - start)
 
     def read(self, position: int, length: int) -> bytes:
-        """The bytes of a single batch; quick where positions rise from call to call."""
+        """Returns the bytes of a batch; fast if positions rise from call to call."""
         if self._walk is None or position < self._at:
             self._walk, self._at, self._part = iter(self), 0, None
         while self._part is None or position >= self._at + self._part.size:
@@ -97,7 +97,7 @@ class Layout:
             return part.head[skip:] + bytes(source.buffer[start : part.start + skip + length])
 
     def headers(self, position: int = 0) -> Iterator[Headers]:
-        """Header rows of the batches from a position on."""
+        """Yields header rows of the batches from a position on."""
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
             gathered, origin, at = bytearray(), 0, 0
@@ -124,7 +124,7 @@ class Layout:
 
 
 def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
-    """The headers of batches that lie end to end; ``origin`` is the position of the first in the layout."""
+    """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout."""
     at, end = 0, len(data)
     while at < end:
         positions, sizes = list[int](), list[int]()

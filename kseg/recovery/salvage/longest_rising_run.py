@@ -1,7 +1,7 @@
-"""Chooses the parts of a segment that lie where they lay before the damage: the heaviest run with rising offsets.
+"""Chooses the parts of a segment that are in their original places: the heaviest run with rising offsets.
 
-Damage that moves nothing keeps the order of the file and of the offsets alike. Of batches that were moved, copied or
-given another offset, the smaller number is left out.
+Damage that moves nothing preserves the order of the offsets in the file. If batches were moved, copied or given other
+offsets, the smaller number of them is left out.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from kseg.recovery.salvage.parts import Parts
 
 
 def longest_rising_run(parts: Parts) -> list[int] | None:
-    """The numbers of the parts in the heaviest rising run. None if all of them rise."""
+    """Returns the numbers of the parts in the heaviest rising run; None if all parts rise."""
     if parts.is_rising:
         return None
     lasts: list[int] = []

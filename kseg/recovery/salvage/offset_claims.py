@@ -1,4 +1,4 @@
-"""Which offsets the files of a partition claim, and which of their batches stay where several claim the same."""
+"""Collects the offsets that the files of a partition claim, and chooses between batches that claim the same ones."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,15 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.stores.source import open_source
 
 _IS_NAMED, _EPOCH_AGREES = 2, 1
-"""Preferences between batches that claim the same offsets and have as many records: the name of the file is the offset
-of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
+"""Preferences between batches that claim the same offsets and have equal numbers of records: the file's name is the
+offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
 
 _EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
 
 def is_plain(kept: Kept, stray: Stray) -> bool:
-    """Whether nothing tells that the offsets of a stray are wrong; a batch that has exactly the room between its
-    neighbours in the file is where it belongs, whatever offset it bears."""
+    """Whether no evidence contradicts the offsets of a stray. A batch that exactly fills the gap between its neighbours
+    in the file is in its place, whatever its offset says."""
     part = stray.part
     if stray.expected >= 0 or stray.doubt or not 0 <= part.first <= part.last <= part.first + ROOM * stray.batches:
         return False
@@ -36,7 +36,7 @@ def is_plain(kept: Kept, stray: Stray) -> bool:
 
 
 def _is_loose(kept: Kept, stray: Stray) -> bool:
-    """As of a `Piece`."""
+    """Whether the stray is loose, as in `Piece`."""
     parts, part = kept.parts, stray.part
     if stray.batches > 1 or not len(parts):
         return False
@@ -47,15 +47,16 @@ def _is_loose(kept: Kept, stray: Stray) -> bool:
 
 
 def _far_offset(kept: Sequence[Kept]) -> int:
-    """An offset so far behind what lies in its place that a single batch beyond it may have a wrong one."""
+    """Returns a limit far above the offsets of batches in their places; a single batch beyond it may have a wrong
+    offset."""
     ends = [one.parts[len(one.parts) - 1].last for one in kept if len(one.parts)]
     ends += [stray.part.last for one in kept for stray in one.strays if stray.batches > 1]
     return 2 * max(ends, default=LAST_OFFSET)
 
 
 def _expect_at_base(kept: Sequence[Kept]) -> None:
-    """Notes that the first batch of a file is expected at the offset in the file's name, where it leads on from the
-    batches of another file there, and conflicts with them as it is."""
+    """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
+    file's batches there, and conflicts with them at its own offset."""
     suspects = [
         (one, stray)
         for one in kept
@@ -81,8 +82,8 @@ def _expect_at_base(kept: Sequence[Kept]) -> None:
 
 
 def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
-    """Doubts each single batch that claims more offsets than it has records, where a file begins with a batch at the
-    offset behind these records, and bears that offset as its name."""
+    """Marks single batches with more offsets than records as doubtful, if a file with the offset after these records in
+    its name begins with a batch there."""
     begins = {
         source.base
         for one, source in zip(kept, sources, strict=True)
@@ -97,7 +98,7 @@ def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
 
 
 def _first_parts(kept: Kept) -> list[Part]:
-    """What lies at the start of a file is among them."""
+    """Returns parts of a file, including the one at its start."""
     return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(stray.part for stray in kept.strays[:1])]
 
 
@@ -108,9 +109,9 @@ def _is_v2(path: str, part: Part) -> bool:
 
 
 class OffsetClaims:
-    """``kept``: what was read of each of the ``sources``; ``epochs``: those that leader-epoch-checkpoint tells.
+    """``kept``: the contents of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
 
-    ``chosen``: the batches that stay, by offset.
+    ``chosen``: the kept batches by offset.
     """
 
     def __init__(self, kept: Sequence[Kept], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
@@ -124,7 +125,7 @@ class OffsetClaims:
         self.chosen = schedule(self._all)
 
     def outweighed(self) -> Iterator[Piece]:
-        """Pieces of which batches with more records, in other files, claim offsets."""
+        """Yields the pieces that lose to batches with more records in other files."""
         chosen, stays = self.chosen, set(self.chosen)
         lasts = [piece.last for piece in chosen]
         for piece in self._all:
@@ -138,7 +139,7 @@ class OffsetClaims:
                 yield piece
 
     def firsts(self, piece: Piece) -> Iterator[int]:
-        """The first offsets of the batches of a piece."""
+        """Yields the first offsets of the batches of a piece."""
         return (batch.first for batch in self._batches(piece))
 
     def _pieces(self, number: int, kept: Kept, source: SegmentSource) -> Iterator[Piece]:
@@ -173,5 +174,5 @@ class OffsetClaims:
                 yield Piece(*ends, records, 1, preference, piece.is_loose)
 
     def _epoch_at(self, offset: int) -> int:
-        """The leader epoch of an offset by the checkpoint, -1 where that tells none."""
+        """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""
         return next((one.epoch for one in reversed(self._epochs.entries) if one.start_offset <= offset), -1)

@@ -1,7 +1,7 @@
-"""Offsets of batches by the side files of a partition: in v1 and v2 no checksum covers the offset of a batch.
+"""Determines offsets of batches from side files, because no checksum covers the offset of a v1 or v2 batch.
 
-Producer snapshots have a checksum: the entry of a producer proves the offset of its last batch. Offset and time indexes
-have none: they only decide between two batches of which one must be wrong.
+Producer snapshots have a checksum: a producer's entry proves the offset of its last batch. Offset and time indexes have
+none: they only decide between two batches one of which must be wrong.
 """
 
 import os
@@ -27,12 +27,12 @@ from kseg.sidefiles.time_index import TimeIndex
 from kseg.stores.source import Source, open_source
 
 _MOST_BYTES = 64 << 20
-"""Of all snapshots together that are read."""
+"""Limit of the bytes read of all snapshots together."""
 
 
 class _Mark(NamedTuple):
-    """What tells the batch that a snapshot remembers from all others: one producer may count its sequences from 0
-    again, but not at the same time."""
+    """Identifies the batch of a snapshot's entry. A producer may restart its sequences at 0, but not at the same
+    time."""
 
     producer_id: int
     producer_epoch: int
@@ -42,7 +42,7 @@ class _Mark(NamedTuple):
 
 
 class OffsetEvidence:
-    """Of one partition; files are read when they are first asked for, and none that is too large or cannot be read."""
+    """The evidence of one partition. Files are read on first use; unreadable and too large ones are ignored."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -51,11 +51,11 @@ class OffsetEvidence:
 
     @cached_property
     def remembered(self) -> frozenset[tuple[int, int]]:
-        """Producer id and largest timestamp of each batch that snapshots know."""
+        """Producer id and largest timestamp of each batch in the snapshots."""
         return frozenset((mark.producer_id, mark.timestamp) for mark in self._producers)
 
     def proven_offset(self, source: Source, part: Part) -> int | None:
-        """The first offset of a batch by the producer snapshots, None where they do not tell."""
+        """Returns the first offset of a batch by the producer snapshots; None if unknown."""
         if not self._producers:
             return None
         data = part.head + bytes(source.buffer[part.start + len(part.head) : min(part.start + HEADER_BYTES, part.end)])
@@ -69,7 +69,7 @@ class OffsetEvidence:
         return None if last is None else last - delta
 
     def indicated_offset(self, source: Source, part: Part) -> int | None:
-        """As `proven_offset`, or by the indexes of the segment: the offset index, else the time index."""
+        """Like `proven_offset`, but also by the indexes of the segment: the offset index, else the time index."""
         for told in (self.proven_offset, self._indexed, self._timed):
             found = told(source, part)
             if found is not None:
@@ -91,7 +91,7 @@ class OffsetEvidence:
         return self._by_mark
 
     def _snapshots(self) -> list[str]:
-        """The newest ones."""
+        """Returns the newest snapshots within the limit."""
         found, left = [], _MOST_BYTES
         for name in reversed(self._workspace.names(".snapshot")):
             left -= self._workspace.size(name)
@@ -101,8 +101,9 @@ class OffsetEvidence:
         return found
 
     def _indexed(self, source: Source, part: Part) -> int | None:
-        """Brokers up to 1.1 index first offsets, later ones the last of all that was appended at once: an entry that
-        is neither tells only where those beside it are one of the two."""
+        """Returns the first offset by the offset index. Brokers up to 1.1 index first offsets, later ones the last
+        offset of an append. If the entry is neither of the batch, the neighbouring entries decide which of the two it
+        is."""
         with _opened(source.path, INDEX) as side:
             if side is None:
                 return None
@@ -122,7 +123,8 @@ class OffsetEvidence:
             return None
 
     def _timed(self, source: Source, part: Part) -> int | None:
-        """An entry names the last offset of the batch with its timestamp; of some releases that of the record."""
+        """Returns the first offset by the time index. An entry has the last offset of the batch with its timestamp; in
+        some releases that of the record."""
         batch = batch_of(source, part, self._scratch)
         timestamp = batch.max_timestamp
         with _opened(source.path, TIME_INDEX) as side:
@@ -139,7 +141,7 @@ class OffsetEvidence:
 
 @contextmanager
 def _opened(path: str, suffix: str) -> Iterator[Source | None]:
-    """The file of another kind beside a .log; None where there is none that can be read."""
+    """Yields the index of a .log with that suffix; None if it is missing or unreadable."""
     beside = path.removesuffix(LOG) + suffix
     source = None
     try:
@@ -152,7 +154,7 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
 
 
 def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
-    """First and last offset that the bytes of a header claim; of v0 and v1 the last one for both."""
+    """Returns first and last offset by the bytes of a header; for v0 and v1 the last one twice."""
     if not 0 <= position <= source.size - 27:
         return None
     return offsets_of(bytes(source.buffer[position : position + 27]))

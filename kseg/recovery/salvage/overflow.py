@@ -1,6 +1,5 @@
-"""Segments whose offsets run over what an index can hold: what lies beyond begins a segment of its own.
-
-Log cleaners of old releases left such segments (KAFKA-6264).
+"""Splits segments whose offsets overflow the 32-bit index. The log cleaner of old releases left such segments
+(KAFKA-6264).
 """
 
 from collections.abc import Iterator
@@ -11,19 +10,20 @@ from kseg.recovery.salvage.segment_contents import ROOM, Cuts, Stray
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 
 _LEAST_BATCHES = 2
-"""A single one may just as well have a wrong offset."""
+"""Least number of batches that make a segment; a single one may have a wrong offset."""
 
 
 def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
-    """Takes the batches that no offset index of the segment reaches out of its strays; the segments they make.
+    """Removes the batches that overflow the segment's index from its strays. Returns the segments made of them.
 
-    They lie behind all that is in its place, and rise. ``next_base``: of the segment behind, None for the last.
+    These batches come after all that are in their places, and rise. ``next_base``: base offset of the next segment,
+    None for the last.
     """
     kept = draft.kept
     if kept.limit < kept.base + ROOM:
         return []
     groups = list(_groups(_tail(draft, next_base), kept.limit, next_base))
-    # Where no cleaner was there is no reason why each should lie so far from all others.
+    # Without a cleaner nothing explains such distances between offsets.
     if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _LEAST_BATCHES:
         return []
     taken = {id(stray) for group in groups for stray in group}
@@ -43,7 +43,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
 
 
 def _groups(tail: list[Stray], limit: int, next_base: int | None) -> Iterator[list[Stray]]:
-    """Strays by the segments that they would make; ``limit``: the last offset that fits into the one before."""
+    """Yields groups of strays, one for each new segment; ``limit``: the last offset that fits in the segment before."""
     group: list[Stray] = []
     for stray in tail:
         if stray.part.last > limit:

@@ -19,8 +19,8 @@ _TWO_BATCHES = 4
 
 @dataclass(slots=True)
 class Verdict:
-    """On a batch that yields to another one. ``expected``: its first offset where that is known, else -1; ``doubt``:
-    why nothing tells which of the two is right, else ""."""
+    """The result for the losing batch. ``expected``: its right first offset if known, else -1; ``doubt``: why it is
+    unknown which of the two batches is right, else ""."""
 
     expected: int = -1
     doubt: str = ""
@@ -40,7 +40,7 @@ class _Side:
 
 
 class OverlapResolution:
-    """Of the ``parts`` of one segment, which may hold offsets ``base`` to ``limit``."""
+    """Resolves overlaps among the ``parts`` of a segment, which may hold offsets ``base`` to ``limit``."""
 
     def __init__(
         self, source: Source, parts: Parts, base: int, limit: int, evidence: OffsetEvidence | None, scratch: Scratch
@@ -49,7 +49,8 @@ class OverlapResolution:
         self._base, self._limit = base, limit
 
     def settle(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
-        """The verdicts, by number, on all parts that do not stay; given are the others than those that were chosen."""
+        """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
+        chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
         for number in sorted(verdicts):
             place = bisect_left(taken, number)
@@ -64,7 +65,7 @@ class OverlapResolution:
         return verdicts
 
     def _rivals(self, taken: list[int], place: int, part: Part) -> list[int]:
-        """Indexes into ``taken`` of those that keep a part from its place; two are enough."""
+        """Returns indexes into ``taken`` of the parts in the way of a part; at most two."""
         found = list[int]()
         at = place - 1
         while at >= 0 and len(found) < 2 and self._parts[taken[at]].last >= part.first:
@@ -77,7 +78,8 @@ class OverlapResolution:
         return found
 
     def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, Verdict]:
-        """Who yields. Two that do not overlap can both stay, if in another order than they lie in the file."""
+        """Returns the losing part and its verdict. Two parts that do not overlap may both be kept, in another order
+        than in the file."""
         one, two = self._parts[taken[at]], self._parts[number]
         if one.first > two.last or two.first > one.last:
             return number, Verdict()
@@ -110,7 +112,7 @@ class OverlapResolution:
         for k, side in enumerate((one, two)):
             if readings[k] and not readings[1 - k]:
                 return side.number, Verdict(self._only(side))
-        # More of them are more ways in which the batch may have been hit.
+        # More such offsets mean more ways in which the batch may have been damaged.
         ranks = [(self._records(side.part), -count) for side, count in zip((one, two), readings, strict=True)]
         winner, loser = (one, two) if ranks[0] >= ranks[1] else (two, one)
         part = winner.part
@@ -131,5 +133,5 @@ class OverlapResolution:
 
 
 def is_one_batch(parts: Parts, number: int) -> bool:
-    """Whether a part is a single batch, as it lies in the file, by its weight."""
+    """Whether a part is a single unchanged batch of the file, by its weight."""
     return parts.weights[number] < _TWO_BATCHES and not parts[number].head

@@ -1,4 +1,4 @@
-"""Stretches of intact batches in a file, and the many of them that a damaged segment falls into."""
+"""Runs of intact batches in a file; a damaged segment consists of many."""
 
 from array import array
 from bisect import bisect_right
@@ -11,16 +11,16 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.stores.source import Source, open_source
 
 BATCH_WEIGHT = 2
-"""Of an intact batch that lies in its place."""
+"""Weight of an intact batch in its place."""
 
 _MOST = 0xFFFFFFFF
 
 
 class Part(NamedTuple):
-    """Batches at ``[start, end)`` of a file, whose offsets go on from ``first`` to ``last`` without a gap.
+    """Batches at ``[start, end)`` of a file, with contiguous offsets ``first`` to ``last``.
 
-    ``head`` takes the place of the first bytes: of a single batch whose header was mended; ``why`` says how.
-    ``path`` is the file, "" for the one that the part belongs into.
+    ``head`` replaces the first bytes of a single batch whose header was repaired; ``why`` says how. ``path`` is the
+    file, "" for the segment's own.
     """
 
     start: int
@@ -37,13 +37,13 @@ class Part(NamedTuple):
 
 
 Row = tuple[int, int, int, int, bytes, str]
-"""Of a part: start, end, first, last, head and path."""
+"""Start, end, first, last, head and path of a part."""
 
 
 class Parts:
-    """Parts whose offsets lie in ``[base, base + 2^31)``, by number; 28 bytes each, as there can be millions.
+    """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 28 bytes each, because there can be millions.
 
-    ``records``: how many each holds; ``weights``: a column for whoever chooses among them.
+    ``records``: the record count of each; ``weights``: those used to choose among them.
     """
 
     def __init__(self, base: int) -> None:
@@ -71,7 +71,7 @@ class Parts:
                 yield Part(start, end, base + first, base + last)
 
     def rows(self) -> Iterator[Row]:
-        """Quicker than the parts themselves."""
+        """Yields the row of each part; faster than the parts themselves."""
         if self._special:
             return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
         base = self.base
@@ -80,7 +80,7 @@ class Parts:
 
     @property
     def size(self) -> int:
-        """Bytes of all parts together."""
+        """Size of all parts together."""
         return sum(self._ends) - sum(self._starts)
 
     def append(self, part: Part, weight: int = 0, records: int = 0) -> None:
@@ -103,7 +103,7 @@ class Parts:
         weights: Sequence[int],
         records: Sequence[int],
     ) -> None:
-        """As `append`, for rising parts without other first bytes of the file that they belong into."""
+        """Like `append`, for several rising parts of the segment's own file without a repaired head."""
         if not starts:
             return
         self._make_room(ends[-1])
@@ -116,18 +116,18 @@ class Parts:
         self.records.extend(records)
 
     def mend(self, i: int, head: bytes, why: str) -> None:
-        """Gives a part, of a single batch, other first bytes."""
+        """Replaces the first bytes of a part, which is a single batch."""
         self._special[i] = (head, why, self[i].path)
 
     def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
-        """Adds what lies behind the last part to it."""
+        """Extends the last part by the batches after it."""
         self._make_room(end)
         self._ends[-1], self._lasts[-1] = end, last - self.base
         self.weights[-1] = min(self.weights[-1] + weight, _MOST)
         self.records[-1] += records
 
     def pop(self) -> Part:
-        """Takes the last part away."""
+        """Removes and returns the last part."""
         part = self[len(self) - 1]
         for column in (self._starts, self._ends, self._firsts, self._lasts, self.weights, self.records):
             column.pop()
@@ -135,7 +135,7 @@ class Parts:
         return part
 
     def without(self, numbers: Container[int]) -> "Parts":
-        """The others, by number."""
+        """Returns the parts without those of these numbers."""
         found = Parts(self.base)
         for number, part in enumerate(self):
             if number not in numbers:
@@ -148,35 +148,35 @@ class Parts:
 
     @property
     def special(self) -> int:
-        """How many have a mended head, or lie in another file."""
+        """Number of parts with a repaired head or in another file."""
         return len(self._special)
 
     @property
     def is_rising(self) -> bool:
-        """Whether each part begins behind the one before."""
+        """Whether each part begins after the previous one."""
         firsts, lasts = self._firsts, self._lasts
         return all(firsts[i] > lasts[i - 1] for i in range(1, len(firsts)))
 
-    # The following are for parts that rise.
+    # The following need rising parts.
 
     def last_from(self, offset: int) -> int:
-        """The last part that begins at or before an offset, -1 where none does."""
+        """Returns the number of the last part that begins at or before an offset, -1 if none does."""
         return bisect_right(self._firsts, offset - self.base) - 1
 
     def at_position(self, position: int) -> int:
-        """As `last_from`, for parts that rise in the file, too."""
+        """Like `last_from`, for a position in the file; positions must rise too."""
         return bisect_right(self._starts, position) - 1
 
 
 def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
-    """The batch that a part is."""
+    """Returns the batch of a part of one batch."""
     data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
     kind = RecordBatch if data[16] >= 2 else Message
     return kind(data, 0, len(data), data[16], True, scratch)
 
 
 def batches_of(source: Source, part: Part) -> Iterator[Part]:
-    """The batches of a part, one by one."""
+    """Yields each batch of a part as a part."""
     if part.head:
         yield part
         return
@@ -190,7 +190,8 @@ def batches_of(source: Source, part: Part) -> Iterator[Part]:
 
 
 def without_batches(parts: Iterable[Part], firsts: Container[int], path: str, taken: list[Part]) -> Iterator[Part]:
-    """The parts without the batches at these first offsets, which go into ``taken``; ``path``: of parts without one."""
+    """Yields the parts without the batches at these first offsets, which are added to ``taken``; ``path``: the file of
+    parts without one."""
     for part in parts:
         with open_source(part.path or path) as source:
             held: Part | None = None

@@ -1,8 +1,10 @@
-"""Intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user drops.
+"""Finds intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user
+drops.
 
-Of a control batch with a producer id the loader decodes the first record (`broker.markers`): what is wrong there ends
-the start or cuts the log. One without a producer id hides its records from consumers. The loader refuses a
-producer that writes outside of its open transaction, too (`kseg.recovery.salvage.transaction_conflicts`).
+The loader decodes the first record of a control batch with a producer id (`broker.markers`): if it is malformed, the
+broker does not start, or truncates the log. A control batch without a producer id hides its records from consumers. The
+loader also rejects a producer that writes outside of its open transaction
+(`kseg.recovery.salvage.transaction_conflicts`).
 """
 
 from collections.abc import Iterable
@@ -40,7 +42,7 @@ UNDECODABLE = frozenset(
         "cut-message-set",
     }
 )
-"""Problems of records under a right checksum for which a batch is dropped, where that is asked for."""
+"""Problems of records under a right checksum for which a batch is dropped on request."""
 
 _CONTROL = 32
 _NEWEST_MAGIC = 2
@@ -48,11 +50,11 @@ _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _CRC_RIGHT = 1
 _KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
 _KEY_SIZE, _VALUE_SIZE = 8, 12
-"""Of a marker, as varints: 4 and 6 bytes."""
+"""Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
 
 
 class Rejection(NamedTuple):
-    """Why a batch is not kept."""
+    """The reason why a batch is not kept."""
 
     code: str
     message: str
@@ -60,8 +62,8 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """Intact batches that are to go: ``undecodable``: those with problems of UNDECODABLE; ``offsets``: those that hold
-    one of these."""
+    """The intact batches to drop: with ``undecodable``, those with a problem in UNDECODABLE; those that contain one of
+    ``offsets``."""
 
     undecodable: bool = False
     offsets: frozenset[int] = frozenset()
@@ -74,7 +76,7 @@ KEEP_ALL = Dropping()
 class BatchFilter:
     """Decides which intact batches of one partition are not kept.
 
-    ``dropped_offsets`` collects those of ``dropping`` that a batch was found for.
+    ``dropped_offsets``: the offsets of ``dropping`` found in a batch so far.
     """
 
     dropping: Dropping = KEEP_ALL
@@ -83,7 +85,7 @@ class BatchFilter:
     def rejected(
         self, source: Source, headers: Headers, problems: Iterable[BatchProblem], scratch: Scratch
     ) -> dict[int, Rejection]:
-        """The batches among ``headers`` that are not kept, by row."""
+        """Returns the batches among ``headers`` that are not kept, by row."""
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         by_position = dict[int, Rejection]()
         if self.dropping.undecodable:
@@ -119,7 +121,7 @@ class BatchFilter:
 
 
 def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> str:
-    """What is wrong with a control batch, "" for nothing."""
+    """Returns what is wrong with a control batch, "" for nothing."""
     if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_COUNT] == 0:
         return ""
     if rows[at + BATCH_PRODUCER_ID] < 0:
@@ -137,7 +139,7 @@ def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> 
 
 
 def _has_known_versions(head: bytes) -> bool:
-    """Whether a marker is laid out as brokers write it, with versions that are not negative."""
+    """Whether a marker has the layout that brokers write, and versions that are not negative."""
     return (
         len(head) > _VALUE_VERSION_AT
         and (head[_KEY_SIZE_AT], head[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)

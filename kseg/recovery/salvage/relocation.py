@@ -22,15 +22,16 @@ from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
 MOST_SINGLES = 250_000
-"""Batches of strays that are looked at one by one."""
+"""Limit of the batches of strays that are placed one by one."""
 
 
 class Relocation:
-    """Puts the strays of all segments of a partition, rising, into ``drafts``; what does not fit is among the cuts.
+    """Moves the strays of all segments of a partition into ``drafts``, which are sorted. Strays that do not fit are cut
+    out.
 
-    ``others``: files that make no segment, all of whose batches are strays. ``load``: drafts hold nothing of a segment
-    that is intact until it is asked for, see `scan_segment`. ``known``: tells of `fingerprint`s the first offsets of
-    those batches that another replica has. ``evidence``: of side files.
+    ``others``: files that make no segment; all of their batches are strays. ``load`` reads the parts of an intact
+    segment's draft, which are not kept in memory (see `scan_segment`). ``known`` returns the first offsets of batches
+    that another replica has, by `fingerprint`. ``evidence``: that of side files.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class Relocation:
         self._scratch = Scratch()
 
     def run(self) -> None:
-        """Places them all: long stretches first, then batches by the other replica's offsets, then by their own, then
-        by their neighbours'."""
+        """Places all strays: first long runs, then batches by the other replica's offsets, by their own, and by their
+        neighbours'."""
         if not self.drafts:
             return
         pending = [(draft, stray) for draft in (*self.drafts, *self._others) for stray in draft.kept.strays]
@@ -64,7 +65,7 @@ class Relocation:
                 singles += [(own, single) for single in self._split(own, stray)]
         singles += [item for item in pending if item[1].batches == 1]
         singles = self._place_known(singles)
-        singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those of more offsets first
+        singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those with more offsets first
         placed: list[tuple[SegmentDraft, Stray]] = []
         for own, stray in singles:
             (placed if self._place(own, stray) else self._left).append((own, stray))
@@ -80,13 +81,13 @@ class Relocation:
 
     @property
     def _log_end(self) -> int:
-        """The offset behind the last batch that is in its place."""
-        return self.drafts[-1].next_offset  # that there is a segment tells that the log has come so far
+        """The offset after the last batch that is in its place."""
+        return self.drafts[-1].next_offset  # an empty last segment proves that the log reached its base offset
 
     def _place(self, own: SegmentDraft, stray: Stray, is_last_try: bool = False, is_sure: bool = False) -> bool:
-        """Puts a stray where its own offsets belong; whether that, or leaving it out, is all there is to be done.
+        """Puts a stray at its own offsets, or leaves it out if they are taken. Returns False if it was neither.
 
-        ``is_sure``: something else speaks for them.
+        ``is_sure``: other evidence confirms the offsets.
         """
         part = stray.part
         home = self._home(part.first) if part.first <= part.last else None
@@ -119,7 +120,7 @@ class Relocation:
         return is_sure
 
     def _fits_between_neighbours(self, own: SegmentDraft, stray: Stray) -> bool:
-        """Whether a single batch has exactly the room that those before and behind it in its file leave."""
+        """Whether a single batch exactly fills the gap between its neighbours in its file."""
         parts, part = own.parts, stray.part
         i = parts.at_position(part.start)
         if stray.batches > 1 or i < 0 or i + 1 >= len(parts):
@@ -129,13 +130,13 @@ class Relocation:
         return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
 
     def _is_expected_elsewhere(self, own: SegmentDraft, stray: Stray) -> bool:
-        """Whether its neighbours in the file would have it at offsets that are free."""
+        """Whether the offsets that its neighbours in the file suggest are free."""
         first, part = stray.expected, stray.part
         return first >= 0 and own.around(first, first + part.last - part.first) is not None
 
     def _place_known(self, strays: list[tuple[SegmentDraft, Stray]]) -> list[tuple[SegmentDraft, Stray]]:
-        """Puts batches where their own records tell, the other replica has them, or a producer snapshot remembers them;
-        those of which none is."""
+        """Puts batches at the offsets that their own records, the other replica or a producer snapshot prove. Returns
+        the others."""
         prints: list[bytes] = []
         inside: list[tuple[int, int] | None] = []
         remembered: list[int | None] = []
@@ -159,7 +160,7 @@ class Relocation:
             is_free = home is not None and last <= home.kept.limit and home.around(first, last) is not None
             if home is None or not is_free or home.bytes + part.size > LARGEST_POSITION:
                 if told is not None and found not in known and home is not None and not self._holds(home, first, found):
-                    left.append((own, stray))  # what is there may be wrong as well
+                    left.append((own, stray))  # the batch there may be wrong instead
                 else:
                     self._leave_out(own, stray)
                 continue
@@ -168,7 +169,7 @@ class Relocation:
         return left
 
     def _split(self, own: SegmentDraft, stray: Stray) -> Iterator[Stray]:
-        """The batches of a stray, one by one."""
+        """Yields the batches of a stray as strays."""
         self._singles += stray.batches
         if self._singles > MOST_SINGLES:
             self._leave_out(own, stray, "are too many in the wrong place")
@@ -182,7 +183,7 @@ class Relocation:
         text = f"offsets {part.first} to {part.last} {why}"
         own.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
-    # By their neighbours
+    # Places by neighbours
 
     @staticmethod
     def _fingerprint(own: SegmentDraft, stray: Stray) -> bytes:
@@ -190,7 +191,7 @@ class Relocation:
             return fingerprint(source, stray.part)
 
     def _mend(self, placed: set[bytes]) -> None:
-        """``placed``: fingerprints of strays that have their places."""
+        """Places the remaining strays by their neighbours. ``placed``: fingerprints of strays already placed."""
         twins = self._twins()
         log_end = self._log_end
         for own, stray in sorted(self._left, key=lambda item: item[1].expected < 0):
@@ -219,8 +220,8 @@ class Relocation:
                 self._leave_out(own, stray, "belong to no place that is left")
 
     def _displace(self, own: SegmentDraft, stray: Stray) -> bool:
-        """Puts a batch where its own offsets belong, and moves the one that claims some of them beside it, if both fill
-        then exactly what others leave: nothing else fits in a log that has no gaps."""
+        """Puts a batch at its own offsets and moves the batch that overlaps them next to it, if both together exactly
+        fill a gap: no other arrangement fits in a log without gaps."""
         part = stray.part
         home = self._home(part.first)
         if home is None or home.kept.is_sparse or home.bytes + part.size > LARGEST_POSITION:
@@ -242,7 +243,7 @@ class Relocation:
         return True
 
     def _fill_gap(self, own: SegmentDraft, stray: Stray) -> bool:
-        """Puts a batch that nothing else places into a gap of exactly its size that its offsets overlap."""
+        """Puts a batch into a gap of exactly its size that its offsets overlap, as the last resort."""
         part, home = stray.part, self._home(stray.part.first)
         if home is None or home is own or home.bytes + part.size > LARGEST_POSITION:
             return False
@@ -253,12 +254,13 @@ class Relocation:
         return False
 
     def _swap_out(self, home: SegmentDraft, own: SegmentDraft, number: int, part: Part) -> bool:
-        """Puts a batch that fills a gap in the place of a smaller one, if that one fills the only gap of its size."""
+        """Puts a batch that fills a gap in the place of a smaller one, if the smaller one fills the only gap of its
+        size."""
         parts = home.parts
         other = parts[number]
         room = other.last - other.first + 1
         if room == part.last - part.first + 1:
-            return False  # each may be the other one
+            return False  # the two may be swapped
         home.take(number)
         home.put(placed := part._replace(path="") if home is own else part)
         gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] + 1 == room]
@@ -269,8 +271,8 @@ class Relocation:
         return False
 
     def _is_of_another_time(self, own: SegmentDraft, stray: Stray) -> bool:
-        """Whether its format and timestamp, which no damage made, are on that side of those of its neighbours in the
-        file on which its offset is."""
+        """Whether format and timestamp of a batch, compared with its neighbours in the file, agree with its offset.
+        Both are covered by the checksum."""
         part, parts = stray.part, own.parts
         i = parts.at_position(part.start)
         with open_source(own.kept.path) as source:
@@ -281,7 +283,8 @@ class Relocation:
         return False
 
     def _is_older(self, source: Source, one: Part, other: Part) -> bool:
-        """Whether the first batch of a part has a smaller timestamp than that of the other, or an older format."""
+        """Whether the first batch of a part has an older format or a smaller timestamp than the first batch of
+        another."""
         a, b = (batch_of(source, next(batches_of(source, part)), self._scratch) for part in (one, other))
         if min(a.max_timestamp, b.max_timestamp) < 0:
             return a.magic < b.magic
@@ -294,7 +297,7 @@ class Relocation:
         return Part(part.start, part.end, first, last, head, f"its first offset was {part.first}")
 
     def _first_by_neighbours(self, own: SegmentDraft, stray: Stray, log_end: int) -> int:
-        """The first offset that the batches before and behind it in the file leave to it; -1 where that is not sure."""
+        """Returns the first offset by the batches before and after it in the file; -1 if uncertain."""
         parts, part, kept = own.parts, stray.part, own.kept
         room = part.last - part.first + 1
         i = parts.at_position(part.start)
@@ -315,12 +318,13 @@ class Relocation:
         return -1
 
     def _is_impossible(self, part: Part) -> bool:
-        """Whether a batch cannot have been where it says it was."""
+        """Whether a batch cannot have had its own offset."""
         home = self._home(part.first)
         return home is None or home.was_empty or home.around(part.first, part.last) is None
 
     def _first_by_evidence(self, own: SegmentDraft, part: Part, low: int, high: int) -> int:
-        """The first offset, between two others, that side files tell, or that alone is one bit away; else -1."""
+        """Returns the first offset between ``low`` and ``high`` by side files, or the only one that is one bit away;
+        else -1."""
         with open_source(own.kept.path) as source:
             told = self._evidence.indicated_offset(source, part) if self._evidence else None
             if told is not None and low < told and told + part.last - part.first < high:
@@ -329,14 +333,14 @@ class Relocation:
 
     @staticmethod
     def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:
-        """Whether the batch of a `fingerprint` lies in its place at an offset."""
+        """Whether the batch with a `fingerprint` is in its place at an offset."""
         for part in home.holders([first]):
             with open_source(part.path or home.kept.path) as source:
                 return any(one.first == first and fingerprint(source, one) == mark for one in batches_of(source, part))
         return False
 
     def _twins(self) -> dict[int, bytes]:
-        """Checksum and size of the batches that lie, in their places, at the first offsets of those that are left."""
+        """Returns the fingerprints of the placed batches at the first offsets of the remaining strays."""
         wanted: dict[int, set[int]] = defaultdict(set)
         for _, stray in self._left:
             i = bisect_right(self._bases, stray.part.first) - 1

@@ -1,8 +1,8 @@
 """``recover --mode salvage``: cuts damaged ranges out and keeps every intact batch at its own offset.
 
-A partition is looked at as a whole: what is intact goes where its offsets belong, whatever segment it lies in. A
-segment in which something is wrong gets a new .log; then the broker's recovery runs on all of them, which finds nothing
-more to cut, and builds all side files.
+The partition is treated as a whole: intact batches are moved to their offsets, whatever segment they are in. A damaged
+segment gets a new .log. Then the broker's recovery runs on all segments; it finds nothing more to truncate, and builds
+all side files.
 """
 
 import os
@@ -47,13 +47,13 @@ _MISNAMED = "a segment bears the offset at which it begins"
 
 @dataclass(slots=True)
 class Salvage:
-    """A plan for one partition. ``cuts``: the ranges of each file that go, ``more_cuts`` as many again are not listed.
+    """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed.
 
-    ``mended``: batches with a mended header; ``moved``: stretches of batches that lay in another place; ``ambiguous``:
-    batches among the cuts whose offsets may be right; ``is_compacted``: a log cleaner was there: what it took where
-    bytes are damaged is among the gaps of the plan, what it took elsewhere is not; ``remains``: what is wrong in
-    batches that are kept whole; ``complaint``: what else stays wrong; ``not_dropped``: offsets of batches to drop that
-    no intact batch holds.
+    ``mended``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
+    removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
+    offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
+    batches that are kept; ``complaint``: what else remains wrong; ``not_dropped``: offsets to drop that no intact batch
+    has.
     """
 
     directory: str
@@ -77,10 +77,10 @@ def plan_salvage(
     is_compacted: Callable[[], bool] = lambda: False,
     dropping: Dropping = KEEP_ALL,
 ) -> Salvage:
-    """``is_compacted``: whether gaps may be the work of a log cleaner, asked where the log does not show it;
-    ``dropping``: intact batches that are to go.
+    """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
+    it; ``dropping``: the intact batches to drop.
 
-    Raises BrokerRefusesError for what keeps a broker from starting and is no damage of a .log.
+    Raises BrokerRefusesError if a broker would not start for another reason than damage of a .log.
     """
     return run_salvage(
         lambda refused: SalvageLoad(
@@ -90,7 +90,8 @@ def plan_salvage(
 
 
 def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
-    """Runs loads until a broker's loader would take what they make: ``load_with`` makes one that leaves out batches."""
+    """Runs loads until a broker's loader would accept the result; ``load_with`` makes a load that leaves out
+    batches."""
     refused = Refused()
     for _ in range(_MOST_LOADS):
         load = load_with(refused)
@@ -98,7 +99,7 @@ def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
             load.run()
         except TransactionConflictError:
             found = load.transaction_conflicts()
-            # Where no batch contradicts another one, a snapshot tells of a transaction that is open.
+            # If no batch contradicts another one, the open transaction comes from a snapshot.
             refused = Refused({**refused.batches, **found}, refused.snapshots or not found)
         else:
             return load.outcome()
@@ -108,14 +109,14 @@ def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a broker's loader refuses: ``batches`` by first offset; ``snapshots``: those that are there."""
+    """What a broker's loader rejects: ``batches`` by first offset; ``snapshots``: the existing ones."""
 
     batches: dict[int, Rejection] = field(default_factory=dict)
     snapshots: bool = False
 
 
 class SalvagedSegment(BrokerSegment):
-    """A segment of which all is kept, however large a batch is; ``layout``: of parts of real files, None for whole."""
+    """A segment that is kept whole, however large its batches are; ``layout``: None for an unchanged file."""
 
     def __init__(self, workspace: Workspace, stem: str, base_offset: int, layout: Layout | None) -> None:
         super().__init__(workspace, stem, base_offset)
@@ -132,7 +133,7 @@ class SalvagedSegment(BrokerSegment):
 
 
 class SalvageLoad(PartitionLoad):
-    """A load that repairs the segments before it looks at them."""
+    """A load that repairs the segments first."""
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class SalvageLoad(PartitionLoad):
         if refused.snapshots:
             for name in self._snapshots(workspace):
                 workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
-        # No producer expires: what snapshots know of them is worth more here than a clock.
+        # No producer expires: here the contents of snapshots matter more than their age.
         epochs = max(start.epochs, EPOCHS_MENDED)
         super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs))
         self._filter = BatchFilter(dropping)
@@ -165,7 +166,7 @@ class SalvageLoad(PartitionLoad):
         self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
 
     def _snapshots(self, workspace: Workspace) -> list[str]:
-        """Producer snapshots by name, but for files of batches."""
+        """Returns the names of producer snapshots, except files that contain batches."""
         return [name for name in workspace.names(SNAPSHOT) if name not in self._source_names]
 
     def _refuse_07(self) -> None:
@@ -178,7 +179,7 @@ class SalvageLoad(PartitionLoad):
                 self.workspace.delete(name, "its name is no offset: a broker does not start with it")
 
     def outcome(self) -> Salvage:
-        """What was found and is to be done, after `run`."""
+        """Returns the result after `run`."""
         found = self._result
         found.plan, found.next_offset = self.workspace.plan(), self.next_offset
         found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
@@ -188,18 +189,18 @@ class SalvageLoad(PartitionLoad):
         return found
 
     def _is_known(self, first: int, last: int) -> bool:
-        """Whether an earlier salvage has told that these offsets are missing."""
+        """Whether an earlier salvage has reported these offsets as missing."""
         return any(a <= first and last <= b for a, b in self._known_gaps)
 
     def _settle_leftovers(self) -> list[str]:
-        """What a cleaning left is no more and no less than another file with batches."""
+        """Leftovers of a cleaning are treated like any other file with batches."""
         remove_leftovers(self.workspace, self._source_names)
         return []
 
     def _settle_topic_id(self, ids: TopicIds) -> str:
         try:
             return super()._settle_topic_id(ids)
-        except BrokerRefusesError as error:  # that the id is lost is no reason to lose the log as well
+        except BrokerRefusesError as error:  # a lost id is no reason to lose the log as well
             self.workspace.delete(METADATA_FILE, "cannot be read: a broker does not start with it")
             return str(error).removeprefix(f"{self.workspace.directory}/")
 
@@ -214,26 +215,26 @@ class SalvageLoad(PartitionLoad):
         self.producers.load_names()
         self._tell_gaps([draft for draft in drafts if draft in segments or draft.is_changed])
         ends = [draft.next_offset for draft in segments if not draft.is_empty]
-        if ends:  # else entries of what is lost keep a recovery from taking up what the batches that are left tell
+        if ends:  # otherwise entries of lost batches prevent the epochs of the kept batches from being added
             self.epochs.truncate_from_end(ends[-1])
         first = next((draft for draft in segments if not draft.is_empty), None)
-        if first is not None and first is not segments[0]:  # a broker takes its base for the log's start
+        if first is not None and first is not segments[0]:  # a broker takes its base offset as the log start
             log_start = max(first.kept.base, self.start.log_start_offset)
             self.start = replace(self.start, log_start_offset=log_start)
         super()._load_segments()
 
     def _arrange(self, drafts: list[SegmentDraft]) -> None:
-        """Decides what each segment is made of."""
+        """Decides which batches each segment gets."""
         Relocation(drafts, self._others, self._load_parts, self._known_elsewhere, self._evidence).run()
         for draft in drafts:
-            kept = draft.kept  # what hit a batch may have hit its epoch, too
+            kept = draft.kept  # damage to a batch may have hit its epoch, too
             if kept.epochs_fall or (draft.is_changed and (kept.has_epochs or draft.extra or not kept.path)):
                 self._load_parts(draft)
                 mend_epochs(draft)
 
     def _without_stranded_end(self, drafts: list[SegmentDraft]) -> list[SegmentDraft]:
-        """The segments without empty ones behind the last batch: they would put the log's end where a consumer that
-        comes to the last batch waits for ever."""
+        """Returns the segments without empty ones after the last batch: they would move the log end, and a consumer
+        would wait there forever."""
         ends = [draft.next_offset for draft in drafts if not draft.is_empty]
         if not ends or ends[-1] < self.start.log_start_offset:
             return drafts
@@ -244,7 +245,7 @@ class SalvageLoad(PartitionLoad):
         return kept
 
     def _leave_out(self, drafts: list[SegmentDraft], refused: dict[int, Rejection]) -> None:
-        """Takes the batches at these first offsets out of their segments."""
+        """Removes the batches at these first offsets from their segments."""
         owners = {draft.kept.path: draft for draft in (*drafts, *self._others)}
         for draft in drafts:
             mine = {first: why for first, why in refused.items() if draft.kept.base <= first <= draft.kept.limit}
@@ -255,7 +256,7 @@ class SalvageLoad(PartitionLoad):
                 owners[part.path or draft.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
 
     def transaction_conflicts(self) -> dict[int, Rejection]:
-        """After `run` has raised TransactionConflictError: the batches to leave out, by first offset."""
+        """Returns the batches to leave out, by first offset, after `run` has raised TransactionConflictError."""
 
         def headers() -> Iterator[Headers]:
             for draft in self._drafted:
@@ -265,7 +266,7 @@ class SalvageLoad(PartitionLoad):
         return transaction_conflicts(headers)
 
     def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
-        """First offsets of batches that another replica has: there is none to ask."""
+        """Returns the first offsets of batches in another replica; nothing, because there is none."""
         return {}
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> Kept:
@@ -293,7 +294,7 @@ class SalvageLoad(PartitionLoad):
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
     def _write_all(self, drafts: list[SegmentDraft]) -> None:
-        """Puts the segments as they are to be into the workspace; a file that stays as it is may get another name."""
+        """Writes the new segments to the workspace; an unchanged file may be renamed."""
         files, names = {draft.file for draft in drafts}, {draft.name for draft in drafts}
         written = []
         for draft in drafts:
@@ -313,7 +314,7 @@ class SalvageLoad(PartitionLoad):
                 self._remove(draft, _MISNAMED)
 
     def _write(self, draft: SegmentDraft) -> None:
-        """Puts a segment that changes into the workspace."""
+        """Writes a changed segment to the workspace."""
         workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.kept
         self._note(draft)
         reason = self._reason(draft)
@@ -344,12 +345,12 @@ class SalvageLoad(PartitionLoad):
         found.mended += sum(bool(part.head) for part in draft.layout()) if draft.name and draft.is_mended else 0
 
     def _is_moved(self, part: Part) -> bool:
-        """Whether batches lay elsewhere in the partition."""
+        """Whether batches come from another place in the partition."""
         return not part.head
 
     def _tell_gaps(self, drafts: list[SegmentDraft]) -> None:
-        """Offsets that are missing afterwards, but for those that a cleaner took between batches as they were, up to
-        where keys show that it came."""
+        """Adds the gaps to the plan: offsets that are missing afterwards, except those that the cleaner removed between
+        unchanged batches, up to the offset that keys prove it has reached."""
         gaps = _gaps_of(drafts, False)
         is_sparse = any(draft.kept.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
@@ -360,9 +361,9 @@ class SalvageLoad(PartitionLoad):
         self._gaps, self._result.is_compacted = gaps, is_sparse
 
     def _batches(self, drafts: list[SegmentDraft]) -> Iterator[Batch]:
-        """The batches of segments as they are to be."""
+        """Yields the batches of the new segments."""
         for draft in drafts:
-            if not draft.is_changed:  # its parts may be forgotten
+            if not draft.is_changed:  # its parts may have been released
                 with open_source(draft.kept.path) as source:
                     reader = SegmentReader(source, False, draft.kept.base, scratch=self._scratch)
                     yield from (item for item in reader if not isinstance(item, Damage))
@@ -376,13 +377,13 @@ class SalvageLoad(PartitionLoad):
         return SalvagedSegment(self.workspace, stem, base, self._layouts.get(base))
 
     def _load_segment(self, segment: BrokerSegment) -> None:
-        """Nothing: each is recovered later, whatever its indexes are like."""
+        """Does nothing: each segment is recovered later, whatever its indexes contain."""
 
     def _check_indexes(self) -> None:
-        """Nothing: they are new."""
+        """Does nothing: all indexes are new."""
 
     def _recover_unflushed(self) -> None:
-        """From the first segment on: transactions that began below the log start end in those that lie above it."""
+        """Recovers from the first segment on: transactions that began below the log start may end above it."""
         start = self.start
         lowest = min([start.log_start_offset, *self.segments])
         self.start = replace(start, log_start_offset=lowest)
@@ -392,14 +393,14 @@ class SalvageLoad(PartitionLoad):
 
 
 def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, int]]:
-    """Ranges of offsets that are missing; ``is_cleaned``: as in `SegmentDraft.gaps`."""
+    """Returns the ranges of missing offsets; ``is_cleaned``: as in `SegmentDraft.gaps`."""
     found: list[tuple[int, int]] = []
     reached, is_whole = drafts[0].kept.base if drafts else 0, False
     for draft in drafts:
         if draft.is_empty and draft.is_changed and not draft.kept.is_last:
-            is_whole = False  # its files go
+            is_whole = False  # its files are removed
             continue
-        if reached < draft.kept.base and not (is_cleaned and is_whole):  # its own bytes held none of these
+        if reached < draft.kept.base and not (is_cleaned and is_whole):  # its own bytes never contained these
             found.append((reached, draft.kept.base - 1))
         found += draft.gaps(is_cleaned and _may_be_cleaned(draft.kept))
         reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
@@ -407,5 +408,6 @@ def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, in
 
 
 def _may_be_cleaned(kept: Kept) -> bool:
-    """Not the segment that a broker appends to, unless it shows it; what lies in the wrong place shows nothing."""
+    """Whether a segment may have been cleaned. The active segment is not, unless its gaps show it; strays show
+    nothing."""
     return not kept.is_last or (kept.is_sparse and not kept.strays)

@@ -1,8 +1,8 @@
-"""From the files of a partition to its segments: which batches stay, where segments begin, what each is made of.
+"""Assembles the segments of a partition from its files.
 
-Each file is read once. Where names and contents agree that is all. Else the batches of all files are held against each
-other (`offset_claims`), segments begin where what stays tells (`segment_bounds`), and files whose segment has other
-bounds than their names told are read again.
+Each file is read once; if names and contents agree, this is enough. Otherwise the batches of all files are compared
+(`offset_claims`), the kept batches determine where segments begin (`segment_bounds`), and a file is read again if its
+segment has other bounds than its name says.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,23 +18,25 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
 
 _FEW_PARTS = 1000
-"""An intact segment of more parts is read again where strays belong into it: its parts are not kept."""
+"""The parts of an intact segment with more parts are not kept in memory; the file is read again if strays belong
+there."""
 
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
 Scan = Callable[[str, int | None, int | None], Kept]
-"""Reads the file of a name as a segment with a base offset, None for no segment, and that of the segment behind it."""
+"""Reads a file, given its name, the base offset of its segment (None: it makes none) and that of the next segment."""
 
 
 class Assembled(NamedTuple):
-    """``segments`` rise; ``others``: files that make no segment, though their batches may belong into one."""
+    """``segments`` are sorted; ``others``: files that make no segment, though their batches may belong to one."""
 
     segments: list[SegmentDraft]
     others: list[SegmentDraft]
 
 
 def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs) -> Assembled:
-    """``sources`` as `segment_sources` orders them; ``epochs``: those that leader-epoch-checkpoint tells."""
+    """Returns the segments. ``sources`` are in the order of `segment_sources`; ``epochs``: those of
+    leader-epoch-checkpoint."""
 
     def read(bounds: SegmentBounds) -> Kept:
         if bounds.source is None:
@@ -61,7 +63,7 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
 
 
 def new_segment(base: int, behind: int | None) -> Kept:
-    """A segment that no file is yet; ``behind``: the base offset of the one behind it, None for the last."""
+    """Returns a segment without a file; ``behind``: the base offset of the next one, None for the last."""
     limit = base + ROOM if behind is None else min(behind - 1, base + ROOM)
     return Kept("", base, limit, behind is None, Parts(base), Cuts(), [], False)
 
@@ -80,7 +82,7 @@ def _drafts(
 
 
 def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[Kept]) -> None:
-    """Makes strays of the batches that yield to those of another file."""
+    """Makes strays of the batches that lose to those of another file."""
     by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
     firsts: dict[int, set[int]] = {}
     for piece in claims.outweighed():

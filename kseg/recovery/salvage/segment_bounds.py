@@ -1,8 +1,8 @@
-"""Which segments a partition falls into, by the batches that lie in its files: a name alone proves nothing.
+"""Determines the segments of a partition from the batches in its files, because a file name alone proves nothing.
 
-A name is right where no batch lies across it, and its file holds most of what stays from there on. What other files
-hold behind that makes segments of its own, which begin at their first batches; scattered batches become part of the
-segment before them.
+A name is right if no batch crosses its offset and the file has most of the kept batches from there on. Later batches in
+other files make segments of their own, which begin at their first batches; scattered batches are added to the segment
+before them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,8 +15,8 @@ from kseg.recovery.salvage.segment_sources import SegmentSource
 
 
 class SegmentBounds(NamedTuple):
-    """A segment that begins at ``base``, and ends before that ``behind``, None for the last. ``source``: the number of
-    the file that it is made of, None for a new one."""
+    """A segment from ``base`` to the next base offset ``behind``, None for the last. ``source``: the number of the file
+    that it is made of, None for a new one."""
 
     base: int
     source: int | None
@@ -24,19 +24,19 @@ class SegmentBounds(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """The base offset that the name of a source tells."""
+    """The base offset in the name of a source."""
 
     base: int
     source: int
 
 
 def bounds_by_name(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
-    """The segments as names tell them."""
+    """Returns the segments by the file names."""
     return _rising(SegmentBounds(*name) for name in _names(sources))
 
 
 def segment_bounds(chosen: Sequence[Piece], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
-    """The segments, rising. ``chosen``: all batches that stay, by offset."""
+    """Returns the segments, sorted. ``chosen``: all kept batches by offset."""
     names = _names(sources)
     own_names = {name.source: name.base for name in names}
     firm = [
@@ -89,12 +89,13 @@ def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
 
 
 def _is_below_all(piece: Piece, names: Sequence[_Name]) -> bool:
-    """Whether a batch of the first file lies below its name: then no other segment could hold it."""
+    """Whether a batch of the first file is below the offset in its name: then no other segment could contain it."""
     return bool(names) and piece.source == names[0].source and piece.first < names[0].base
 
 
 def _may_be_right(name: _Name, firm: Sequence[Piece], chosen: Sequence[Piece]) -> bool:
-    """Whether no batch lies across a name; of a file of which nothing stays, no other file on both sides of it."""
+    """Whether no batch crosses the offset in a name. If no batch of the file is kept: and no other file is on both
+    sides of it."""
     i = bisect_left(firm, name.base, key=lambda piece: piece.first)
     around = firm[i - 1 : i + 1] if 0 < i < len(firm) else ()
     is_same = any(before.source == behind.source for before, behind in pairwise(around))
@@ -107,20 +108,21 @@ def _may_be_right(name: _Name, firm: Sequence[Piece], chosen: Sequence[Piece]) -
 
 
 def _lies_inside(offset: int, pieces: Sequence[Piece]) -> bool:
-    """Whether an offset lies behind the first and not behind the last of a piece."""
+    """Whether an offset is above the first and not above the last offset of a piece."""
     i = bisect_right(pieces, offset, key=lambda piece: piece.first) - 1
     return i >= 0 and pieces[i].first < offset <= pieces[i].last
 
 
 def _between(names: Sequence[_Name], firm: Sequence[Piece]) -> Iterable[tuple[_Name | None, Sequence[Piece]]]:
-    """What lies before the first name, and from each to the next."""
+    """Yields the pieces before the first name, and from each name to the next."""
     starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
     for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
         yield name, firm[start:end]
 
 
 def _held_by(source: int, pieces: Sequence[Piece]) -> int:
-    """How many of the first pieces make a segment of a source: it has at least half of their records, and the last."""
+    """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
+    last piece."""
     own = total = held = 0
     for number, piece in enumerate(pieces, 1):
         total += piece.records
@@ -135,7 +137,7 @@ def _records(group: Sequence[Piece]) -> int:
 
 
 def _base(source: SegmentSource, piece: Piece, firm: Sequence[Piece]) -> int:
-    """Where a segment begins whose first batches are those of a piece."""
+    """Returns the base offset of a segment that begins with the batches of a piece."""
     i = bisect_left(firm, piece.first, key=lambda one: one.first)
     reached = firm[i - 1].last if i else -1
     return source.base if source.base is not None and reached < source.base <= piece.first else piece.first

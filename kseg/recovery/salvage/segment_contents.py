@@ -1,4 +1,4 @@
-"""What salvage finds in one file: parts that are in their places, strays, and ranges that are cut out."""
+"""The contents of one file for salvage: parts in their places, strays, and ranges to cut out."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from kseg.recovery.salvage.parts import Part, Parts, without_batches
 from kseg.segment.items import Damage
 
 MOST_CUTS = 10_000
-"""Ranges that are listed one by one, a segment."""
+"""Limit of the ranges listed for a segment."""
 
 ROOM = 0x7FFFFFFF
 NOWHERE = -1
-"""The base and the limit of a file that makes no segment."""
+"""Base and limit of a file that makes no segment."""
 
 WIDE = "are more than the batch has records, and the next batch begins where these end"
-"""Why the offsets of a batch are in doubt."""
+"""The reason for doubt about the offsets of a batch."""
 
 
 @dataclass(slots=True)
 class Cuts:
-    """Ranges that are not kept: the first ones, and how many ``more``."""
+    """The removed ranges: the first ones, and the number of ``more``."""
 
     listed: list[Damage] = field(default_factory=list)
     more: int = 0
@@ -31,7 +31,7 @@ class Cuts:
             self.more += 1
 
     def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
-        """As `add`, for ranges (position, length) of one kind."""
+        """Like `add`, for ranges (position, length) of one kind."""
         listed = ranges[: max(MOST_CUTS - len(self.listed), 0)]
         self.listed += [Damage(code, position, length, message) for position, length in listed]
         self.more += len(ranges) - len(listed)
@@ -42,9 +42,9 @@ class Cuts:
 
 @dataclass(slots=True)
 class Stray:
-    """Intact ``batches`` that are not where they belong, as it seems. ``expected``: the offset at which the neighbours
-    would have it, -1 where they tell nothing; ``doubt``: why it may yet be in the right place, where another one is;
-    ``records``: as far as headers tell."""
+    """Intact ``batches`` that seem to be in the wrong place. ``expected``: the first offset that their neighbours
+    suggest, -1 if unknown; ``doubt``: why their own offsets, which another batch has, may yet be right; ``records``:
+    their number by the headers."""
 
     part: Part
     batches: int
@@ -55,7 +55,7 @@ class Stray:
 
 @dataclass(slots=True)
 class Kept:
-    """A segment that may hold offsets ``base`` to ``limit``. ``parts`` rise in the file and in offsets."""
+    """A segment with offsets between ``base`` and ``limit``. ``parts`` rise in positions and offsets."""
 
     path: str
     base: int
@@ -65,23 +65,23 @@ class Kept:
     cuts: Cuts
     strays: list[Stray]
     is_sparse: bool
-    """Whether offsets are missing for other reasons than damage."""
+    """Whether offsets are missing that damage does not explain."""
     has_mended: bool = False
     has_shared: bool = False
-    """Whether two batches have bytes of the file in common."""
+    """Whether two batches share bytes of the file."""
     ambiguous: int = 0
-    """Batches that are cut out though their offsets may be right."""
+    """Number of batches cut out although their offsets may be right."""
     has_epochs: bool = False
     """Whether its batches may have more than one leader epoch."""
     epochs_fall: bool = False
-    """Whether a batch has a lower leader epoch than the one before, or one that is none."""
+    """Whether a batch has a lower leader epoch than the previous one, or an invalid one."""
 
     @property
     def is_intact(self) -> bool:
         return not (self.cuts or self.strays or self.has_mended or self.has_shared)
 
     def leave_out(self, firsts: Container[int]) -> list[Part]:
-        """Takes the batches with these first offsets out."""
+        """Removes and returns the batches with these first offsets."""
         taken, left = list[Part](), Parts(self.base)
         for part in without_batches(self.parts, firsts, self.path, taken):
             left.append(part)

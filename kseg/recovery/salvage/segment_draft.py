@@ -1,4 +1,4 @@
-"""A segment as salvage will write it: the batches of its own file, and batches of other files put between them."""
+"""A segment that salvage will write: batches of its own file, and batches of other files between them."""
 
 import os
 from bisect import bisect_right, insort
@@ -11,7 +11,7 @@ from kseg.recovery.salvage.parts import Part, Parts, without_batches
 from kseg.recovery.salvage.segment_contents import Kept
 
 MOST_GAPS = 1000
-"""Gaps of a segment that are told one by one."""
+"""Limit of the gaps reported one by one for a segment."""
 
 
 class SegmentDraft:
@@ -36,31 +36,31 @@ class SegmentDraft:
         return self.kept.parts
 
     def forget(self) -> None:
-        """Lets the parts of an intact segment go."""
+        """Releases the parts of an intact segment."""
         self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
         self.kept.parts = Parts(self.kept.base)
         self.is_forgotten = True
 
     def remember(self, parts: Parts) -> None:
-        """Takes the parts in again."""
+        """Stores the parts again."""
         self.kept.parts = parts
         self.is_forgotten = False
 
     @cached_property
     def was_empty(self) -> bool:
-        """Whether its file, which is closed, holds nothing, and its time index tells that it never did."""
+        """Whether its closed file is empty, and its time index shows that it always was."""
         path = self.kept.path
         index = path.removesuffix(LOG) + TIME_INDEX
         return not self.kept.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
 
     @property
     def is_mended(self) -> bool:
-        """Whether headers were mended."""
+        """Whether headers were repaired."""
         return self.kept.has_mended or any(part.head for part in self.extra)
 
     @property
     def is_changed(self) -> bool:
-        """Whether its file is to become another one."""
+        """Whether its file will be rewritten."""
         return not self.kept.is_intact or bool(self.extra)
 
     @property
@@ -68,11 +68,12 @@ class SegmentDraft:
         return not (len(self.parts) or self.extra or self.is_forgotten)
 
     def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
-        """Ranges of offsets that are missing from its base to its last offset; one that spans them all for many.
+        """Returns the ranges of missing offsets from its base to its last offset; one range that spans them if there
+        are many.
 
-        ``is_cleaned``: without those between batches that lie end to end as they were, which a log cleaner has left.
+        ``is_cleaned``: without gaps between adjacent batches of the file, which the log cleaner has left.
         """
-        if self.is_forgotten:  # it is intact
+        if self.is_forgotten:  # an intact one has none
             return [] if is_cleaned else self._gaps
         return self._gaps_inside(is_cleaned)
 
@@ -87,13 +88,13 @@ class SegmentDraft:
                 else:
                     found[-1] = (found[-1][0], first - 1)
             reached = last + 1
-            if is_cleaned:  # what hit a header may have hit what lay beside it
+            if is_cleaned:  # damage to a header may have hit its neighbours
                 before = ("", -1) if head else (path, end)
         return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
 
     @property
     def ends_as_it_was(self) -> bool:
-        """Whether nothing is missing, moved or mended where its file ends."""
+        """Whether nothing is missing, moved or repaired at the end of its file."""
         if self.is_forgotten or not self.is_changed:
             return True
         ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
@@ -102,16 +103,16 @@ class SegmentDraft:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind its last batch, its base without one."""
+        """The offset after its last batch; its base if it has none."""
         if self.is_forgotten:
             return self._next_offset
         last = self.layout().last_offset
         return self.kept.base if last is None else last + 1
 
     def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
-        """The last offset before a range that is free, and the first behind it; None instead where there is none.
+        """Returns the last taken offset before a free range and the first after it, each None if there is none.
 
-        None for the whole where the range is not free.
+        Returns None if the range is not free.
         """
         before, behind = None, None
         i = self.parts.last_from(last)
@@ -128,7 +129,7 @@ class SegmentDraft:
         return None if before is not None and before >= first else (before, behind)
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether each offset of a range is taken."""
+        """Whether all offsets of a range are taken."""
         at = last
         while at >= first:
             i = self.parts.last_from(at)
@@ -143,27 +144,28 @@ class SegmentDraft:
 
     @property
     def bytes(self) -> int:
-        """Of its file as it will be."""
+        """The size of its new file."""
         if self._bytes < 0:
             self._bytes = self.layout().size
         return self._bytes
 
     def put(self, part: Part) -> None:
-        """Adds batches where nothing is."""
+        """Adds batches at free offsets."""
         self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
         insort(self.extra, part, key=lambda part: part.first)
 
     def take(self, number: int) -> None:
-        """Takes one of its own parts away."""
+        """Removes one of its own parts."""
         self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
 
     def take_back(self, parts: Parts, part: Part) -> None:
-        """Ends what `take` and `put` did: ``parts`` were its own before, ``part`` was put."""
+        """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
         self.extra.remove(part)
         self.kept.parts, self._bytes = parts, -1
 
     def leave_out(self, firsts: Container[int]) -> list[Part]:
-        """Takes the batches with these first offsets out; each with the path of its file, "" for this one's."""
+        """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
+        segment's own."""
         if not firsts:
             return []
         taken, self._bytes = self.kept.leave_out(firsts), -1
@@ -171,7 +173,7 @@ class SegmentDraft:
         return taken
 
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
-        """The parts that hold any of these offsets, each once."""
+        """Yields the parts that contain any of these offsets, each once."""
         last = -1
         for offset in sorted(offsets):
             if offset <= last:
@@ -185,12 +187,12 @@ class SegmentDraft:
                     yield part
 
     def layout(self) -> Layout:
-        """What the segment is made of."""
+        """Returns the layout of the new segment."""
         return Layout(self.kept.path, self.parts, self.extra)
 
 
 def _is_empty(path: str) -> bool:
-    """Whether a file is there that has no bytes."""
+    """Whether a file exists and is empty."""
     try:
         return os.path.getsize(path) == 0
     except OSError:

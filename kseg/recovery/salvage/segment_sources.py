@@ -1,8 +1,8 @@
-"""The files of a partition out of which salvage takes batches.
+"""Lists the files of a partition from which salvage takes batches.
 
-A `.log` under a name that no broker gives it, as `.log.bak`, and what a cleaning left (`.log.swap`, `.log.cleaned`),
-hold batches of the partition like any segment; so does a file of any other name that begins with batches. Files marked
-`.deleted` do not count: a broker removes them when it starts. Packed ones and KRaft snapshots stay as they are.
+A `.log` under another name, such as `.log.bak`, and files that a cleaning left (`.log.swap`, `.log.cleaned`) contain
+batches of the partition like any segment; so does any other file that begins with batches. Files marked `.deleted` are
+ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left unchanged.
 """
 
 from collections.abc import Container
@@ -23,7 +23,8 @@ _SIDE_SUFFIXES = (*SUFFIXES[1:], SNAPSHOT)
 
 
 class SegmentSource(NamedTuple):
-    """One file. ``base``: the offset in its name, None without one; ``is_named``: whether a broker gives such names."""
+    """One file. ``base``: the offset in its name, None if there is none; ``is_named``: whether brokers use such
+    names."""
 
     name: str
     base: int | None
@@ -31,8 +32,8 @@ class SegmentSource(NamedTuple):
 
 
 def segment_sources(workspace: Workspace) -> list[SegmentSource]:
-    """Segments by base offset, then all other files that hold batches, by name. Raises PathError where a file cannot be
-    opened."""
+    """Returns the segments by base offset, then all other files with batches by name. Raises PathError if a file cannot
+    be opened."""
     found = []
     for name in workspace.names():
         if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (_is_log(name) or _holds_batches(workspace, name)):
@@ -47,7 +48,8 @@ def _is_log(name: str) -> bool:
 
 
 def _holds_batches(workspace: Workspace, name: str) -> bool:
-    """Whether a file of another name begins with batches, or is no side file and holds an intact one soon."""
+    """Whether a file with another name begins with batches, or is no side file and has an intact batch near its
+    start."""
     if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or _CHECKPOINT in name:
         return False
     with open_source(workspace.path(name)) as source:
@@ -57,13 +59,13 @@ def _holds_batches(workspace: Workspace, name: str) -> bool:
 
 
 def is_of_broker(source: SegmentSource) -> bool:
-    """Whether a broker reads or removes a file by such a name; others are none of its business if no batch lies in
-    them."""
+    """Whether a broker reads or removes files with such a name."""
     return source.name.endswith((LOG, SWAP, CLEANED, *_SIDE_SUFFIXES))
 
 
 def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
-    """Removes what a broker removes when it starts, or does not start with, but for the files named in ``sources``."""
+    """Removes the files that a broker removes when it starts, or that keep it from starting, except those in
+    ``sources``."""
     for name in workspace.names():
         if name in sources:
             continue
@@ -76,7 +78,7 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
 
 
 def _stem_of(name: str) -> str | None:
-    """The name of an index without its suffix, None where no broker names one so."""
+    """Returns the name of an index without its suffix, None if brokers use no such name."""
     stem = name.partition(".")[0]
     is_named = len(stem) == 20 and stem.isascii() and stem.isdigit() and leading_offset(name) is not None
     return stem if is_named and name.count(".") == 1 else None

@@ -1,9 +1,9 @@
-"""Producers that write outside of their own open transaction: a broker's loader does not start on such a log.
+"""Finds producers that write outside of their own open transaction; a broker does not start on such a log.
 
 ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
-while its producer has a transaction open. A producer is either transactional or not: the kind of which it has fewer
-batches gives way (markers count as transactional), of as many the kind that is rarer in the log, then that with fewer
-records.
+while its producer has a transaction open. A producer is either transactional or not, so the kind
+of batch of which it has fewer is left out (markers count as transactional). For equal numbers the kind that is rarer in
+the log is left out, then the kind with fewer records.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ _CODE = "transaction-state"
 
 @dataclass(slots=True)
 class _Written:
-    """Batches of one kind, and their records."""
+    """Numbers of the batches of one kind and of their records."""
 
     batches: int = 0
     records: int = 0
@@ -46,7 +46,8 @@ class _Producer:
 
 
 def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int, Rejection]:
-    """The batches to leave out, by first offset. ``headers`` gives all batches of the log, rising, each time anew."""
+    """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
+    rising."""
     producers, log = dict[int, _Producer](), _Producer()
     for producer_id, attributes, _, count in _produced(headers()):
         producer = producers.setdefault(producer_id, _Producer())
@@ -71,7 +72,7 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
 
 
 def _is_transactional(producer: _Producer, log: _Producer) -> bool:
-    """``log``: the batches of all producers."""
+    """Whether the transactional batches of a producer are kept. ``log``: the batches of all producers."""
     one, two = producer.transactional, producer.other
     if one.batches != two.batches:
         return one.batches > two.batches
@@ -81,7 +82,7 @@ def _is_transactional(producer: _Producer, log: _Producer) -> bool:
 
 
 def _produced(found: Iterable[Headers]) -> Iterable[tuple[int, int, int, int]]:
-    """Producer id, attributes, first offset and record count of the batches that have a producer."""
+    """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
     columns = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
     for headers in found:
         end = headers.count * BATCH_WIDTH

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window
-from kseg.kernel.compact.keys import COMPILED
+from kseg.kernel import COMPILED
 from kseg.runtime.pipeline import TASK_BYTES, Pipeline
 
 OUT_BYTES = 2 << 20

@@ -10,23 +10,23 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from importlib.util import spec_from_file_location
 
 from kseg.errors import KernelError
+from kseg.kernel.interpreted import InterpretedLoader
 
 MODE = os.environ.get("KSEG_KERNEL", "")
 
 
 class _KernelFinder:
-    """Finds kernel modules in the extension of their sub-room, or as .py files."""
+    """Finds the modules of sub-rooms: in the extension of the sub-room, or as .py files."""
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith(__name__ + ".") or not path:
+        room, _, module = name.rpartition(".")
+        if room.rpartition(".")[0] != __name__:
             return None
-        source = os.path.join(path[0], name.rpartition(".")[2] + ".py")
-        if not os.path.exists(source):
-            return None  # a sub-room, or what the extensions share
-        compiled = None if MODE == "python" else _extension_in(path[0])
-        if compiled is None:
-            return spec_from_file_location(name, source) if MODE == "python" else None
-        return spec_from_file_location(name, compiled, loader=ExtensionFileLoader(name, compiled))
+        extension = None if MODE == "python" else _extension_in(path[0])
+        if extension is not None:
+            return spec_from_file_location(name, extension, loader=ExtensionFileLoader(name, extension))
+        source = os.path.join(path[0], module + ".py")
+        return spec_from_file_location(name, source, loader=InterpretedLoader(name, source))
 
 
 @cache

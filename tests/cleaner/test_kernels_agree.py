@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.scan.checksums import COMPILED
+from kseg.kernel import COMPILED
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CODECS = "kafka-0.10.2.2/codecs"

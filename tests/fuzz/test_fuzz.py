@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.folders import kinds
 from fuzz.programs import Outcome, Program
-from kseg.kernel.scan.checksums import COMPILED
+from kseg.kernel import COMPILED
 
 ROUNDS = int(os.environ.get("KSEG_FUZZ_ROUNDS", "3"))
 SEED = os.environ.get("KSEG_FUZZ_SEED", "1")

@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.batches import GZIP, NONE, ZSTD, packed, sealed, varint
 from fuzz.programs import Program
-from kseg.kernel.scan.checksums import COMPILED
+from kseg.kernel import COMPILED
 
 BATCHES = 16
 BATCH_BYTES = 6 << 20

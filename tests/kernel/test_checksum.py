@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kseg.kernel import COMPILED
 from kseg.kernel.layout import rows as native
 from kseg.kernel.render import jsonl, text
 from kseg.kernel.scan import checksums as checksum
@@ -94,7 +95,7 @@ def test_kinds_of_buffer(polynomial, noise, tmp_path):
 
 def test_implementation_is_the_last_path():
     assert checksum.implementation() == checksum.paths()[-1]
-    assert (checksum.paths()[0] == "table") == checksum.COMPILED
+    assert (checksum.paths()[0] == "table") == COMPILED
     with pytest.raises(ValueError):
         checksum.crc32c_by("abacus", b"")
 
@@ -111,7 +112,7 @@ def cpu_flags():
 
 
 @pytest.mark.skipif(
-    not (checksum.COMPILED and cpu_flags()), reason="no paths to choose from, or no Linux to tell what there should be"
+    not (COMPILED and cpu_flags()), reason="no paths to choose from, or no Linux to tell what there should be"
 )
 def test_every_path_that_the_processor_can_run_is_offered():
     """Else no test would run it."""
@@ -193,13 +194,3 @@ def test_interpreted_twins_compute_the_same(noise):
 def test_interpreted_loads_are_signed_and_big_endian():
     packed = struct.pack(">xhiq", -2, -3, -4)
     assert (native.be16(packed, 1), native.be32(packed, 3), native.be64(packed, 7)) == (-2, -3, -4)
-
-
-def test_row_constants_are_the_same_in_c_and_in_python():
-    folder = Path(native.__file__).parent
-    in_c = re.findall(r"^    ([A-Z_]+) = (\d+),?$", (folder.parent / "native" / "native.h").read_text(), re.MULTILINE)
-    declared = re.findall(r"^        ([A-Z_]+)$", (folder / "rows.pxd").read_text(), re.MULTILINE)
-    prefixes = "(FRAME|ROW|FIELD|HEADER|BATCH)_"
-    in_python = {name: value for name, value in vars(native).items() if re.match(prefixes, name)}
-    assert {name: int(value) for name, value in in_c} == in_python
-    assert set(declared) == set(in_python)

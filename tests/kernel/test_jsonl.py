@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
+from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.kernel.records.plain import DONE
-from kseg.kernel.render import rendering
 from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, DEEP
 from kseg.kernel.render.rendering import Renderer
 
@@ -322,12 +322,12 @@ def test_real_segments_are_printed_as_json():
     assert len(digest_of_all()) == 64
 
 
-@pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
+@pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
     here = str(Path(__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {here!r}); from kernel import test_jsonl; "
-        "print(test_jsonl.digest_of_all(), test_jsonl.rendering.COMPILED)"
+        "print(test_jsonl.digest_of_all(), test_jsonl.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

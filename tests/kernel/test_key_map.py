@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.formats.rows import int64s
-from kseg.kernel.compact import key_hash, key_map
+from kseg.kernel import COMPILED
+from kseg.kernel.compact import key_hash
 from kseg.kernel.compact.key_hash import Secret
 from kseg.kernel.compact.key_map import KeyMap
 
@@ -64,7 +65,7 @@ def test_it_grows_with_its_keys(keys: list[bytes], most: int) -> None:
 
 def test_a_large_one_takes_no_more_memory_than_its_keys_need() -> None:
     """Many keys at a time, moved in several pieces; a share of them goes into another that grows, too."""
-    count = 300_000 if key_map.COMPILED else 5000
+    count = 300_000 if COMPILED else 5000
     found, other = (OffsetMap(1 << 30, secret=bytes(16)) for _ in range(2))
     hashes, offsets = int64s(2 * count), int64s(count)
     for i in range(count):
@@ -83,7 +84,7 @@ def test_each_map_has_a_hash_of_its_own() -> None:
     assert key_hash.hash_of(b"key", one.keys.secret) != key_hash.hash_of(b"key", other.keys.secret)
 
 
-@pytest.mark.skipif(not key_hash.COMPILED, reason="interpreted, BLAKE2b stands in")
+@pytest.mark.skipif(not COMPILED, reason="interpreted, BLAKE2b stands in")
 def test_the_hash_is_siphash_2_4_128() -> None:
     """The first vectors of its authors: key 00 01 .. 0f, inputs of 0 to 3 bytes 00 01 02."""
     secret = Secret(bytes(range(16)))

@@ -2,9 +2,13 @@
 
 import struct
 
+import pytest
+
 from kernel.rendering import batch, message, record
-from kseg.kernel.cython import constants
+from kseg.kernel.interpreted import definitions
 from kseg.kernel.layout import headers as layout
+from kseg.kernel.layout import rows
+from kseg.kernel.native import prefixes
 
 
 def test_fields_of_a_batch_lie_where_the_layout_says():
@@ -37,6 +41,36 @@ def test_fields_of_a_message_lie_where_the_layout_says():
     assert message(3, 0, b"key", None)[layout.V0_HEADER_BYTES :].startswith(struct.pack(">i", 3) + b"key")
 
 
-def test_constants_are_read_from_where_they_are_defined():
-    assert constants("kseg.kernel.layout.headers")["V2_HEADER_BYTES"] == 61
-    assert {name for name in vars(layout) if name.isupper()} == set(constants("kseg.kernel.layout.headers"))
+def test_constants_and_structs_are_read_from_where_they_are_defined():
+    assert definitions(layout.__file__.removesuffix(".py") + ".pxd")["V2_HEADER_BYTES"] == layout.V2_HEADER_BYTES == 61
+    assert (rows.FRAME_STATE, rows.ROW_WIDTH, rows.BATCH_COORDINATOR_EPOCH) == (3, 10, 15)
+    kept = prefixes.Prefixes()
+    assert (kept.anchor, kept.ieee.filled, kept.castagnoli.crcs) == (0, 0, 0)
+    assert kept.ieee is not kept.castagnoli
+
+
+def test_structs_hold_structs_that_their_pxd_cimports(tmp_path):
+    path = tmp_path / "made.pxd"
+    path.write_text(
+        "from kseg.kernel.native.prefixes cimport Prefixes, PrefixTable\n\n"
+        "cdef enum:\n    MOST = -0x10\n\n"
+        "cdef struct Inner:\n    long long* first\n\n"
+        "cdef struct Outer:\n    Inner inner\n    PrefixTable table\n    const unsigned char* p\n"
+    )
+    found = definitions(str(path))
+    assert (found["MOST"], sorted(found)) == (-16, ["Inner", "MOST", "Outer"])
+    outer = found["Outer"]()
+    assert (outer.inner.first, outer.table.filled, outer.p) == (0, 0, 0)
+    with pytest.raises(AttributeError):
+        outer.other = 1
+
+
+def test_a_module_without_declarations_defines_nothing(tmp_path):
+    assert definitions(str(tmp_path / "none.pxd")) == {}
+
+
+def test_every_row_constant_stands_where_its_table_has_it():
+    for table in ("FRAME", "ROW", "HEADER", "BATCH"):
+        columns = {name: value for name, value in vars(rows).items() if name.startswith(table + "_")}
+        width = columns.pop(table + "_WIDTH")
+        assert sorted(columns.values()) == list(range(width)), table

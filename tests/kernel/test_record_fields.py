@@ -1,7 +1,7 @@
 """Records of a v2 batch: those of the usual shape, which C reads at once, tell what reading field by field tells."""
 
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import int64s, sized, varint
 from kseg import kernel
+from kseg.kernel.interpreted import InterpretedLoader
 from kseg.kernel.layout import rows as native
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.kernel.records import records
@@ -31,12 +32,10 @@ def field_by_field():
     names = ("record_fields", "records", "record_walk")
     with patch.dict(sys.modules):
         for name in names:
-            spec = spec_from_file_location(
-                f"kseg.kernel.records.{name}", Path(records.__file__).with_name(f"{name}.py")
-            )
-            sys.modules[spec.name] = module = module_from_spec(spec)
-            spec.loader.exec_module(module)
-            assert not module.COMPILED
+            full_name = f"kseg.kernel.records.{name}"
+            loader = InterpretedLoader(full_name, str(Path(records.__file__).with_name(f"{name}.py")))
+            sys.modules[full_name] = module = module_from_spec(spec_from_loader(full_name, loader))
+            loader.exec_module(module)
         return module.RecordWalk
 
 

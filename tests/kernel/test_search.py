@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.rendering import batch, int64s, message, record
+from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.native.search import next_candidate
 from kseg.kernel.scan import frames, plausibility
@@ -15,7 +16,7 @@ from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import DONE, FrameScan
 
 GOOD = batch([record(0, value=b"value")])
-NEEDS_COMPILED = pytest.mark.skipif(not frames.COMPILED, reason="so many bytes take the interpreted kernel too long")
+NEEDS_COMPILED = pytest.mark.skipif(not COMPILED, reason="so many bytes take the interpreted kernel too long")
 
 
 @pytest.fixture(params=frames.search_paths(), scope="module", autouse=True)

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, real_segments, record, render
+from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import APPEND_TIME, CREATE_TIME
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.kernel.records.plain import DONE
-from kseg.kernel.render import rendering
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 
@@ -279,12 +279,12 @@ def digest_of_all():
     return digest.hexdigest()
 
 
-@pytest.mark.skipif(not rendering.COMPILED, reason="this run is interpreted: there is nothing to compare with")
+@pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
 def test_the_interpreted_kernel_prints_the_same():
     here = str(Path(__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {here!r}); from kernel import test_text; "
-        "print(test_text.digest_of_all(), test_text.rendering.COMPILED)"
+        "print(test_text.digest_of_all(), test_text.COMPILED)"
     )
     environment = {**os.environ, "KSEG_KERNEL": "python"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

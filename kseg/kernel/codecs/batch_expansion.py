@@ -5,30 +5,24 @@ Each becomes its own header, with no codec in it, and behind that its records. I
 compressed batch: a reader that STATE tells that the CRC is right does not look at them.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, Room, expand_batch
+from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+)
+from cython.cimports.kseg.kernel.records.columns import is_outside
+from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, Room, expand_batch
-    from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-    )
-    from cython.cimports.kseg.kernel.records.columns import is_outside
-    from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
     from cython.cimports.libc.string import memcpy
-else:
-    from kseg.kernel.codecs.expand import Room
 
-COMPILED = cython.compiled
 
 NO_CODEC = cython.declare(cython.int, 0xF8)
 

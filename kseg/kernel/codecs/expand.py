@@ -5,20 +5,12 @@ A fresh output for each batch costs page faults and objects, as much again as de
 everything is refused.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, V2_FLAGS, V2_HEADER_BYTES, ZSTD
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import decoders as codecs
-    from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, V2_FLAGS, V2_HEADER_BYTES, ZSTD
-else:
-    from kseg.kernel.layout.headers import LZ4, ZSTD
 
-    globals().update(cython.constants(__name__))
-
-COMPILED = cython.compiled
 
 FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
 

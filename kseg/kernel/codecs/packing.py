@@ -2,16 +2,12 @@
 is no such way.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import packers
     from cython.cimports.libc.string import memcpy
 
-COMPILED = cython.compiled
 
 NONE, LZ4, ZSTD = 0, 3, 4
 """Codecs, as in a batch's attributes, that there are packers of."""

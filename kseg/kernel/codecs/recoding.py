@@ -2,95 +2,50 @@
 around the area once it is packed again.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+from cython.cimports.kseg.kernel.codecs.packing import pack_area
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    V2_ATTRIBUTES,
+    V2_BASE_OFFSET,
+    V2_COUNT,
+    V2_CRC,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+    ZSTD,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+    be64,
+    crc32c,
+    native_setup,
+)
+from cython.cimports.kseg.kernel.native.search import could_be_frame
+from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
+from cython.cimports.kseg.kernel.records.records import (
+    FLAG_NOT_RISING,
+    FLAG_OUT_OF_RANGE,
+    RecordCursor,
+    RecordsHeader,
+    begin_records,
+    read_records_header,
+    walk_records,
+)
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
-    from cython.cimports.kseg.kernel.codecs.packing import pack_area
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CODEC,
-        CONTROL,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        V2_ATTRIBUTES,
-        V2_BASE_OFFSET,
-        V2_COUNT,
-        V2_CRC,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-        ZSTD,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-        crc32c,
-        native_setup,
-    )
-    from cython.cimports.kseg.kernel.native.search import could_be_frame
-    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
-    from cython.cimports.kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
     from cython.cimports.libc.string import memcpy
-else:
-    from kseg.kernel.layout.headers import (
-        CODEC,
-        CONTROL,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        V2_ATTRIBUTES,
-        V2_BASE_OFFSET,
-        V2_COUNT,
-        V2_CRC,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-        ZSTD,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-        crc32c,
-        native_setup,
-    )
-    from kseg.kernel.native.search import could_be_frame
-    from kseg.kernel.records.record_fields import COMPLETE
-    from kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
 
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
 
 # Below this size a call ends sooner than Python's lock is released and taken again.
 SHORT = cython.declare(cython.Py_ssize_t, 16384)

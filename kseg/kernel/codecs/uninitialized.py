@@ -1,16 +1,12 @@
 """Uninitialised buffers, which save the time that zeros take. Callers must write every byte before reading it."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize, PyByteArray_Resize
 else:
     import mmap
 
-COMPILED = cython.compiled
 
 _LARGE_BYTES = 1 << 20
 

@@ -1,25 +1,10 @@
 """Which records survive a compaction (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the map of keys."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
-    from cython.cimports.kseg.kernel.compact.key_map import KeyMap, ask_for, last_offset
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
-else:
-    from kseg.kernel.compact.key_hash import KeyHash, hash_key
-    from kseg.kernel.compact.key_map import KeyMap, ask_for, last_offset
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
+from cython.cimports.kseg.kernel.compact.key_map import KeyMap, ask_for, last_offset
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 
 COUNTS = (
     "records", "kept", "superseded", "tombstones", "no_key", "discarded_records", "discarded_markers", "copied",

@@ -4,20 +4,13 @@ A secret is drawn for each run, so nobody can make two keys that collide; a coll
 keyed BLAKE2b of hashlib takes its place: one run needs one hash, no more.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from hashlib import blake2b
 
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.structs(__name__))
 
 SECRET_BYTES = 16
 # The constants of the algorithm. As names: such literals would be Python objects.

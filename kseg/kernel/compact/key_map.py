@@ -8,22 +8,9 @@ A map that is spread over machines travels as entries: three int64 each as well,
 own map evenly.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.compact.key_hash import KeyHash
-    from cython.cimports.kseg.kernel.layout.rows import prefetch
-else:
-    from kseg.kernel.compact.key_hash import KeyHash
-    from kseg.kernel.layout.rows import prefetch
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.compact.key_hash import KeyHash
+from cython.cimports.kseg.kernel.layout.rows import prefetch
 
 AHEAD = cython.declare(cython.Py_ssize_t, 12)
 """How many keys ahead a slot is prefetched: a cache miss costs as much as a dozen hashes."""

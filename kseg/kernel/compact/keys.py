@@ -1,73 +1,34 @@
 """Hashes the keys of v2 batches and of plain messages v0 and v1 for `kseg.kernel.compact.key_map`."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import Room
-    from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
-    from cython.cimports.kseg.kernel.layout.headers import CONTROL
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_COUNT,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_WIDTH,
-    )
-    from cython.cimports.kseg.kernel.records.opening import (
-        CLOSED,
-        NO_ROOM,
-        TOO_MANY,
-        BatchWindow,
-        count_is_right,
-        fill_window,
-        open_batch,
-        read_batch,
-    )
-    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
-else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.compact.key_hash import KeyHash, hash_key
-    from kseg.kernel.layout.headers import CONTROL
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_COUNT,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_WIDTH,
-    )
-    from kseg.kernel.records.opening import (
-        CLOSED,
-        NO_ROOM,
-        TOO_MANY,
-        BatchWindow,
-        count_is_right,
-        fill_window,
-        open_batch,
-        read_batch,
-    )
-    from kseg.kernel.records.plain import is_legacy_plain, legacy_row
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
+from cython.cimports.kseg.kernel.layout.headers import CONTROL
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_COUNT,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_WIDTH,
+)
+from cython.cimports.kseg.kernel.records.opening import (
+    CLOSED,
+    NO_ROOM,
+    TOO_MANY,
+    BatchWindow,
+    count_is_right,
+    fill_window,
+    open_batch,
+    read_batch,
+)
+from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
 
 
 class KeyReader:

@@ -4,50 +4,27 @@ Records come as rows (ROW_*) over the buffer that holds them. Of each, HEADERS a
 their count included, and where they end; they are copied as they stand. 0 and 0: no headers.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    ROW_CHECK,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    crc32c,
+    difference,
+    native_setup,
+    put_bytes,
+    put_varint,
+    varint_bytes,
+)
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        ROW_CHECK,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        crc32c,
-        difference,
-        native_setup,
-        put_bytes,
-        put_varint,
-        varint_bytes,
-    )
+native_setup()
 
-    native_setup()
-else:
-    from kseg.kernel.layout.rows import (
-        ROW_CHECK,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        crc32c,
-        difference,
-        put_bytes,
-        put_varint,
-        varint_bytes,
-    )
-
-COMPILED = cython.compiled
 
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 GROWTH_BYTES = cython.declare(cython.Py_ssize_t, 16)

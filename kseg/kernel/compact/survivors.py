@@ -5,109 +5,52 @@ records is copied as it stands; one that loses some, or gets a delete horizon, i
 dropped, or leaves its header behind.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import Room
-    from cython.cimports.kseg.kernel.compact.judging import has_tombstone, judge
-    from cython.cimports.kseg.kernel.compact.rewriting import put_header, put_records
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CODEC,
-        CONTROL,
-        DELETE_HORIZON,
-        ENTRY_MAGIC,
-        ENTRY_SIZE,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        TRANSACTIONAL,
-        V2_BASE_TIMESTAMP,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_CHECK,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        put_bytes,
-    )
-    from cython.cimports.kseg.kernel.records.opening import (
-        CLOSED,
-        NO_ROOM,
-        TOO_MANY,
-        BatchWindow,
-        count_is_right,
-        fill_window,
-        open_batch,
-        read_batch,
-    )
-    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
-else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.compact.judging import has_tombstone, judge
-    from kseg.kernel.compact.rewriting import put_header, put_records
-    from kseg.kernel.layout.headers import (
-        CODEC,
-        CONTROL,
-        DELETE_HORIZON,
-        ENTRY_MAGIC,
-        ENTRY_SIZE,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        TRANSACTIONAL,
-        V2_BASE_TIMESTAMP,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-    )
-    from kseg.kernel.layout.pointers import bytes_out
-    from kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_CHECK,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        put_bytes,
-    )
-    from kseg.kernel.records.opening import (
-        CLOSED,
-        NO_ROOM,
-        TOO_MANY,
-        BatchWindow,
-        count_is_right,
-        fill_window,
-        open_batch,
-        read_batch,
-    )
-    from kseg.kernel.records.plain import is_legacy_plain, legacy_row
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
-    globals().update(cython.structs(__name__))
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.compact.judging import has_tombstone, judge
+from cython.cimports.kseg.kernel.compact.rewriting import put_header, put_records
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    ENTRY_MAGIC,
+    ENTRY_SIZE,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    V2_BASE_TIMESTAMP,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    ROW_CHECK,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    put_bytes,
+)
+from cython.cimports.kseg.kernel.records.opening import (
+    CLOSED,
+    NO_ROOM,
+    TOO_MANY,
+    BatchWindow,
+    count_is_right,
+    fill_window,
+    open_batch,
+    read_batch,
+)
+from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
 
 # A message of its own becomes a batch that is so much longer at most.
 _BATCH_GROWTH = cython.declare(cython.longlong, 128)

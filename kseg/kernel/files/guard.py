@@ -4,10 +4,8 @@ Holds the process's one table of guarded mappings (guard.h). Only a compiled ker
 `AVAILABLE` is false, don't map a file that may change: read it.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+
 if cython.compiled:
     from cython.cimports.kseg.kernel.files import sigbus
 

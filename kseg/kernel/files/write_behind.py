@@ -3,15 +3,10 @@
 It is advice: nothing is promised to be on the disk, and elsewhere nothing happens. What fails, the fsync tells.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.files import writing
-
-COMPILED = cython.compiled
 
 
 def begin_writing(descriptor: cython.int, position: cython.longlong, size: cython.longlong) -> None:

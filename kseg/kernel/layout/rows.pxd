@@ -1,56 +1,52 @@
-# What the kernel reaches in C: native.h. Interpreted, the same names come from native.py.
+# Rows of int64, which one kernel module hands to the next: rows.py tells what each column means.
+cdef enum:
+    FRAME_POSITION = 0
+    FRAME_SIZE = 1
+    FRAME_MAGIC = 2
+    FRAME_STATE = 3
+    FRAME_WIDTH = 4
+
+cdef enum:
+    ROW_OFFSET = 0
+    ROW_TIMESTAMP = 1
+    ROW_SEQUENCE = 2
+    ROW_KEY = 3
+    ROW_KEY_SIZE = 4
+    ROW_VALUE = 5
+    ROW_VALUE_SIZE = 6
+    ROW_HEADERS = 7
+    ROW_HEADER_COUNT = 8
+    ROW_CHECK = 9
+    ROW_WIDTH = 10
+
+cdef enum:
+    HEADER_KEY = 0
+    HEADER_KEY_SIZE = 1
+    HEADER_VALUE = 2
+    HEADER_VALUE_SIZE = 3
+    HEADER_WIDTH = 4
+
+cdef enum:
+    BATCH_POSITION = 0
+    BATCH_SIZE = 1
+    BATCH_MAGIC = 2
+    BATCH_STATE = 3
+    BATCH_FIRST_OFFSET = 4
+    BATCH_LAST_OFFSET = 5
+    BATCH_ATTRIBUTES = 6
+    BATCH_LEADER_EPOCH = 7
+    BATCH_BASE_TIMESTAMP = 8
+    BATCH_MAX_TIMESTAMP = 9
+    BATCH_PRODUCER_ID = 10
+    BATCH_PRODUCER_EPOCH = 11
+    BATCH_BASE_SEQUENCE = 12
+    BATCH_COUNT = 13
+    BATCH_MARKER = 14
+    BATCH_COORDINATOR_EPOCH = 15
+    BATCH_WIDTH = 16
+
+# In C. Interpreted, the same functions come from rows.py.
 cdef extern from "native.h" nogil:
-    # Rows: what one kernel module hands to the next, all int64 (see native.py for what each column means).
-    enum:
-        FRAME_WIDTH
-        FRAME_POSITION
-        FRAME_SIZE
-        FRAME_MAGIC
-        FRAME_STATE
-        ROW_WIDTH
-        ROW_OFFSET
-        ROW_TIMESTAMP
-        ROW_SEQUENCE
-        ROW_KEY
-        ROW_KEY_SIZE
-        ROW_VALUE
-        ROW_VALUE_SIZE
-        ROW_HEADERS
-        ROW_HEADER_COUNT
-        ROW_CHECK
-        FIELD_WIDTH
-        FIELD_AFTER
-        FIELD_ATTRIBUTES
-        FIELD_TIMESTAMP_DELTA
-        FIELD_OFFSET_DELTA
-        FIELD_KEY
-        FIELD_KEY_SIZE
-        FIELD_VALUE
-        FIELD_VALUE_SIZE
-        FIELD_HEADERS
-        FIELD_HEADER_COUNT
-        HEADER_WIDTH
-        HEADER_KEY
-        HEADER_KEY_SIZE
-        HEADER_VALUE
-        HEADER_VALUE_SIZE
-        BATCH_WIDTH
-        BATCH_POSITION
-        BATCH_SIZE
-        BATCH_MAGIC
-        BATCH_STATE
-        BATCH_FIRST_OFFSET
-        BATCH_LAST_OFFSET
-        BATCH_ATTRIBUTES
-        BATCH_LEADER_EPOCH
-        BATCH_BASE_TIMESTAMP
-        BATCH_MAX_TIMESTAMP
-        BATCH_PRODUCER_ID
-        BATCH_PRODUCER_EPOCH
-        BATCH_BASE_SEQUENCE
-        BATCH_COUNT
-        BATCH_MARKER
-        BATCH_COORDINATOR_EPOCH
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     long long be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)

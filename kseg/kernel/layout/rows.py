@@ -1,4 +1,4 @@
-"""The interpreted twin of native.h: loads, checksums and the layout of the rows that kernel modules hand to each other.
+"""The interpreted twin of native.h: loads and checksums; and the rows that kernel modules hand to each other.
 
 Rows are int64 and lie one after the other in one flat buffer; field F of row i is ``rows[i * WIDTH + F]``.
 
@@ -16,13 +16,6 @@ they lie in:
     HEADER_COUNT                                    CHECK         v0, v1, 0.7: CRC | valid << 32 | timestamp kind << 33
                                                                   (kind 0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
 
-The fields of one v2 record as they lie there, FIELD_*:
-
-    AFTER      position behind the record           ATTRIBUTES    int8, unsigned
-    TIMESTAMP_DELTA                                 OFFSET_DELTA
-    KEY, VALUE, KEY_SIZE, VALUE_SIZE                as ROW_*, but any negative size is null
-    HEADERS    position of the first header         HEADER_COUNT
-
 Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
 
 Batches (what `kseg.kernel.scan.headers` reads off their headers), BATCH_*; -1 is what a format lacks or a field is
@@ -38,19 +31,6 @@ unset to:
 
 from struct import Struct
 from zlib import crc32 as _zlib_crc32
-
-FRAME_WIDTH, FRAME_POSITION, FRAME_SIZE, FRAME_MAGIC, FRAME_STATE = 4, 0, 1, 2, 3
-ROW_WIDTH = 10
-ROW_OFFSET, ROW_TIMESTAMP, ROW_SEQUENCE, ROW_KEY, ROW_KEY_SIZE = 0, 1, 2, 3, 4
-ROW_VALUE, ROW_VALUE_SIZE, ROW_HEADERS, ROW_HEADER_COUNT, ROW_CHECK = 5, 6, 7, 8, 9
-FIELD_WIDTH, FIELD_AFTER, FIELD_ATTRIBUTES, FIELD_TIMESTAMP_DELTA, FIELD_OFFSET_DELTA = 10, 0, 1, 2, 3
-FIELD_KEY, FIELD_KEY_SIZE, FIELD_VALUE, FIELD_VALUE_SIZE, FIELD_HEADERS, FIELD_HEADER_COUNT = 4, 5, 6, 7, 8, 9
-HEADER_WIDTH, HEADER_KEY, HEADER_KEY_SIZE, HEADER_VALUE, HEADER_VALUE_SIZE = 4, 0, 1, 2, 3
-BATCH_WIDTH = 16
-BATCH_POSITION, BATCH_SIZE, BATCH_MAGIC, BATCH_STATE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET = 0, 1, 2, 3, 4, 5
-BATCH_ATTRIBUTES, BATCH_LEADER_EPOCH, BATCH_BASE_TIMESTAMP, BATCH_MAX_TIMESTAMP = 6, 7, 8, 9
-BATCH_PRODUCER_ID, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE, BATCH_COUNT = 10, 11, 12, 13
-BATCH_MARKER, BATCH_COORDINATOR_EPOCH = 14, 15
 
 # A slice of a file that is not mapped is a copy, and a length that a frame claims must not decide on its size.
 SLICE_BYTES = 1 << 20

@@ -25,12 +25,6 @@ def put_int(out, o, value):
     return put(out, o, digits, len(digits))
 
 
-class Counters:
-    """What the compiled kernel keeps of the numbers written last."""
-
-    offset = timestamp = sequence = None
-
-
 def forget(_counters):
     """Makes it write the next ones from scratch; here nothing is kept."""
 

@@ -1,4 +1,4 @@
-/* What the kernel's modules share in C; native.py is the interpreted twin and says what each row constant means.
+/* What the kernel's modules share in C; layout/rows.py is the interpreted twin.
  *
  * Included by several extension modules, so everything here is static: each module has its own tables, filled by
  * kseg_native_setup() when it is imported.
@@ -7,70 +7,6 @@
 #define KSEG_NATIVE_H
 
 #include "checksum.h"
-
-enum {
-    FRAME_POSITION = 0,
-    FRAME_SIZE = 1,
-    FRAME_MAGIC = 2,
-    FRAME_STATE = 3,
-    FRAME_WIDTH = 4
-};
-
-enum {
-    ROW_OFFSET = 0,
-    ROW_TIMESTAMP = 1,
-    ROW_SEQUENCE = 2,
-    ROW_KEY = 3,
-    ROW_KEY_SIZE = 4,
-    ROW_VALUE = 5,
-    ROW_VALUE_SIZE = 6,
-    ROW_HEADERS = 7,
-    ROW_HEADER_COUNT = 8,
-    ROW_CHECK = 9,
-    ROW_WIDTH = 10
-};
-
-enum {
-    FIELD_AFTER = 0,
-    FIELD_ATTRIBUTES = 1,
-    FIELD_TIMESTAMP_DELTA = 2,
-    FIELD_OFFSET_DELTA = 3,
-    FIELD_KEY = 4,
-    FIELD_KEY_SIZE = 5,
-    FIELD_VALUE = 6,
-    FIELD_VALUE_SIZE = 7,
-    FIELD_HEADERS = 8,
-    FIELD_HEADER_COUNT = 9,
-    FIELD_WIDTH = 10
-};
-
-enum {
-    HEADER_KEY = 0,
-    HEADER_KEY_SIZE = 1,
-    HEADER_VALUE = 2,
-    HEADER_VALUE_SIZE = 3,
-    HEADER_WIDTH = 4
-};
-
-enum {
-    BATCH_POSITION = 0,
-    BATCH_SIZE = 1,
-    BATCH_MAGIC = 2,
-    BATCH_STATE = 3,
-    BATCH_FIRST_OFFSET = 4,
-    BATCH_LAST_OFFSET = 5,
-    BATCH_ATTRIBUTES = 6,
-    BATCH_LEADER_EPOCH = 7,
-    BATCH_BASE_TIMESTAMP = 8,
-    BATCH_MAX_TIMESTAMP = 9,
-    BATCH_PRODUCER_ID = 10,
-    BATCH_PRODUCER_EPOCH = 11,
-    BATCH_BASE_SEQUENCE = 12,
-    BATCH_COUNT = 13,
-    BATCH_MARKER = 14,
-    BATCH_COORDINATOR_EPOCH = 15,
-    BATCH_WIDTH = 16
-};
 
 /* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and
  * gcc and clang make one load of them. */

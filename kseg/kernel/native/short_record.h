@@ -7,6 +7,20 @@
 
 #include "native.h"
 
+/* A record's fields as they lie there. A negative size of a key or value means null; headers begins at the first. */
+struct kseg_record_fields {
+    long long after; /* the position behind the record */
+    long long attributes;
+    long long timestamp_delta;
+    long long offset_delta;
+    long long key;
+    long long key_size;
+    long long value;
+    long long value_size;
+    long long headers;
+    long long header_count;
+};
+
 /* Its length, attributes and three numbers before the key. */
 enum { KSEG_BEFORE_KEY = 13 };
 
@@ -28,7 +42,7 @@ static inline const unsigned char *kseg_short_varint(const unsigned char *p, int
 
 /* The position behind the record at i, whose fields up to its value are written; 0 where it has another shape. */
 static inline ptrdiff_t kseg_read_short_record(
-    const unsigned char *p, ptrdiff_t i, ptrdiff_t end, long long *fields
+    const unsigned char *p, ptrdiff_t i, ptrdiff_t end, struct kseg_record_fields *fields
 ) {
     const unsigned char *at = p + i, *const stop = p + end, *after;
     int64_t size;
@@ -36,17 +50,17 @@ static inline ptrdiff_t kseg_read_short_record(
     at = kseg_short_varint(at, &size);
     if (!at || size < 6 || size > stop - at) return 0;
     after = at + size;
-    fields[FIELD_ATTRIBUTES] = *at++;
+    fields->attributes = *at++;
     at = kseg_short_varint(at, &size);
     if (!at) return 0;
-    fields[FIELD_TIMESTAMP_DELTA] = size;
+    fields->timestamp_delta = size;
     at = kseg_short_varint(at, &size);
     if (!at) return 0;
-    fields[FIELD_OFFSET_DELTA] = size;
+    fields->offset_delta = size;
     at = kseg_short_varint(at, &size);
     if (!at) return 0;
-    fields[FIELD_KEY] = at - p;
-    fields[FIELD_KEY_SIZE] = size;
+    fields->key = at - p;
+    fields->key_size = size;
     if (size > 0) {
         if (size > after - at) return 0;
         at += size;
@@ -54,8 +68,8 @@ static inline ptrdiff_t kseg_read_short_record(
     if (after - at < 2 || stop - at < 3) return 0;
     at = kseg_short_varint(at, &size);
     if (!at) return 0;
-    fields[FIELD_VALUE] = at - p;
-    fields[FIELD_VALUE_SIZE] = size;
+    fields->value = at - p;
+    fields->value_size = size;
     if (size > 0) {
         if (size > after - at) return 0;
         at += size;

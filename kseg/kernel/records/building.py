@@ -1,70 +1,37 @@
 """Writes rows of records as the bytes of a record area (v2) or of a message set (v0, v1)."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        ENTRY_MAGIC,
-        ENTRY_OVERHEAD,
-        LEGACY_CRC,
-        V0_HEADER_BYTES,
-        V1_HEADER_BYTES,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        crc32,
-        difference,
-        native_setup,
-        put_big,
-        put_bytes,
-        put_varint,
-        varint_bytes,
-    )
-else:
-    from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_CRC, V0_HEADER_BYTES, V1_HEADER_BYTES
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
-    from kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        crc32,
-        difference,
-        native_setup,
-        put_big,
-        put_bytes,
-        put_varint,
-        varint_bytes,
-    )
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    LEGACY_CRC,
+    V0_HEADER_BYTES,
+    V1_HEADER_BYTES,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import (
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    crc32,
+    difference,
+    native_setup,
+    put_big,
+    put_bytes,
+    put_varint,
+    varint_bytes,
+)
 
 # As a C variable: Cython takes literals of more than 31 bits for Python objects.
 LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)

@@ -4,20 +4,13 @@ by their key.
 Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.records.columns`.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
     from cython.cimports.libc.string import memcmp, memcpy
-else:
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
 
-COMPILED = cython.compiled
 
 NO_ROOM = cython.declare(cython.Py_ssize_t, -1)
 OUTSIDE = cython.declare(cython.Py_ssize_t, -2)

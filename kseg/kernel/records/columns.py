@@ -12,93 +12,46 @@ v0.
 ``wanted`` (WANTED_*): FIRST and LAST offset, EARLIEST and LATEST timestamp in ms, both ends included.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        ENTRY_OFFSET,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V1_TIMESTAMP,
-        V2_BASE_OFFSET,
-        V2_FLAGS,
-        V2_LAST_OFFSET_DELTA,
-        V2_MAX_TIMESTAMP,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-        sum_of,
-    )
-    from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
-else:
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        ENTRY_OFFSET,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V1_TIMESTAMP,
-        V2_BASE_OFFSET,
-        V2_FLAGS,
-        V2_LAST_OFFSET_DELTA,
-        V2_MAX_TIMESTAMP,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-        sum_of,
-    )
-    from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
-
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CONTROL,
+    CREATE_TIME,
+    ENTRY_OFFSET,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    NO_TIME,
+    V1_TIMESTAMP,
+    V2_BASE_OFFSET,
+    V2_FLAGS,
+    V2_LAST_OFFSET_DELTA,
+    V2_MAX_TIMESTAMP,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    be32,
+    be64,
+    sum_of,
+)
+from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
 
 from kseg.kernel.records.plain import check_frames
-
-COMPILED = cython.compiled
 
 INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK

@@ -15,97 +15,49 @@ v1; SIZES_ONLY, the same, and a key or value need not fit its message either: it
 a misfit. Positions of misfits must not be followed.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CRC_BYTES,
+    CREATE_TIME,
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    NO_TIME,
+    V0_HEADER_BYTES,
+    V07_ATTRIBUTES,
+    V07_LEAST_BYTES,
+    V07_MAGIC,
+    V1_HEADER_BYTES,
+    V1_TIMESTAMP,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    be32,
+    be64,
+    crc32,
+    native_setup,
+    sum_of,
+)
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CRC_BYTES,
-        CREATE_TIME,
-        ENTRY_MAGIC,
-        ENTRY_OFFSET,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V0_HEADER_BYTES,
-        V07_ATTRIBUTES,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-        crc32,
-        native_setup,
-        sum_of,
-    )
+native_setup()
 
-    native_setup()
-else:
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CRC_BYTES,
-        CREATE_TIME,
-        ENTRY_MAGIC,
-        ENTRY_OFFSET,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V0_HEADER_BYTES,
-        V07_ATTRIBUTES,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-        crc32,
-        sum_of,
-    )
-
-    globals().update(cython.constants(__name__))
-    globals().update(cython.structs(__name__))
-
-COMPILED = cython.compiled
 
 REASONS = {
     TOO_SMALL: "the size of a message is smaller than its header",

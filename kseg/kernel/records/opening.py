@@ -4,70 +4,33 @@
 `kseg.kernel.compact.rewriting` needs them: where the headers of the record begin and end.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM as EXPAND_NO_ROOM
-    from cython.cimports.kseg.kernel.codecs.expand import Room, expand_batch
-    from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_COUNT,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_CHECK,
-        ROW_HEADERS,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-    )
-    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE
-    from cython.cimports.kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-    )
-else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        BATCH_COUNT,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        ROW_CHECK,
-        ROW_HEADERS,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-    )
-    from kseg.kernel.records.record_fields import COMPLETE, MORE
-    from kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-    )
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
-    globals().update(cython.structs(__name__))
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM as EXPAND_NO_ROOM
+from cython.cimports.kseg.kernel.codecs.expand import Room, expand_batch
+from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_COUNT,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    ROW_CHECK,
+    ROW_HEADERS,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
+from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE
+from cython.cimports.kseg.kernel.records.records import (
+    FLAG_NOT_RISING,
+    FLAG_OUT_OF_RANGE,
+    RecordCursor,
+    RecordsHeader,
+    RecordTable,
+    append_records,
+    begin_records,
+    read_records_header,
+)
 
 REASONS = {
     NOT_RISING: "offset deltas do not rise",

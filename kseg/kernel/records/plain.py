@@ -7,126 +7,59 @@ with nothing of it printed.
 A renderer may have to stop at any record, because its output is full; `leave` notes where, `enter` goes on there.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CREATE_TIME,
-        ENTRY_OFFSET,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V0_HEADER_BYTES,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        ZSTD,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-    )
-    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
-    from cython.cimports.kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
-else:
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CREATE_TIME,
-        ENTRY_OFFSET,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V0_HEADER_BYTES,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        ZSTD,
-    )
-    from kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-    )
-    from kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
-    from kseg.kernel.records.records import (
-        FLAG_NOT_RISING,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
-
-    globals().update(cython.constants(__name__))
-    globals().update(
-        cython.structs(__name__, RecordCursor=RecordCursor, RecordsHeader=RecordsHeader, RecordTable=RecordTable)
-    )
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CREATE_TIME,
+    ENTRY_OFFSET,
+    LEGACY_CRC,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    NO_TIME,
+    V0_HEADER_BYTES,
+    V1_HEADER_BYTES,
+    V1_TIMESTAMP,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    ZSTD,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    be32,
+    be64,
+)
+from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
+from cython.cimports.kseg.kernel.records.records import (
+    FLAG_NOT_RISING,
+    FLAG_OUT_OF_RANGE,
+    RecordCursor,
+    RecordTable,
+    append_records,
+    begin_records,
+    read_records_header,
+    walk_records,
+)
 
 INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)

@@ -16,7 +16,24 @@ cpdef enum:
     NEGATIVE_COUNT = 13
     TOO_MANY_HEADERS = 14
 
-cdef int read_fields(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* fields) noexcept nogil
+# What records.py reaches in short_record.h, which says what the fields hold.
+cdef extern from "short_record.h" nogil:
+    ctypedef struct RecordFields "struct kseg_record_fields":
+        long long after
+        long long attributes
+        long long timestamp_delta
+        long long offset_delta
+        long long key
+        long long key_size
+        long long value
+        long long value_size
+        long long headers
+        long long header_count
+    Py_ssize_t read_short_record "kseg_read_short_record"(
+        const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields
+    )
+
+cdef int read_fields(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields) noexcept nogil
 cdef Py_ssize_t read_headers(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long count,
     long long* headers, long long first, bint store

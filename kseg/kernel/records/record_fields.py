@@ -3,51 +3,17 @@
 Records of the usual shape are read at once (short_record.h); only this reader tells what is wrong.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FIELD_AFTER,
-        FIELD_ATTRIBUTES,
-        FIELD_HEADER_COUNT,
-        FIELD_HEADERS,
-        FIELD_KEY,
-        FIELD_OFFSET_DELTA,
-        FIELD_TIMESTAMP_DELTA,
-        FIELD_VALUE,
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        varint,
-    )
-else:
-    from kseg.kernel.layout.rows import (
-        FIELD_AFTER,
-        FIELD_ATTRIBUTES,
-        FIELD_HEADER_COUNT,
-        FIELD_HEADERS,
-        FIELD_KEY,
-        FIELD_OFFSET_DELTA,
-        FIELD_TIMESTAMP_DELTA,
-        FIELD_VALUE,
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        varint,
-    )
-
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    varint,
+)
 
 from kseg.limits import MAX_HEADERS
-
-COMPILED = cython.compiled
 
 REASONS = {
     BAD_LENGTH: "the length of a record is no varint",
@@ -107,23 +73,12 @@ def varlong(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def read_sized(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    after: cython.Py_ssize_t,
-    fields: cython.pointer[cython.longlong],
-    field: cython.int,
-) -> cython.Py_ssize_t:
-    """Writes where the bytes of a key or value lie whose size is at i, and behind that the size; the position behind
-    them, -1 where they do not fit."""
+def fitting_size(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, after: cython.Py_ssize_t
+) -> cython.longlong:
+    """The size of a key or value at i, as `varint` gives it; 0 where its bytes do not fit before ``after``."""
     r: cython.longlong = varint(p, i, after)
-    size: cython.longlong = r >> 4
-    i += r & 15
-    if r == 0 or size > after - i:
-        return -1
-    fields[field] = i
-    fields[field + 1] = size
-    return i + size if size > 0 else i
+    return r if r >> 4 <= after - i - (r & 15) else 0
 
 
 @cython.cfunc
@@ -133,9 +88,9 @@ def read_fields(
     p: cython.pointer[cython.const[cython.uchar]],
     i: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    fields: cython.pointer[cython.longlong],
+    fields: cython.pointer[RecordFields],
 ) -> cython.int:
-    """Writes the FIELD_* of the record at i up to its headers, whatever its shape: COMPLETE, or a key of REASONS."""
+    """Reads the fields of the record at i up to its headers, whatever its shape: COMPLETE, or a key of REASONS."""
     at: cython.Py_ssize_t
     after: cython.Py_ssize_t
     used: cython.Py_ssize_t
@@ -149,32 +104,42 @@ def read_fields(
         return TOO_LONG
     at = i + used
     after = at + size
-    fields[FIELD_AFTER] = after
-    fields[FIELD_ATTRIBUTES] = p[at]
+    fields.after = after
+    fields.attributes = p[at]
     at += 1
     used = varlong_size(p, at, after)
     if used == 0:
         return BAD_TIMESTAMP
-    fields[FIELD_TIMESTAMP_DELTA] = varlong(p, at, used)
+    fields.timestamp_delta = varlong(p, at, used)
     at += used
     r = varint(p, at, after)
     if r == 0:
         return BAD_OFFSET
-    fields[FIELD_OFFSET_DELTA] = r >> 4
+    fields.offset_delta = r >> 4
     at += r & 15
-    at = read_sized(p, at, after, fields, FIELD_KEY)
-    if at < 0:
+    r = fitting_size(p, at, after)
+    if r == 0:
         return BAD_KEY
-    at = read_sized(p, at, after, fields, FIELD_VALUE)
-    if at < 0:
+    at += r & 15
+    fields.key = at
+    fields.key_size = r >> 4
+    if fields.key_size > 0:
+        at += fields.key_size
+    r = fitting_size(p, at, after)
+    if r == 0:
         return BAD_VALUE
+    at += r & 15
+    fields.value = at
+    fields.value_size = r >> 4
+    if fields.value_size > 0:
+        at += fields.value_size
     r = varint(p, at, after)
     at += r & 15
     size = r >> 4
     if r == 0 or size < 0 or size > after - at:
         return BAD_HEADER_COUNT
-    fields[FIELD_HEADERS] = at
-    fields[FIELD_HEADER_COUNT] = size
+    fields.headers = at
+    fields.header_count = size
     return COMPLETE
 
 

@@ -1,34 +1,16 @@
 """A walk over the records of a v2 batch, for callers in Python."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
-    from cython.cimports.kseg.kernel.records.records import (
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        walk_records,
-    )
-else:
-    from kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
-    from kseg.kernel.records.records import (
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        walk_records,
-    )
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
+from cython.cimports.kseg.kernel.records.records import (
+    RecordCursor,
+    RecordsHeader,
+    RecordTable,
+    append_records,
+    begin_records,
+    walk_records,
+)
 
 _LARGEST_TIMESTAMP = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 

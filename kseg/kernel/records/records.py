@@ -9,105 +9,52 @@ Any negative key or value length is null, as Kafka reads it. Over-long varints a
 (10 for the varlong) are not.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    LOG_APPEND_SHIFT,
+    V2_BASE_OFFSET,
+    V2_BASE_SEQUENCE,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_LAST_OFFSET_DELTA,
+    V2_MAX_TIMESTAMP,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    be32,
+    be64,
+    sum_of,
+)
+from cython.cimports.kseg.kernel.records.record_fields import (
+    BYTES_LEFT,
+    COMPLETE,
+    MORE,
+    NEGATIVE_COUNT,
+    TOO_MANY_HEADERS,
+    TOO_SHORT_FIELDS,
+    RecordFields,
+    read_fields,
+    read_headers,
+)
 
 from kseg.limits import MAX_HEADERS
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        LOG_APPEND_SHIFT,
-        V2_BASE_OFFSET,
-        V2_BASE_SEQUENCE,
-        V2_BASE_TIMESTAMP,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_LAST_OFFSET_DELTA,
-        V2_MAX_TIMESTAMP,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FIELD_AFTER,
-        FIELD_ATTRIBUTES,
-        FIELD_HEADER_COUNT,
-        FIELD_HEADERS,
-        FIELD_KEY,
-        FIELD_KEY_SIZE,
-        FIELD_OFFSET_DELTA,
-        FIELD_TIMESTAMP_DELTA,
-        FIELD_VALUE,
-        FIELD_VALUE_SIZE,
-        FIELD_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be32,
-        be64,
-        sum_of,
-    )
-    from cython.cimports.kseg.kernel.records.record_fields import (
-        BYTES_LEFT,
-        COMPLETE,
-        MORE,
-        NEGATIVE_COUNT,
-        TOO_MANY_HEADERS,
-        TOO_SHORT_FIELDS,
-        read_fields,
-        read_headers,
-    )
-    from cython.cimports.kseg.kernel.records.short_record import read_short_record
+    from cython.cimports.kseg.kernel.records.record_fields import read_short_record
 else:
-    from kseg.kernel.layout.rows import (
-        FIELD_AFTER,
-        FIELD_ATTRIBUTES,
-        FIELD_HEADER_COUNT,
-        FIELD_HEADERS,
-        FIELD_KEY,
-        FIELD_KEY_SIZE,
-        FIELD_OFFSET_DELTA,
-        FIELD_TIMESTAMP_DELTA,
-        FIELD_VALUE,
-        FIELD_VALUE_SIZE,
-        FIELD_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        sum_of,
-        v2_fields,
-    )
-    from kseg.kernel.records.record_fields import (
-        BYTES_LEFT,
-        COMPLETE,
-        MORE,
-        NEGATIVE_COUNT,
-        TOO_MANY_HEADERS,
-        TOO_SHORT_FIELDS,
-        read_fields,
-        read_headers,
-    )
+    from kseg.kernel.layout.rows import v2_fields
 
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
-    globals().update(cython.structs(__name__))
 
 _MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 
@@ -156,35 +103,35 @@ def read_record(
     p: cython.pointer[cython.const[cython.uchar]],
     i: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    fields: cython.pointer[cython.longlong],
+    fields: cython.pointer[RecordFields],
     table: cython.pointer[RecordTable],
 ) -> cython.Py_ssize_t:
-    """The position behind the record at i, whose FIELD_* are written and whose headers are appended; -status."""
+    """The position behind the record at i, whose fields are read and whose headers are appended; -status."""
     at: cython.Py_ssize_t = 0
     status: cython.int
     count: cython.longlong
     if cython.compiled:
         at = read_short_record(p, i, end, fields)
         if at:
-            fields[FIELD_HEADER_COUNT] = 0
+            fields.header_count = 0
             return at
     status = read_fields(p, i, end, fields)
     if status != COMPLETE:
         return -status
-    at = fields[FIELD_HEADERS]
-    count = fields[FIELD_HEADER_COUNT]
+    at = fields.headers
+    count = fields.header_count
     if count:
         if table.header_capacity >= 0 and (
             count > _MOST_HEADERS or (table.row_capacity > 0 and table.header_count + count > table.header_capacity)
         ):
             return -TOO_MANY_HEADERS
         at = read_headers(
-            p, at, fields[FIELD_AFTER], count, table.headers, table.header_count,
+            p, at, fields.after, count, table.headers, table.header_count,
             table.row_capacity > 0 and table.header_capacity >= 0,
         )  # fmt: skip
         if at < 0:
             return at
-    return at if at == fields[FIELD_AFTER] else -TOO_SHORT_FIELDS
+    return at if at == fields.after else -TOO_SHORT_FIELDS
 
 
 @cython.cfunc
@@ -192,14 +139,14 @@ def read_record(
 @cython.nogil
 @cython.exceptval(check=False)
 def append_row(
-    fields: cython.pointer[cython.const[cython.longlong]],
+    fields: cython.pointer[cython.const[RecordFields]],
     timestamp: cython.longlong,
     header: cython.pointer[cython.const[RecordsHeader]],
     table: cython.pointer[RecordTable],
 ) -> cython.void:
     rows: cython.pointer[cython.longlong] = table.rows
     row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
-    delta: cython.longlong = fields[FIELD_OFFSET_DELTA]
+    delta: cython.longlong = fields.offset_delta
     sequence: cython.longlong = header.base_sequence
     if sequence >= 0:
         # Kafka's incrementSequence overflows below 0. (2^31 in one literal would be a Python object.)
@@ -212,15 +159,15 @@ def append_row(
     rows[row + ROW_OFFSET] = sum_of(header.base_offset, delta)
     rows[row + ROW_TIMESTAMP] = timestamp
     rows[row + ROW_SEQUENCE] = sequence
-    rows[row + ROW_KEY] = fields[FIELD_KEY]
-    rows[row + ROW_KEY_SIZE] = fields[FIELD_KEY_SIZE] if fields[FIELD_KEY_SIZE] >= 0 else -1
-    rows[row + ROW_VALUE] = fields[FIELD_VALUE]
-    rows[row + ROW_VALUE_SIZE] = fields[FIELD_VALUE_SIZE] if fields[FIELD_VALUE_SIZE] >= 0 else -1
+    rows[row + ROW_KEY] = fields.key
+    rows[row + ROW_KEY_SIZE] = fields.key_size if fields.key_size >= 0 else -1
+    rows[row + ROW_VALUE] = fields.value
+    rows[row + ROW_VALUE_SIZE] = fields.value_size if fields.value_size >= 0 else -1
     rows[row + ROW_HEADERS] = table.header_count
-    rows[row + ROW_HEADER_COUNT] = fields[FIELD_HEADER_COUNT]
+    rows[row + ROW_HEADER_COUNT] = fields.header_count
     rows[row + ROW_CHECK] = 0
     table.row_count += 1
-    table.header_count += fields[FIELD_HEADER_COUNT]
+    table.header_count += fields.header_count
 
 
 @cython.cfunc
@@ -228,25 +175,25 @@ def append_row(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_record(
-    fields: cython.pointer[cython.const[cython.longlong]],
+    fields: cython.pointer[cython.const[RecordFields]],
     timestamp: cython.longlong,
     header: cython.pointer[cython.const[RecordsHeader]],
     cursor: cython.pointer[RecordCursor],
 ) -> cython.void:
     """Adds a record to what the cursor has seen."""
-    delta: cython.longlong = fields[FIELD_OFFSET_DELTA]
+    delta: cython.longlong = fields.offset_delta
     if delta <= cursor.last_delta:
         cursor.flags |= FLAG_NOT_RISING
     if delta < 0 or delta > header.last_offset_delta:
         cursor.flags |= FLAG_OUT_OF_RANGE
-    if fields[FIELD_ATTRIBUTES]:
+    if fields.attributes:
         cursor.flags |= FLAG_ATTRIBUTES
-    if fields[FIELD_KEY_SIZE] < 0:
+    if fields.key_size < 0:
         cursor.flags |= FLAG_NULL_KEY
     cursor.last_delta = delta
     if timestamp > cursor.largest_timestamp:
         cursor.largest_timestamp = timestamp
-    cursor.position = fields[FIELD_AFTER]
+    cursor.position = fields.after
     cursor.index += 1
 
 
@@ -265,27 +212,27 @@ def append_records(
     COMPLETE, MORE (the room is used up: call again) or a key of REASONS; the cursor then stands at the record
     concerned.
     """
-    fields: cython.longlong[FIELD_WIDTH]
+    fields: RecordFields
     after: cython.Py_ssize_t
     timestamp: cython.longlong
     first: cython.Py_ssize_t = table.row_count
     if not cython.compiled:
-        fields = [0] * FIELD_WIDTH
+        fields = RecordFields()
     if header.count < 0:
         return NEGATIVE_COUNT
     while cursor.index < header.count:
         if table.row_count >= table.row_capacity > 0:
             return MORE
-        after = read_record(p, cursor.position, end, fields, table)
+        after = read_record(p, cursor.position, end, cython.address(fields), table)
         if after < 0:
             return MORE if -after == TOO_MANY_HEADERS and table.row_count > first else -after
-        fields[FIELD_AFTER] = after
+        fields.after = after
         timestamp = header.max_timestamp
         if not header.is_append_time:
-            timestamp = sum_of(header.base_timestamp, fields[FIELD_TIMESTAMP_DELTA])
-        note_record(fields, timestamp, header, cursor)
+            timestamp = sum_of(header.base_timestamp, fields.timestamp_delta)
+        note_record(cython.address(fields), timestamp, header, cursor)
         if table.row_capacity > 0:
-            append_row(fields, timestamp, header, table)
+            append_row(cython.address(fields), timestamp, header, table)
     return BYTES_LEFT if header.count > 0 and cursor.position != end else COMPLETE
 
 
@@ -303,7 +250,7 @@ def walk_short_records(
     What is odd is gathered in the signs of numbers: no branch for it, and no write, in the loop that looks at every
     record of a segment.
     """
-    fields: cython.longlong[FIELD_WIDTH]
+    fields: RecordFields
     k: cython.longlong = cursor.index
     i: cython.Py_ssize_t = cursor.position
     after: cython.Py_ssize_t
@@ -319,15 +266,15 @@ def walk_short_records(
     timestamp: cython.longlong
     if cython.compiled:
         while k < header.count:
-            after = read_short_record(p, i, end, fields)
+            after = read_short_record(p, i, end, cython.address(fields))
             if after == 0:
                 break
-            delta = fields[FIELD_OFFSET_DELTA]
-            timestamp = sum_of(base, fields[FIELD_TIMESTAMP_DELTA] & counts_delta)
+            delta = fields.offset_delta
+            timestamp = sum_of(base, fields.timestamp_delta & counts_delta)
             falling |= delta - last - 1
             outside |= delta | (header.last_offset_delta - delta)
-            attributes |= fields[FIELD_ATTRIBUTES]
-            null |= fields[FIELD_KEY_SIZE]
+            attributes |= fields.attributes
+            null |= fields.key_size
             if timestamp > largest:
                 largest = timestamp
             last = delta

@@ -1,36 +1,17 @@
 """Records as v2 batches of one record each: what Kafka's cleaner and its down-conversion make of a plain message."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.compact.rewriting import put_header
-    from cython.cimports.kseg.kernel.layout.headers import (
-        ENTRY_MAGIC,
-        ENTRY_OVERHEAD,
-        V2_BASE_TIMESTAMP,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
-    from cython.cimports.kseg.kernel.records.building import AreaWriter, begin_area, write_records
-else:
-    from kseg.kernel.compact.rewriting import put_header
-    from kseg.kernel.layout.headers import (
-        ENTRY_MAGIC,
-        ENTRY_OVERHEAD,
-        V2_BASE_TIMESTAMP,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
-    from kseg.kernel.records.building import AreaWriter, begin_area, write_records
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.compact.rewriting import put_header
+from cython.cimports.kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    V2_BASE_TIMESTAMP,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
+from cython.cimports.kseg.kernel.records.building import AreaWriter, begin_area, write_records
 
 MOST_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)

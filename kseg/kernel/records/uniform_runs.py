@@ -1,60 +1,33 @@
 """Finds runs of intact, uncompressed batches with identical header fields, whose records are read in one call."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.recoding import check_frames, check_records
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CREATE_TIME,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V1_TIMESTAMP,
-        V2_ATTRIBUTES,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-        V2_MAX_TIMESTAMP,
-        V2_PRODUCER_ID,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-    )
-    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
-else:
-    from kseg.kernel.codecs.recoding import check_frames, check_records
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CREATE_TIME,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V1_TIMESTAMP,
-        V2_ATTRIBUTES,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_LAST_OFFSET_DELTA,
-        V2_MAX_TIMESTAMP,
-        V2_PRODUCER_ID,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in
-    from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, be32, be64
-    from kseg.kernel.records.plain import is_legacy_plain
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.codecs.recoding import check_frames, check_records
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CREATE_TIME,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    NO_TIME,
+    V1_TIMESTAMP,
+    V2_ATTRIBUTES,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+    V2_MAX_TIMESTAMP,
+    V2_PRODUCER_ID,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+    be64,
+)
+from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
 
 ALL_BITS = cython.declare(cython.int, 255)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)

@@ -6,63 +6,31 @@ for that:
 gzip, snappy, compressed v0 and v1 messages and what is bad have to be opened by the caller.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CODEC,
-        ENTRY_MAGIC,
-        V0_HEADER_BYTES,
-        V1_HEADER_BYTES,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import be32
-    from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
-    from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
-    from cython.cimports.kseg.kernel.records.records import (
-        FLAG_ATTRIBUTES,
-        FLAG_NOT_RISING,
-        FLAG_NULL_KEY,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
-    from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
-else:
-    from kseg.kernel.codecs.expand import NO_ROOM, expand_batch
-    from kseg.kernel.layout.headers import (
-        CODEC,
-        ENTRY_MAGIC,
-        V0_HEADER_BYTES,
-        V1_HEADER_BYTES,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from kseg.kernel.layout.rows import be32
-    from kseg.kernel.records.plain import is_legacy_plain
-    from kseg.kernel.records.record_fields import COMPLETE
-    from kseg.kernel.records.records import (
-        FLAG_ATTRIBUTES,
-        FLAG_NOT_RISING,
-        FLAG_NULL_KEY,
-        FLAG_OUT_OF_RANGE,
-        RecordCursor,
-        RecordsHeader,
-        begin_records,
-        read_records_header,
-        walk_records,
-    )
-    from kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    V0_HEADER_BYTES,
+    V1_HEADER_BYTES,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+)
+from cython.cimports.kseg.kernel.layout.rows import be32
+from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
+from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
+from cython.cimports.kseg.kernel.records.records import (
+    FLAG_ATTRIBUTES,
+    FLAG_NOT_RISING,
+    FLAG_NULL_KEY,
+    FLAG_OUT_OF_RANGE,
+    RecordCursor,
+    RecordsHeader,
+    begin_records,
+    read_records_header,
+    walk_records,
+)
+from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
 
 
 @cython.cfunc

@@ -4,90 +4,49 @@ A frame is looked at as Kafka looks at it: from magic 2 on by the v2 header, bel
 v1.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        DELETE_HORIZON,
-        ENTRY_OFFSET,
-        GZIP,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        LZ4,
-        NO_TIME,
-        SNAPPY,
-        TRANSACTIONAL,
-        V1_TIMESTAMP,
-        V2_BASE_OFFSET,
-        V2_BASE_SEQUENCE,
-        V2_BASE_TIMESTAMP,
-        V2_COUNT,
-        V2_CRC,
-        V2_FLAGS,
-        V2_LAST_OFFSET_DELTA,
-        V2_LEADER_EPOCH,
-        V2_MAX_TIMESTAMP,
-        V2_PRODUCER_EPOCH,
-        V2_PRODUCER_ID,
-        ZSTD,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        be16,
-        be32,
-        be64,
-        sum_of,
-    )
-    from cython.cimports.kseg.kernel.native.escape import put, put_int
-    from cython.cimports.kseg.kernel.records.plain import sequence_after
-    from cython.cimports.kseg.kernel.render.lines import Line
-else:
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        DELETE_HORIZON,
-        ENTRY_OFFSET,
-        GZIP,
-        LEGACY_CRC,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        LZ4,
-        NO_TIME,
-        SNAPPY,
-        TRANSACTIONAL,
-        V1_TIMESTAMP,
-        V2_BASE_OFFSET,
-        V2_BASE_SEQUENCE,
-        V2_BASE_TIMESTAMP,
-        V2_COUNT,
-        V2_CRC,
-        V2_FLAGS,
-        V2_LAST_OFFSET_DELTA,
-        V2_LEADER_EPOCH,
-        V2_MAX_TIMESTAMP,
-        V2_PRODUCER_EPOCH,
-        V2_PRODUCER_ID,
-        ZSTD,
-    )
-    from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, be16, be32, be64, sum_of
-    from kseg.kernel.native.escape import put, put_int
-    from kseg.kernel.records.plain import sequence_after
-    from kseg.kernel.render.lines import Line
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CONTROL,
+    CREATE_TIME,
+    DELETE_HORIZON,
+    ENTRY_OFFSET,
+    GZIP,
+    LEGACY_CRC,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    LZ4,
+    NO_TIME,
+    SNAPPY,
+    TRANSACTIONAL,
+    V1_TIMESTAMP,
+    V2_BASE_OFFSET,
+    V2_BASE_SEQUENCE,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_CRC,
+    V2_FLAGS,
+    V2_LAST_OFFSET_DELTA,
+    V2_LEADER_EPOCH,
+    V2_MAX_TIMESTAMP,
+    V2_PRODUCER_EPOCH,
+    V2_PRODUCER_ID,
+    ZSTD,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    be16,
+    be32,
+    be64,
+    sum_of,
+)
+from cython.cimports.kseg.kernel.native.escape import put, put_int
+from cython.cimports.kseg.kernel.records.plain import sequence_after
+from cython.cimports.kseg.kernel.render.lines import Line
 
 INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)

@@ -1,19 +1,16 @@
 """Columns of records as lines of CSV. An interpreted kernel leaves all of them to the caller."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.pointers import bytes_out
+from cython.cimports.kseg.kernel.native.escape import put, put_int
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_out
     from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int
+    from cython.cimports.kseg.kernel.native.escape import put_base64
     from cython.cimports.kseg.kernel.render.csv_text import put_csv
 
     escape.shuffle_setup()
 
-COMPILED = cython.compiled
 
 MARGIN = cython.declare(cython.Py_ssize_t, 128)  # KSEG_STEP of escape.h
 KAFKA_CREATE_TIME = cython.declare(cython.int, 0)  # ids of Kafka's TimestampType

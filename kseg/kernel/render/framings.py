@@ -7,23 +7,10 @@
 transaction are shown as `kseg.formats.control` does, whatever the program.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
-    from cython.cimports.kseg.kernel.native.escape import put, put_int
-    from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
-else:
-    from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
-    from kseg.kernel.native.escape import put, put_int
-    from kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
-
-    globals().update(cython.constants(__name__))
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
+from cython.cimports.kseg.kernel.native.escape import put, put_int
+from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
 
 MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)  # int16 version, int16 type
 MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)  # int16 version, int32 coordinator epoch

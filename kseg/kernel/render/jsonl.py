@@ -5,58 +5,36 @@ forms), else ``{"base64":"..."}``, null where there are none. A field that a for
 that is unset is null.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+)
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
+from cython.cimports.kseg.kernel.render.batch_lines import put_json_kind
+from cython.cimports.kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-    )
     from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put, put_base64, put_int, put_json, put_near
-    from cython.cimports.kseg.kernel.render.batch_lines import put_json_kind
-    from cython.cimports.kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
+    from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put_base64, put_json
 
     escape.shuffle_setup()
 else:
-    from kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_VALUE,
-        HEADER_VALUE_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-    )
-    from kseg.kernel.native.escape import json_value, put, put_int, put_limited, put_near
-    from kseg.kernel.render.batch_lines import put_json_kind
-    from kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
+    from kseg.kernel.native.escape import json_value, put_limited
 
-COMPILED = cython.compiled
 
 KIND_SHIFT = cython.declare(cython.int, 33)  # of ROW_CHECK
 KIND_BITS = cython.declare(cython.int, 3)

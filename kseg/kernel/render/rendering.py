@@ -4,95 +4,54 @@ The lines themselves are those of `kseg.kernel.render.batch_lines`, `kseg.kernel
 `kseg.kernel.render.jsonl`; keys and values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CONTROL,
+    CREATE_TIME,
+    ENTRY_OVERHEAD,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    NO_TIME,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_WIDTH,
+)
+from cython.cimports.kseg.kernel.native.escape import forget, put
+from cython.cimports.kseg.kernel.records.plain import (
+    DONE,
+    FULL,
+    NOT_PLAIN,
+    TOO_SMALL,
+    YOURS,
+    PlainFrames,
+    Progress,
+    enter,
+    has_plain_header,
+    leave,
+    room_for,
+)
+from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
+from cython.cimports.kseg.kernel.render.framings import put_decoded
+from cython.cimports.kseg.kernel.render.jsonl import put_fields
+from cython.cimports.kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
+from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
+from cython.cimports.kseg.kernel.render.schema import Job
+from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        ENTRY_OVERHEAD,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_WIDTH,
-        ROW_WIDTH,
-    )
-    from cython.cimports.kseg.kernel.native.escape import forget, put
-    from cython.cimports.kseg.kernel.records.plain import (
-        DONE,
-        FULL,
-        NOT_PLAIN,
-        TOO_SMALL,
-        YOURS,
-        PlainFrames,
-        Progress,
-        enter,
-        has_plain_header,
-        leave,
-        room_for,
-    )
-    from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
-    from cython.cimports.kseg.kernel.render.framings import put_decoded
-    from cython.cimports.kseg.kernel.render.jsonl import put_fields
-    from cython.cimports.kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
-    from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
-    from cython.cimports.kseg.kernel.render.schema import Job
-    from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
     from cython.cimports.libc.string import memcpy, memset
-else:
-    from kseg.kernel.layout.headers import (
-        APPEND_TIME,
-        CODEC,
-        CONTROL,
-        CREATE_TIME,
-        ENTRY_OVERHEAD,
-        LEGACY_FLAGS,
-        LOG_APPEND_TIME,
-        NO_TIME,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-    from kseg.kernel.native.escape import forget, put
-    from kseg.kernel.records.plain import (
-        DONE,
-        FULL,
-        NOT_PLAIN,
-        TOO_SMALL,
-        YOURS,
-        PlainFrames,
-        Progress,
-        enter,
-        has_plain_header,
-        leave,
-        room_for,
-    )
-    from kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
-    from kseg.kernel.render.framings import put_decoded
-    from kseg.kernel.render.jsonl import put_fields
-    from kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
-    from kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
-    from kseg.kernel.render.schema import Job
-    from kseg.kernel.render.text import put_contents, put_metadata
 
 from kseg.kernel.records.plain import check_frames
-
-COMPILED = cython.compiled
 
 LEAST_OUTPUT_BYTES = 4096
 INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames

@@ -21,29 +21,21 @@ Those are bytes that clients wrote: an int16 version, then a message that is not
 number of versions, followed by the index of each.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
     from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_near
+    from cython.cimports.kseg.kernel.native.escape import put_base64, put_json
 
     escape.shuffle_setup()
 else:
     from binascii import b2a_base64
     from json.encoder import encode_basestring
 
-    from kseg.kernel.layout.rows import be16, be32, be64
-    from kseg.kernel.native.escape import put, put_int, utf8
+    from kseg.kernel.native.escape import utf8
 
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
-    globals().update(cython.structs(__name__))
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
 LIKE_A_TIME = cython.declare(cython.longlong, 1_000_000_000_000)  # ms since the epoch: 2001

@@ -4,54 +4,34 @@ Their format is that of Kafka's DumpLogSegments.printRecordMetadata and printRec
 keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for what is not UTF-8.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+)
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
+from cython.cimports.kseg.kernel.render.batch_lines import put_bool, put_text_kind
+from cython.cimports.kseg.kernel.render.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-    )
     from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put, put_int, put_java, put_near, put_visible
-    from cython.cimports.kseg.kernel.render.batch_lines import put_bool, put_text_kind
-    from cython.cimports.kseg.kernel.render.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
+    from cython.cimports.kseg.kernel.native.escape import put_java, put_visible
 
     escape.shuffle_setup()
 else:
-    from kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_KEY_SIZE,
-        HEADER_WIDTH,
-        ROW_CHECK,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_SEQUENCE,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_VALUE_SIZE,
-    )
-    from kseg.kernel.native.escape import java, put, put_int, put_limited, put_near, visible
-    from kseg.kernel.render.batch_lines import put_bool, put_text_kind
-    from kseg.kernel.render.lines import CONTENTS, ESCAPE, SKIP_METADATA, Line
+    from kseg.kernel.native.escape import java, put_limited, visible
 
-COMPILED = cython.compiled
 
 VALID_SHIFT = cython.declare(cython.int, 32)  # of ROW_CHECK
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)

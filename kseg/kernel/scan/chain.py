@@ -1,49 +1,22 @@
 """Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_LEADER_EPOCH,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_PRODUCER_ID,
-        BATCH_STATE,
-        BATCH_WIDTH,
-        difference,
-        sum_of,
-    )
-    from cython.cimports.kseg.kernel.scan.events import EventLog, report
-else:
-    from kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_LEADER_EPOCH,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_PRODUCER_ID,
-        BATCH_STATE,
-        BATCH_WIDTH,
-        difference,
-        sum_of,
-    )
-    from kseg.kernel.scan.events import EventLog, report
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_PRODUCER_ID,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    difference,
+    sum_of,
+)
+from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
 NEVER_LATE = (1 << 63) - 1
 

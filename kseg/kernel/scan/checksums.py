@@ -3,18 +3,10 @@
 The kernel's own loops call native.h; this is its face for all others, and lets tests run each path through it.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout import rows as native
-else:
-    from kseg.kernel.layout import rows as native
+import cython
+from cython.cimports.kseg.kernel.layout import rows as native
 
-COMPILED = cython.compiled
-if cython.compiled:
-    native.native_setup()
+native.native_setup()
 
 
 def crc32c(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:

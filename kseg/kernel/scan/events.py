@@ -1,14 +1,6 @@
 """What a pass over rows notices: events as rows of numbers, and how many there were of each kind."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
 
 
 def int64s(count):

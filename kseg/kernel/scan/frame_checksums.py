@@ -5,39 +5,21 @@ filled as far as it is asked for. Any claimed range then costs the same, so that
 where every byte opens a header that claims the rest of it.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    CRC_BYTES,
+    ENTRY_MAGIC,
+    LEGACY_CRC,
+    V07_LEAST_BYTES,
+    V07_MAGIC,
+    V2_ATTRIBUTES,
+    V2_CRC,
+)
+from cython.cimports.kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range, native_setup
+from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CRC_BYTES,
-        ENTRY_MAGIC,
-        LEGACY_CRC,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V2_ATTRIBUTES,
-        V2_CRC,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range, native_setup
-    from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
+native_setup()
 
-    native_setup()
-else:
-    from kseg.kernel.layout.headers import (
-        CRC_BYTES,
-        ENTRY_MAGIC,
-        LEGACY_CRC,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V2_ATTRIBUTES,
-        V2_CRC,
-    )
-    from kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range
-    from kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
-
-COMPILED = cython.compiled
 
 DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)

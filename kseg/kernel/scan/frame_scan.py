@@ -1,24 +1,11 @@
 """How following the frames of a segment stands: what `kseg.kernel.scan.frames` keeps from call to call."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.layout.pointers import uint32s_out
+from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes
 
 from kseg.kernel.codecs.uninitialized import allocate
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import Room
-    from cython.cimports.kseg.kernel.layout.pointers import uint32s_out
-    from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES
-else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.layout.pointers import uint32s_out
-    from kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes
-
-    globals().update(cython.constants(__name__))
-
-COMPILED = cython.compiled
 
 
 class FrameScan:

@@ -7,116 +7,65 @@ A frame whose CRC is wrong is a batch all the same if its length leads somewhere
 intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_FLAGS,
+    V07_MAGIC,
+    V2_ATTRIBUTES,
+    V2_CRC,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+    be64,
+    crc32c,
+    native_setup,
+)
+from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_bytes
+from cython.cimports.kseg.kernel.records.walk import walk_frame
+from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
+from cython.cimports.kseg.kernel.scan.frame_scan import (
+    BELIEVE_CHECKSUMS,
+    CRC_RIGHT,
+    DONE,
+    FULL,
+    IRREGULAR,
+    LONG_RUNS,
+    NEEDS_ROOM,
+    RECORDS_RIGHT,
+    TOO_SMALL,
+    WALK_RECORDS,
+    FrameScan,
+)
+from cython.cimports.kseg.kernel.scan.plausibility import (
+    claimed_bytes,
+    compressed_end,
+    goes_on,
+    last_offset_at,
+    last_offset_claimed,
+)
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import Room
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CODEC,
-        ENTRY_MAGIC,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        LEGACY_FLAGS,
-        V07_MAGIC,
-        V2_ATTRIBUTES,
-        V2_CRC,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-        crc32c,
-        native_setup,
-    )
-    from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_bytes
-    from cython.cimports.kseg.kernel.records.walk import walk_frame
     from cython.cimports.kseg.kernel.scan import search_paths as native_search
-    from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
-    from cython.cimports.kseg.kernel.scan.frame_scan import (
-        BELIEVE_CHECKSUMS,
-        CRC_RIGHT,
-        DONE,
-        FULL,
-        IRREGULAR,
-        LONG_RUNS,
-        NEEDS_ROOM,
-        RECORDS_RIGHT,
-        TOO_SMALL,
-        WALK_RECORDS,
-        FrameScan,
-    )
-    from cython.cimports.kseg.kernel.scan.plausibility import (
-        claimed_bytes,
-        compressed_end,
-        goes_on,
-        last_offset_at,
-        last_offset_claimed,
-    )
     from cython.cimports.kseg.kernel.scan.search_paths import next_candidate, search_from, search_state
 
     native_setup()
     native_search.search_setup()
 else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.layout.headers import (
-        CODEC,
-        ENTRY_MAGIC,
-        ENTRY_OVERHEAD,
-        ENTRY_SIZE,
-        LEGACY_FLAGS,
-        V07_MAGIC,
-        V2_ATTRIBUTES,
-        V2_CRC,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-    )
-    from kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        be32,
-        be64,
-        crc32c,
-        indexable,
-    )
-    from kseg.kernel.native.search import could_be_frame, frame_bytes, next_candidate, search_from, search_state
-    from kseg.kernel.records.walk import walk_frame
-    from kseg.kernel.scan.frame_checksums import crc_is_right
-    from kseg.kernel.scan.frame_scan import (
-        BELIEVE_CHECKSUMS,
-        CRC_RIGHT,
-        DONE,
-        FULL,
-        IRREGULAR,
-        LONG_RUNS,
-        NEEDS_ROOM,
-        RECORDS_RIGHT,
-        TOO_SMALL,
-        WALK_RECORDS,
-        FrameScan,
-    )
-    from kseg.kernel.scan.plausibility import (
-        claimed_bytes,
-        compressed_end,
-        goes_on,
-        last_offset_at,
-        last_offset_claimed,
-    )
-
-COMPILED = cython.compiled
+    from kseg.kernel.layout.rows import indexable
+    from kseg.kernel.native.search import next_candidate, search_from, search_state
 
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)

@@ -4,19 +4,9 @@ A header lies at ``p[i]``; none of its bytes at ``end`` or behind are looked at.
 messages begin with their length.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
-    from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
-else:
-    from kseg.kernel.layout.rows import be16, be32, be64
-    from kseg.kernel.native.search import zeros_ahead, zeros_in_runs
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 LEAST_BYTES = cython.declare(cython.Py_ssize_t, 26)

@@ -6,34 +6,22 @@ Threads that pass over parts of a file so do not wait for each other. A window i
 
 import os
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
+from cython.cimports.kseg.kernel.layout.pointers import bytes_out, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, be32
+from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
+from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_room, scan_frames
+from cython.cimports.kseg.kernel.scan.headers import read_frames
 
 if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.expand import Room
     from cython.cimports.kseg.kernel.files.reading import read_at
-    from cython.cimports.kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_out, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, be32
-    from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
-    from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_room, scan_frames
-    from cython.cimports.kseg.kernel.scan.headers import read_frames
     from cython.cimports.libc.string import memmove
 else:
-    from kseg.kernel.codecs.expand import Room
-    from kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
-    from kseg.kernel.layout.pointers import int64s_out
-    from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, be32, indexable
-    from kseg.kernel.scan.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
-    from kseg.kernel.scan.frames import all_proven, extend_room, scan_frames
-    from kseg.kernel.scan.headers import read_frames
+    from kseg.kernel.layout.rows import indexable
 
     bytes_out = memoryview
-    globals().update(cython.constants(__name__))
-
-COMPILED = cython.compiled
 
 
 @cython.cclass

@@ -6,21 +6,8 @@ estimate (Flajolet and others, 2007; standard error 0.8 %):
     0 COUNT of hashes held  1 CAP  2 OVERFLOWED  3 MASK of the table  8.. REGISTERS, then the table
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import be64
-else:
-    from kseg.kernel.layout.rows import be64
-
-COMPILED = cython.compiled
-
-# Compiled, these are an enum of distinct.pxd.
-if not cython.compiled:
-    COUNT, CAP, OVERFLOWED, TABLE_MASK, REGISTERS, TABLE, REGISTER_BITS = 0, 1, 2, 3, 8, 16392, 14
+import cython
+from cython.cimports.kseg.kernel.layout.rows import be64
 
 LOW_64_BITS = 0xFFFFFFFFFFFFFFFF
 MIX_A = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)

@@ -1,33 +1,14 @@
 """Finds where the leader epoch changes from batch to batch (rows BATCH_*)."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_LEADER_EPOCH,
-        BATCH_MAGIC,
-        BATCH_STATE,
-        BATCH_WIDTH,
-    )
-else:
-    from kseg.kernel.layout.rows import (
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_LEADER_EPOCH,
-        BATCH_MAGIC,
-        BATCH_STATE,
-        BATCH_WIDTH,
-    )
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
 
 
 class EpochState:

@@ -4,24 +4,16 @@ For every batch, one behind the other: its size (varint), what its last offset i
 varint, modulo 2^64; the first counts from 0), CRC-32C of all its bytes, the header included (4 bytes, little-endian).
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
+import cython
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    crc32c,
+    native_setup,
+)
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_LAST_OFFSET,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_WIDTH,
-        crc32c,
-        native_setup,
-    )
-else:
-    from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, crc32c, native_setup
-
-COMPILED = cython.compiled
 native_setup()
 
 FINGERPRINT_BYTES_MAX = 24

@@ -3,50 +3,23 @@
 Entries are sorted as batches are, so one is held until its batch comes by.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_STATE,
-        BATCH_WIDTH,
-        be32,
-        be64,
-    )
-    from cython.cimports.kseg.kernel.scan.events import EventLog, report
-else:
-    from kseg.kernel.layout.headers import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
-    from kseg.kernel.layout.pointers import bytes_in
-    from kseg.kernel.layout.rows import (
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_SIZE,
-        BATCH_STATE,
-        BATCH_WIDTH,
-        be32,
-        be64,
-    )
-    from kseg.kernel.scan.events import EventLog, report
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.headers import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    be32,
+    be64,
+)
+from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
 NO_ENTRY = -(1 << 63)
 """Stands for offset and value of the last entry in order before there was one."""

@@ -7,48 +7,22 @@ included, if it is larger than in the entry before. Entries are written as the f
 timestamp (int64) and an offset (int32).
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import (
-        OFFSET_ENTRY_BYTES,
-        OFFSET_ENTRY_POSITION,
-        TIME_ENTRY_BYTES,
-        TIME_ENTRY_OFFSET,
-    )
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_WIDTH,
-        difference,
-        put_big,
-    )
-else:
-    from kseg.kernel.layout.headers import (
-        OFFSET_ENTRY_BYTES,
-        OFFSET_ENTRY_POSITION,
-        TIME_ENTRY_BYTES,
-        TIME_ENTRY_OFFSET,
-    )
-    from kseg.kernel.layout.rows import (
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_WIDTH,
-        difference,
-        put_big,
-    )
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    OFFSET_ENTRY_BYTES,
+    OFFSET_ENTRY_POSITION,
+    TIME_ENTRY_BYTES,
+    TIME_ENTRY_OFFSET,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_WIDTH,
+    difference,
+    put_big,
+)
 
 _MOST_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 

@@ -1,22 +1,9 @@
 """The table of producers that a replay keeps: finding, the list of open transactions, comparing with a snapshot."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
-    from cython.cimports.kseg.kernel.scan.events import EventLog
-else:
-    from kseg.kernel.layout.pointers import bytes_in, int64s_out
-    from kseg.kernel.layout.rows import be16, be32, be64
-    from kseg.kernel.scan.events import EventLog
-
-    globals().update(cython.constants(__name__))
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+from cython.cimports.kseg.kernel.scan.events import EventLog
 
 # Where offsets rise the place of a transaction is found at once; where they fall in file after file it must not become
 # a search.

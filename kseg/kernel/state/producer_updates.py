@@ -1,126 +1,62 @@
 """What one batch changes in the entry of its producer: steps of `kseg.kernel.state.producers`."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_SEQUENCE,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COORDINATOR_EPOCH,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MARKER,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_PRODUCER_EPOCH,
-        BATCH_WIDTH,
-        difference,
-    )
-    from cython.cimports.kseg.kernel.records.plain import sequence_after
-    from cython.cimports.kseg.kernel.scan.events import report
-    from cython.cimports.kseg.kernel.state.producer_table import (
-        ABORT_FILLED,
-        ABORT_FIRST,
-        ABORT_IS_CERTAIN,
-        ABORT_MARKER,
-        ABORT_OFFSET,
-        ABORT_POSITION,
-        ABORT_PRODUCER,
-        ABORT_STABLE,
-        ABORT_WIDTH,
-        COORDINATOR_EPOCH,
-        COORDINATOR_FALLS,
-        DATA_TIMESTAMP,
-        ENTRY_WIDTH,
-        EPOCH,
-        EPOCH_FALLS,
-        ID,
-        LAST_OFFSET,
-        LAST_SEQUENCE,
-        LOST_MARKER,
-        OFFSET_DELTA,
-        OUTSIDE,
-        SEEN,
-        SEQUENCE,
-        SHARED,
-        TIMESTAMP,
-        TXN_BATCHES,
-        TXN_BEFORE,
-        TXN_BEHIND,
-        TXN_FILLED,
-        TXN_FIRST,
-        TXN_MARKER,
-        TXN_POSITION,
-        TXN_TIMESTAMP,
-        ProducerTable,
-        close_transaction,
-        open_transaction,
-    )
-else:
-    from kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL
-    from kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_BASE_SEQUENCE,
-        BATCH_BASE_TIMESTAMP,
-        BATCH_COORDINATOR_EPOCH,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MARKER,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_POSITION,
-        BATCH_PRODUCER_EPOCH,
-        BATCH_WIDTH,
-        difference,
-    )
-    from kseg.kernel.records.plain import sequence_after
-    from kseg.kernel.scan.events import report
-    from kseg.kernel.state.producer_table import (
-        ABORT_FILLED,
-        ABORT_FIRST,
-        ABORT_IS_CERTAIN,
-        ABORT_MARKER,
-        ABORT_OFFSET,
-        ABORT_POSITION,
-        ABORT_PRODUCER,
-        ABORT_STABLE,
-        ABORT_WIDTH,
-        COORDINATOR_EPOCH,
-        COORDINATOR_FALLS,
-        DATA_TIMESTAMP,
-        ENTRY_WIDTH,
-        EPOCH,
-        EPOCH_FALLS,
-        ID,
-        LAST_OFFSET,
-        LAST_SEQUENCE,
-        LOST_MARKER,
-        OFFSET_DELTA,
-        OUTSIDE,
-        SEEN,
-        SEQUENCE,
-        SHARED,
-        TIMESTAMP,
-        TXN_BATCHES,
-        TXN_BEFORE,
-        TXN_BEHIND,
-        TXN_FILLED,
-        TXN_FIRST,
-        TXN_MARKER,
-        TXN_POSITION,
-        TXN_TIMESTAMP,
-        ProducerTable,
-        close_transaction,
-        open_transaction,
-    )
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_BASE_TIMESTAMP,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MARKER,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_WIDTH,
+    difference,
+)
+from cython.cimports.kseg.kernel.records.plain import sequence_after
+from cython.cimports.kseg.kernel.scan.events import report
+from cython.cimports.kseg.kernel.state.producer_table import (
+    ABORT_FILLED,
+    ABORT_FIRST,
+    ABORT_IS_CERTAIN,
+    ABORT_MARKER,
+    ABORT_OFFSET,
+    ABORT_POSITION,
+    ABORT_PRODUCER,
+    ABORT_STABLE,
+    ABORT_WIDTH,
+    COORDINATOR_EPOCH,
+    COORDINATOR_FALLS,
+    DATA_TIMESTAMP,
+    ENTRY_WIDTH,
+    EPOCH,
+    EPOCH_FALLS,
+    ID,
+    LAST_OFFSET,
+    LAST_SEQUENCE,
+    LOST_MARKER,
+    OFFSET_DELTA,
+    OUTSIDE,
+    SEEN,
+    SEQUENCE,
+    SHARED,
+    TIMESTAMP,
+    TXN_BATCHES,
+    TXN_BEFORE,
+    TXN_BEHIND,
+    TXN_FILLED,
+    TXN_FIRST,
+    TXN_MARKER,
+    TXN_POSITION,
+    TXN_TIMESTAMP,
+    ProducerTable,
+    close_transaction,
+    open_transaction,
+)
 
 
 @cython.cfunc

@@ -8,73 +8,36 @@ SHARED events are told, ``stop`` does not count, and a marker that is not plain 
 caller.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.headers import CONTROL
-    from cython.cimports.kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_COORDINATOR_EPOCH,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MARKER,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_PRODUCER_ID,
-        BATCH_SIZE,
-        BATCH_STATE,
-        BATCH_WIDTH,
-    )
-    from cython.cimports.kseg.kernel.scan.events import report
-    from cython.cimports.kseg.kernel.state.producer_table import (
-        ABORT_MARKER,
-        BAD_MARKER,
-        COMMIT_MARKER,
-        ENTRY_WIDTH,
-        FIRST_KRAFT_TYPE,
-        LAST_KRAFT_TYPE,
-        PLAIN_MARKER_BYTES,
-        SEEN,
-        ProducerTable,
-        index_of,
-    )
-    from cython.cimports.kseg.kernel.state.producer_updates import replay_data, replay_marker
-else:
-    from kseg.kernel.layout.headers import CONTROL
-    from kseg.kernel.layout.rows import (
-        BATCH_ATTRIBUTES,
-        BATCH_COORDINATOR_EPOCH,
-        BATCH_COUNT,
-        BATCH_FIRST_OFFSET,
-        BATCH_LAST_OFFSET,
-        BATCH_MAGIC,
-        BATCH_MARKER,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_PRODUCER_ID,
-        BATCH_SIZE,
-        BATCH_STATE,
-        BATCH_WIDTH,
-    )
-    from kseg.kernel.scan.events import report
-    from kseg.kernel.state.producer_table import (
-        ABORT_MARKER,
-        BAD_MARKER,
-        COMMIT_MARKER,
-        ENTRY_WIDTH,
-        FIRST_KRAFT_TYPE,
-        LAST_KRAFT_TYPE,
-        PLAIN_MARKER_BYTES,
-        SEEN,
-        ProducerTable,
-        index_of,
-    )
-    from kseg.kernel.state.producer_updates import replay_data, replay_marker
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.layout.headers import CONTROL
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+)
+from cython.cimports.kseg.kernel.scan.events import report
+from cython.cimports.kseg.kernel.state.producer_table import (
+    ABORT_MARKER,
+    BAD_MARKER,
+    COMMIT_MARKER,
+    ENTRY_WIDTH,
+    FIRST_KRAFT_TYPE,
+    LAST_KRAFT_TYPE,
+    PLAIN_MARKER_BYTES,
+    SEEN,
+    ProducerTable,
+    index_of,
+)
+from cython.cimports.kseg.kernel.state.producer_updates import replay_data, replay_marker
 
 _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
 

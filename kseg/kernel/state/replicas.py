@@ -1,43 +1,19 @@
 """Compares the records of two replicas, offset by offset: rows ROW_* of one against rows of the other."""
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_VALUE,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_WIDTH,
-    )
-else:
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        HEADER_KEY,
-        HEADER_VALUE,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_HEADERS,
-        ROW_KEY,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE,
-        ROW_WIDTH,
-    )
-
-COMPILED = cython.compiled
-
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
+import cython
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    HEADER_KEY,
+    HEADER_VALUE,
+    HEADER_WIDTH,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_WIDTH,
+)
 
 WHAT_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 

@@ -9,113 +9,56 @@ power of two that its sizes lie in, so that a quantile read from it is at most 1
 counts different keys and producer ids.
 """
 
-try:
-    from kseg.kernel import cython
-except ImportError:
-    import cython
-
-if cython.compiled:
-    from cython.cimports.kseg.kernel.codecs.recoding import check_frames
-    from cython.cimports.kseg.kernel.layout.headers import (
-        CODEC,
-        DELETE_HORIZON,
-        LEGACY_FLAGS,
-        V0_HEADER_BYTES,
-        V07_ATTRIBUTES,
-        V07_CODEC,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_PRODUCER_ID,
-    )
-    from cython.cimports.kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
-    from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
-    from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
-    from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from cython.cimports.kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be16,
-        be32,
-        be64,
-    )
-    from cython.cimports.kseg.kernel.records.records import (
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-    )
-    from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
-    from cython.cimports.kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
-else:
-    from kseg.kernel.codecs.recoding import check_frames
-    from kseg.kernel.layout.headers import (
-        CODEC,
-        DELETE_HORIZON,
-        LEGACY_FLAGS,
-        V0_HEADER_BYTES,
-        V07_ATTRIBUTES,
-        V07_CODEC,
-        V07_LEAST_BYTES,
-        V07_MAGIC,
-        V1_HEADER_BYTES,
-        V1_TIMESTAMP,
-        V2_COUNT,
-        V2_FLAGS,
-        V2_HEADER_BYTES,
-        V2_PRODUCER_ID,
-    )
-    from kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
-    from kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
-    from kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
-    from kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
-    from kseg.kernel.layout.rows import (
-        FRAME_MAGIC,
-        FRAME_POSITION,
-        FRAME_SIZE,
-        FRAME_STATE,
-        FRAME_WIDTH,
-        HEADER_WIDTH,
-        ROW_HEADER_COUNT,
-        ROW_KEY,
-        ROW_KEY_SIZE,
-        ROW_OFFSET,
-        ROW_TIMESTAMP,
-        ROW_VALUE_SIZE,
-        ROW_WIDTH,
-        be16,
-        be32,
-        be64,
-    )
-    from kseg.kernel.records.records import (
-        RecordCursor,
-        RecordsHeader,
-        RecordTable,
-        append_records,
-        begin_records,
-        read_records_header,
-    )
-    from kseg.kernel.scan.frame_scan import CRC_RIGHT
-    from kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
-
-COMPILED = cython.compiled
+import cython
+from cython.cimports.kseg.kernel.codecs.recoding import check_frames
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    DELETE_HORIZON,
+    LEGACY_FLAGS,
+    V0_HEADER_BYTES,
+    V07_ATTRIBUTES,
+    V07_CODEC,
+    V07_LEAST_BYTES,
+    V07_MAGIC,
+    V1_HEADER_BYTES,
+    V1_TIMESTAMP,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    V2_PRODUCER_ID,
+)
+from cython.cimports.kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
+from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
+from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_HEADER_COUNT,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_TIMESTAMP,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    be16,
+    be32,
+    be64,
+)
+from cython.cimports.kseg.kernel.records.records import (
+    RecordCursor,
+    RecordsHeader,
+    RecordTable,
+    append_records,
+    begin_records,
+    read_records_header,
+)
+from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
+from cython.cimports.kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
 
 COUNTERS = (
     "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
@@ -133,8 +76,6 @@ DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 
 FORMATS, CODECS = 4, 8
 
-if not cython.compiled:
-    globals().update(cython.constants(__name__))
 
 # Stands for 0.7 where a magic is asked for, and its form.
 MAGIC_07 = cython.declare(cython.int, -7)

@@ -1,0 +1,58 @@
+"""Loads kernel modules as Python, with what Cython would give them: ``cython``, cimports, and the names of the .pxd.
+
+The constants and structs that a .pxd defines stand there once, for both kernels.
+"""
+
+import builtins
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from re import MULTILINE, findall
+
+import kseg.kernel.cython as cython
+
+
+class InterpretedLoader(SourceFileLoader):
+    """Runs a kernel module from its .py file."""
+
+    def exec_module(self, module):
+        module.__builtins__ = _BUILTINS
+        module.__dict__.update(definitions(self.path.removesuffix(".py") + ".pxd"))
+        super().exec_module(module)
+
+
+def _import(name, *scope):
+    """``import`` as kernel modules mean it: `kseg.kernel.cython` for ``cython``, modules themselves for cimports."""
+    return cython if name == "cython" else __import__(name.removeprefix("cython.cimports."), *scope)
+
+
+_BUILTINS = vars(builtins) | {"__import__": _import}
+
+
+def definitions(path):
+    """What the .pxd at a path defines, by name: the constants of its enums, and a class for each struct."""
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return {}
+    found = {name: int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
+    for _, name, body in findall(r'^( *)\w+ struct (\w+)(?: ".+")?:\n((?:\1    .+\n)+)', text, MULTILINE):
+        fields = findall(r"^ *(.*?) ?\b(\w+)$", body, MULTILINE)
+        found[name] = _struct(name, {field: _maker(kind, found, text) for kind, field in fields})
+    return found
+
+
+def _maker(kind, found, text):
+    """What makes the first value of a field: the struct that is its type, of this .pxd or cimported, or int."""
+    for module, names in findall(r"^from (\S+) cimport (.+)$", text, MULTILINE):
+        if kind in names.split(", "):
+            return getattr(import_module(module), kind)
+    return found.get(kind, int)
+
+
+def _struct(name, fields):
+    def clear(self):
+        for field, make in fields.items():
+            setattr(self, field, make())
+
+    return type(name, (), {"__slots__": tuple(fields), "__init__": clear})

@@ -16,6 +16,7 @@ from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
+from symptoms_page import page as symptoms_page
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -90,7 +91,7 @@ def test_a_page_names_no_option_that_is_gone() -> None:
 def examples(page: str) -> list[list[str]]:
     """The arguments of ``kseg`` in each line of a page that shows a command, pipelines cut into their parts."""
     lines = re.findall(r"^\.D[l1] (.*)$", (ROOT / "man" / page).read_text("utf-8"), re.MULTILINE)
-    words = (shlex.split(part) for line in lines for part in re.split(r"[|>]", line))
+    words = (shlex.split(part) for line in lines for part in re.split(r"[|<>]", line))
     return [found[1:] for found in words if found[:1] == ["kseg"]]
 
 
@@ -132,7 +133,7 @@ def test_every_example_can_be_typed(
         assert ended.value.exit_code == 0
         return
     context = command.make_context(command.name, list(arguments), parent)
-    assert any(context.params.get(name) for name in ("paths", "files", "explain"))
+    assert any(context.params.get(name) for name in ("paths", "files", "explain", "text"))
 
 
 @pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
@@ -167,6 +168,11 @@ def test_no_code_is_explained_that_does_not_exist() -> None:
 def test_the_page_of_findings_is_what_the_table_says() -> None:
     written = (ROOT / "man" / "kseg-findings.7").read_text("utf-8")
     assert findings_page() == written, "run: python tests/findings_page.py"
+
+
+def test_the_page_of_symptoms_is_what_the_table_says() -> None:
+    written = (ROOT / "man" / "kseg-symptoms.7").read_text("utf-8")
+    assert symptoms_page() == written, "run: python tests/symptoms_page.py"
 
 
 def test_every_code_of_side_files_is_explained() -> None:

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kseg"
 LAYERS = (
     ("cli",),
     ("spark",),
-    ("dump",),
+    ("dump", "report", "symptoms"),
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
     ("changes", "logdir", "releases", "findings"),

@@ -25,6 +25,7 @@ COMMANDS = {
     "retain": "Delete the segments that a broker's retention would, or explain why they stay.",
     "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
     "undo": "Put the last change back, list changes, or free what they keep.",
+    "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
 }
 
 

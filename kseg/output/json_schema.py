@@ -56,6 +56,8 @@ PARTS = {
     "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
     "rewriting": "copied: int, rewritten: int, emptied: int, dropped: int",
     "sources": "{}text",
+    "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
+    "command": "argv: []text, purpose: text",
     "details": (
         "magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?, "
         "recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?, "
@@ -249,6 +251,14 @@ UNDO = [
     ("summary", "changed: flag, keptBytes: int"),
 ]
 
+SYMPTOMS = [
+    (
+        "symptom",
+        "name: text, speaker: text, lines: int, lineNumber: int, line: text, cause: text, isConsequence: flag, "
+        "findings: []text, places: []place, commands: []command",
+    )
+]
+
 OBJECTS = {
     "dump": DUMP,
     "verify": VERIFY,
@@ -258,6 +268,7 @@ OBJECTS = {
     "retain": RETAIN,
     "convert": [*_CHANGES, ("record", _RECORD)],
     "undo": UNDO,
+    "symptoms": SYMPTOMS,
 }
 """Objects by command."""
 

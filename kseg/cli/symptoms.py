@@ -1,0 +1,59 @@
+"""``kseg symptoms``: from a message of a broker, client or tool to its cause and to the commands that help."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from kseg.cli.options import output_options
+from kseg.errors import PathError
+from kseg.output.notices import Color, Notices
+from kseg.output.sink import open_sink
+from kseg.symptoms.matching import symptoms_in
+from kseg.symptoms.printing import print_symptoms
+
+MOST_LINE_BYTES = 1 << 20
+
+
+@click.command("symptoms")
+@click.argument("text", nargs=-1, metavar="TEXT...", required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+@output_options
+def command(text: tuple[str, ...], form: str, output: str | None, color: Color, quiet: bool, verbose: bool) -> int:
+    """Find the cause of a message of a broker, consumer, producer or tool, and the commands that help.
+
+    TEXT is one line or several, as they stand in a log; - reads a whole log from standard input. Exit status 1: no
+    message is known.
+    """
+    lines = _lines_of_input() if text == ("-",) else iter("\n".join(_joined(text)).splitlines())
+    found = symptoms_in(lines)
+    if not found:
+        if not quiet:
+            Notices(color).warning(
+                "no known message; man kseg-symptoms lists them, kseg verify LOGDIR checks the files"
+            )
+        return 1
+    with open_sink(output) as sink:
+        print_symptoms(found, form, sink, color)
+    return 0
+
+
+def _joined(words: tuple[str, ...]) -> list[str]:
+    """A line that was pasted without quotes arrives as words; an argument with spaces is a line of its own."""
+    return list(words) if any(" " in word for word in words) else [" ".join(words)]
+
+
+def _lines_of_input() -> Iterator[str]:
+    """The lines of standard input, of any size: bytes that are not UTF-8 are replaced, very long lines cut."""
+    if sys.stdin is None:
+        raise PathError("standard input is closed")
+    stream = sys.stdin.buffer
+    while line := stream.readline(MOST_LINE_BYTES):
+        yield line.decode("utf-8", "replace")

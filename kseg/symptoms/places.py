@@ -1,0 +1,90 @@
+"""The files, partitions and log directories that a message names."""
+
+import os
+import re
+from typing import NamedTuple
+
+from kseg.segment.files import SIDE_NAMES, parse_partition_name
+
+HEX_BYTES = 512
+"""Bytes that are shown of a file from a position on."""
+
+_PATH = re.compile(r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+")
+_CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/[^\]\n]*?)[\])])?")
+_DIRECTORY = re.compile(r"\b(?:dirs?|directory|directories) (?P<dir>/[^\s,\]]+)")
+_NAMED = re.compile(
+    r"(?:\b(?:[Pp]artitions?|log|append to|\w*EpochCache)[ =:]+|[{(])(?P<name>[\w.-]+-\d+)(?=[\s,.:=)\]}]|$)"
+    r"|topic=(?P<topic>[\w.-]+), ?partition=(?P<number>\d+)"
+)
+
+
+class Place(NamedTuple):
+    """What a message is about. None: it does not say. ``partition`` and ``log_directory`` are paths.
+
+    ``name`` is a partition's name without a directory, such as orders-0.
+    """
+
+    log_directory: str | None = None
+    partition: str | None = None
+    file: str | None = None
+    name: str | None = None
+    position: int | None = None
+    offset: int | None = None
+
+    def values(self) -> dict[str, str]:
+        """The values of the placeholders of a command. Those in capitals are left to the reader."""
+        root = self.log_directory or "LOGDIR"
+        partition = self.partition or (os.path.join(root, self.name) if self.name else root)
+        found = {"logdir": root, "partition": partition, "file": self.file or "FILE"}
+        if self.position is not None:
+            found["positions"] = f"{self.position}..{self.position + HEX_BYTES - 1}"
+        if self.offset is not None:
+            found["offset"] = str(self.offset)
+        return found
+
+
+def place_of(message: str, groups: dict[str, str | None]) -> Place:
+    """The place that a message names; ``groups`` are those of the pattern that it matches, which come first."""
+    file = partition = root = name = None
+    for path in _paths(message, groups):
+        kind, holder = _kind(path)
+        if kind == "file":
+            file = file or path
+            path, kind = holder, "partition" if parse_partition_name(os.path.basename(holder)) else "root"
+        if kind == "partition":
+            partition = partition or path
+        else:
+            root = root or path
+    context = _CONTEXT.search(message)
+    if context is not None:
+        name, root = context["partition"], root or context["dir"]
+    if groups.get("topic"):
+        name = f"{groups['topic']}-{groups['number']}"
+    told = groups.get("partition")
+    if told and not told.startswith("/"):
+        name = told
+    if name is None and (found := _NAMED.search(message)):
+        name = found["name"] or f"{found['topic']}-{found['number']}"
+    if partition is not None:
+        root = root or os.path.dirname(partition)
+    elif root is not None and name is not None:
+        partition = os.path.join(root, name)
+    position, offset = groups.get("position"), groups.get("offset")
+    return Place(root, partition, file, name, int(position) if position else None, int(offset) if offset else None)
+
+
+def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
+    told = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
+    found = [path.rstrip(".") for path in _PATH.findall(message)]
+    found += [directory["dir"].rstrip(".") for directory in _DIRECTORY.finditer(message)]
+    return [*told, *found]
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """("file" | "partition" | "root", the directory around it)."""
+    holder, name = os.path.split(path.rstrip("/"))
+    if parse_partition_name(name):
+        return "partition", holder
+    if name in SIDE_NAMES or "." in name:
+        return "file", holder
+    return "root", path

@@ -1,0 +1,79 @@
+"""The table of symptoms: each entry is whole, and each pattern is that of a real message."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from kseg.cli.main import main
+from kseg.findings.table import KINDS
+from kseg.symptoms.matching import symptom_of
+from kseg.symptoms.symptom import PLACEHOLDERS, SPEAKERS, Symptom
+from kseg.symptoms.table import SYMPTOMS
+
+LINES = Path(__file__).resolve().parent.parent.parent / "testdata/symptoms/lines.tsv"
+ROWS = [row.split("\t", 2) for row in LINES.read_text("utf-8").splitlines()]
+VALUES = {
+    "partition": "LOGDIR/orders-0", "logdir": "LOGDIR", "file": "LOGDIR/orders-0/0.log", "positions": "0..511",
+    "offset": "7",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "partition", "line"), ROWS, ids=[f"{i}-{row[0]}" for i, row in enumerate(ROWS)])
+def test_a_real_line_leads_to_its_entry_and_place(name: str, partition: str, line: str) -> None:
+    found = symptom_of(line)
+    assert found is not None
+    symptom, place = found
+    assert (symptom.name, place.values()["partition"]) == (name, partition)
+
+
+def test_each_pattern_is_the_first_of_its_entry_for_some_real_line() -> None:
+    needed = {(symptom.name, pattern) for symptom in SYMPTOMS for pattern in symptom.patterns}
+    of = {symptom.name: symptom for symptom in SYMPTOMS}
+    for name, _, line in ROWS:
+        needed.discard((name, next(pattern for pattern in of[name].patterns if re.search(pattern, line))))
+    assert needed == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the quick brown fox jumps over the lazy dog",
+        "INFO Kafka version: 4.3.1 (org.apache.kafka.common.utils.AppInfoParser)",
+        "INFO [LogLoader partition=orders-0, dir=/kafka-logs] Loading producer state till offset 150",
+        "INFO unclean.leader.election.enable = false",
+        "INFO [kafka-log-cleaner-thread-0]: Stopped (org.apache.kafka.storage.internals.log.LogCleaner)",
+        "",
+    ],
+)
+def test_what_is_no_symptom_is_none(line: str) -> None:
+    assert symptom_of(line) is None
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=[symptom.name for symptom in SYMPTOMS])
+def test_an_entry_is_whole(symptom: Symptom) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", symptom.name)
+    assert symptom.speaker in SPEAKERS
+    assert symptom.cause.endswith(".")
+    assert set(symptom.findings) <= KINDS.keys()
+    assert symptom.steps
+    for step in symptom.steps:
+        assert not step.purpose.endswith(".")
+        assert set(re.findall(r"\{\w+\}", step.command)) <= set(PLACEHOLDERS)
+
+
+@pytest.mark.parametrize(
+    "command", sorted({step.command for symptom in SYMPTOMS for step in symptom.steps}), ids=lambda text: text
+)
+def test_a_command_can_be_typed(command: str) -> None:
+    program, name, *arguments = command.format(**VALUES).replace("UUID", "RdZ0TiwWTfi_zGntLPyOIg").split()
+    assert program == "kseg"
+    parent = main.make_context("kseg", [], resilient_parsing=True)
+    found = main.get_command(parent, name)
+    assert isinstance(found, click.Command)
+    assert found.make_context(name, arguments, parent).params["paths"]
+
+
+def test_names_are_unique() -> None:
+    assert len({symptom.name for symptom in SYMPTOMS}) == len(SYMPTOMS)

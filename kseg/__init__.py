@@ -1,28 +1,77 @@
 """kseg: segment forensics and repair for Apache Kafka logs.
 
-``kseg.open(path)`` reads a segment, a partition or a log directory as an ordered stream of `Batch` and `Damage` items.
-Names are resolved on first use, so that a build or ``kseg --help`` imports next to nothing.
+``kseg.open(path)`` reads a segment, a partition or a log directory as an ordered stream of `Batch` and `Damage` items,
+``kseg.scan(path)`` as Arrow columns. kseg(3) is the reference. Names are resolved on first use, so that ``import kseg``
+costs nothing.
 """
-
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
+
 if TYPE_CHECKING:
-    from kseg.segment import Batch, Damage, Record
-    from kseg.segment import open_path as open
+    from kseg.api.items import Batch, Damage, Record
+    from kseg.api.log import Log
+    from kseg.api.log import open_log as open
+    from kseg.api.scan import Scan, scan
+    from kseg.errors import (
+        BrokerRunningError,
+        DamageError,
+        KsegError,
+        PathError,
+        RequestError,
+        StoppedHalfwayError,
+        UnreadableError,
+        UnsupportedError,
+    )
+    from kseg.segment.items import Problem
 
-__all__ = ["Batch", "Damage", "Record", "__version__", "open"]
+__all__ = [
+    "Batch",
+    "BrokerRunningError",
+    "Damage",
+    "DamageError",
+    "KsegError",
+    "Log",
+    "PathError",
+    "Problem",
+    "Record",
+    "RequestError",
+    "Scan",
+    "StoppedHalfwayError",
+    "UnreadableError",
+    "UnsupportedError",
+    "__version__",
+    "open",
+    "scan",
+]
 
-_HOMES = {"open": "open_path", "Batch": "Batch", "Damage": "Damage", "Record": "Record"}
+_MODULES = {
+    "kseg.api.items": ("Batch", "Damage", "Record"),
+    "kseg.api.log": ("Log",),
+    "kseg.api.scan": ("Scan", "scan"),
+    "kseg.errors": (
+        "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "StoppedHalfwayError",
+        "UnreadableError", "UnsupportedError",
+    ),
+    "kseg.segment.items": ("Problem",),
+}  # fmt: skip
+_HOMES = {name: (module, name) for module, names in _MODULES.items() for name in names}
+_HOMES["open"] = ("kseg.api.log", "open_log")
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'kseg' has no attribute {name!r}")
-    from kseg import segment
+if not TYPE_CHECKING:
 
-    value = getattr(segment, home)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'kseg' has no attribute {name!r}")
+        from importlib import import_module
+
+        module, attribute = _HOMES[name]
+        value = getattr(import_module(module), attribute)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *globals()})

@@ -5,6 +5,7 @@
     ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
     │   └── UnreadableError         3   bytes of a file that its disk cannot give
     ├── UnsupportedError            3   known, but not done by this command or release
+    ├── DamageError                 3   damage where it was not to be skipped
     ├── KernelError                 3   KSEG_KERNEL=compiled where the kernel is not compiled
     ├── BrokerRunningError          3   the lock of the log directory is held
     └── StoppedHalfwayError         4   no space or an I/O error in the middle of a change
@@ -45,6 +46,20 @@ class UnreadableError(PathError):
 
 class UnsupportedError(KsegError):
     """Something that exists, but that this command does not do."""
+
+
+class DamageError(KsegError):
+    """Damage, or a batch that cannot be read, where it was not to be skipped.
+
+    ``item``: the `kseg.Damage` or `kseg.Batch`, if the Python interface met it.
+    """
+
+    def __init__(self, text: str, item: object = None) -> None:
+        super().__init__(text)
+        self.item = item
+
+    def __reduce__(self) -> tuple[type["DamageError"], tuple[str, object]]:
+        return type(self), (str(self), self.item)
 
 
 class KernelError(KsegError, ImportError):

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "kseg"
 LAYERS = (
     ("cli",),
     ("spark",),
+    ("api",),
     ("dump", "report", "symptoms"),
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
@@ -35,7 +36,10 @@ RICH_ROOM = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.
 SHOWN = ("kseg.verification.replicas.comparison", "kseg.findings.table", "kseg.verification.report")
-LAZY = {"crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "fsspec", "cryptography"}
+LAZY = {
+    "crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "polars", "duckdb", "fsspec",
+    "cryptography",
+}  # fmt: skip
 
 
 def modules() -> list[Path]:

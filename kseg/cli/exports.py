@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from kseg.cli.convert_options import target_of
-from kseg.conversion.request import DamagedError
-from kseg.errors import PathError
+from kseg.errors import DamageError, PathError
 from kseg.export.chunk import NAMES, Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
@@ -34,10 +33,10 @@ def export(options: dict[str, Any], presentation: Presentation, notices: Notices
     if form == "jsonl":
         return _as_json_lines(options, presentation)
     if form != "csv":
-        from kseg.export.tables import check_codec, need_pyarrow
+        from kseg.export.tables import check_codec, prepare_pyarrow
 
         check_codec(form, None if options["codec"] is None else target_of(options["codec"]).name)
-        need_pyarrow()
+        prepare_pyarrow()
     with open_sink(options["output"]) as sink:
         if form != "csv" and sink.is_terminal:
             raise click.UsageError(f"--to {form} is no text for a terminal: give -o FILE, or a pipe")
@@ -72,7 +71,7 @@ def _as_json_lines(options: dict[str, Any], presentation: Presentation) -> int:
         if run.status:
             raise PathError("not every path could be read")
         if status and not options["skip_damage"]:
-            raise DamagedError(f"damage was met: kseg verify tells where; {_GO_ON}")
+            raise DamageError(f"damage was met: kseg verify tells where; {_GO_ON}")
     return 0
 
 
@@ -87,7 +86,7 @@ class _Reading:
     def chunks(self, timestamp_scale: int, room: int = CHUNK_BYTES) -> Generator[tuple[SegmentFile, Chunk], None, None]:
         """With the segment that each comes from; ``room``: bytes of its keys and values, where they fit.
 
-        To be closed before anything else is given up. Raises DamagedError.
+        To be closed before anything else is given up. Raises DamageError.
         """
         options = self._options
         for path in options["paths"]:
@@ -106,7 +105,7 @@ class _Reading:
     def _tell(self, file: SegmentFile, left_out: LeftOut) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
         if not self._options["skip_damage"]:
-            raise DamagedError(f"{place}: {left_out.message}; {_GO_ON}")
+            raise DamageError(f"{place}: {left_out.message}; {_GO_ON}")
         self._left_out += 1
         if self._left_out <= 20:
             self._notices.warning(f"{place} left out: {left_out.message}")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Build, Grouper
 from kseg.conversion.new_records import NewRecord, rows_of
-from kseg.conversion.request import DamagedError, Request
+from kseg.conversion.request import Request
 from kseg.conversion.side_files import make_side_files
-from kseg.errors import KsegError
+from kseg.errors import DamageError, KsegError
 from kseg.export.json_lines import BatchLine, DamageLine, Line, RecordLine
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import LEVELS, Target
@@ -38,11 +38,11 @@ class Import:
         """By folder: the partition of its records, and empty batches that precede the first record."""
 
     def add(self, line: Line) -> None:
-        """Adds a batch or record. Raises DamagedError, KsegError."""
+        """Adds a batch or record. Raises DamageError, KsegError."""
         problem = line.text if isinstance(line, DamageLine) else line.problem if isinstance(line, BatchLine) else None
         if problem is not None:
             if not self._request.skips_damage:
-                raise DamagedError(f"the lines tell of damage: {problem}; --skip-damage leaves it out")
+                raise DamageError(f"the lines tell of damage: {problem}; --skip-damage leaves it out")
             self.skipped.append(problem)
         elif isinstance(line, BatchLine):
             self._add_batch(line)

@@ -11,8 +11,8 @@ from kseg.conversion.grouping import Build
 from kseg.conversion.losses import Losses
 from kseg.conversion.plain_runs import plain_run
 from kseg.conversion.recoding import Place, Refusal, Refused, recode, refused_at
-from kseg.conversion.request import DamagedError, LossError, Request
-from kseg.errors import KsegError, UnsupportedError
+from kseg.conversion.request import LossError, Request
+from kseg.errors import DamageError, KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.kernel.codecs.recoding import Selection
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_WIDTH
@@ -59,7 +59,7 @@ class Converted:
 def convert_segments(name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
     """Writes the segments ``files`` of the partition ``name`` to ``folder``; without a folder, only counts.
 
-    Raises DamagedError, LossError; then the caller removes the folder.
+    Raises DamageError, LossError; then the caller removes the folder.
     """
     check_kinds(name, files)
     with Pipeline(request.jobs) as pipeline:
@@ -96,7 +96,7 @@ class Piece:
 def convert_piece(
     name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
 ) -> Piece:
-    """Converts one of several segments (`kseg.conversion.joining`). Raises DamagedError."""
+    """Converts one of several segments (`kseg.conversion.joining`). Raises DamageError."""
     with Pipeline(request.jobs) as pipeline:
         conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
         conversion.run()
@@ -314,7 +314,7 @@ class _Conversion:
 
     def _skip(self, damage: Damage) -> None:
         if not self._request.skips_damage:
-            raise DamagedError(
+            raise DamageError(
                 f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
                 "--skip-damage goes on without these bytes, kseg verify tells more; nothing was written"
             )
@@ -349,7 +349,7 @@ class _Conversion:
         try:
             self._writer.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         except ValueError as error:
-            raise DamagedError(f"{self._file}: {error}; nothing was written") from error
+            raise DamageError(f"{self._file}: {error}; nothing was written") from error
 
     def _begin_segment(self, base_offset: int) -> None:
         """Starts the first segment, or the segments for one old segment."""

@@ -7,7 +7,7 @@ long as processing its bytes.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kseg.conversion.request import DamagedError
+from kseg.errors import DamageError
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.layout.headers import APPEND_TIME
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
@@ -41,7 +41,7 @@ class PlainRun(NamedTuple):
         return self.buffer[start : end + frames[last + FRAME_SIZE]]
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
-        """Yields all their records. Raises DamagedError if the bytes have changed since they were checked."""
+        """Yields all their records. Raises DamageError if the bytes have changed since they were checked."""
         collector, most_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
         while True:
             status = collector.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers)
@@ -53,7 +53,7 @@ class PlainRun(NamedTuple):
             elif status == MORE_HEADERS and len(scratch.headers) < most_headers:
                 scratch.headers = int64s(most_headers)
             else:
-                raise DamagedError("a batch changed while it was read; nothing was written")
+                raise DamageError("a batch changed while it was read; nothing was written")
 
 
 def plain_run(buffer: Any, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:

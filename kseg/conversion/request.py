@@ -36,7 +36,3 @@ class Request:
 
 class LossError(KsegError):
     """The target format cannot represent some information of the log."""
-
-
-class DamagedError(KsegError):
-    """The log is damaged, and skipping damage was not requested."""

@@ -55,7 +55,7 @@ def rewrite(
 ) -> Rewritten:
     """Writes the segments to ``folder``, or only counts without one.
 
-    ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamagedError,
+    ``directory``: the directory of side files, if any; ``convert``: converts the segments. Raises DamageError,
     LossError.
     """
     found = convert(name, files, request, folder)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kseg.errors import UnsupportedError
 from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
 from kseg.limits import CHUNK_ROWS
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 Constants = dict[str, Any]
 """Values of the columns that are the same for all records of a chunk, and not part of it."""
+
+
+def need_pyarrow() -> None:
+    """Raises UnsupportedError if pyarrow is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedError("Parquet and Arrow need pyarrow: pip install 'kseg[parquet]'") from error
 
 
 def schema(names: Sequence[str], unit: str = "us") -> "pyarrow.Schema":

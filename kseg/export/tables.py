@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 from kseg.errors import UnsupportedError
+from kseg.export.arrow import need_pyarrow
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
@@ -159,8 +160,8 @@ def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -
     return pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
 
 
-def need_pyarrow() -> None:
-    """Raises UnsupportedError if pyarrow is not installed.
+def prepare_pyarrow() -> None:
+    """Imports pyarrow for a program that needs little of it. Raises UnsupportedError if it is not installed.
 
     pyarrow imports numpy if it is installed, which takes longer than a small export. Therefore numpy is hidden from it:
     this is for programs, not for a library whose caller may want numpy arrays. The system's memory allocator is used,
@@ -170,9 +171,7 @@ def need_pyarrow() -> None:
     hidden = {} if "numpy" in sys.modules else {"numpy": cast(Any, None)}
     sys.modules.update(hidden)
     try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedError("Parquet and Arrow need pyarrow: pip install 'kseg[parquet]'") from error
+        need_pyarrow()
     finally:
         for name in hidden:
             del sys.modules[name]

@@ -5,12 +5,12 @@ The floor under ``kseg convert --to parquet``: the same rows in the same row gro
 
 import sys
 
-from kseg.export.tables import PARQUET, TableWriter, need_pyarrow
+from kseg.export.tables import PARQUET, TableWriter, prepare_pyarrow
 from kseg.output.sink import open_sink
 
 
 def main(source: str, output: str) -> None:
-    need_pyarrow()
+    prepare_pyarrow()
     import pyarrow as pa
 
     with pa.memory_map(source) as mapped, open_sink(output) as sink:

@@ -12,7 +12,7 @@ import pytest
 from broker.client import Client, Served
 from broker.nodes import KraftNode
 from broker.scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
-from kseg import segment
+from segment.reading import records_at
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -109,7 +109,7 @@ def test_a_broker_serves_every_record(stage: Stage, topic: str) -> None:
     source = CONVERSIONS[topic][0] if topic in CONVERSIONS else IMPORTED[topic]
     served = [{name: row[name] for name in FIELDS} for row in stage.served[topic]]
     if topic == "of-0-7":
-        values = [b64encode(record.value or b"").decode() for record in segment.open_path(V07).records()]
+        values = [b64encode(record.value or b"").decode() for record in records_at(V07)]
         assert [(row["offset"], row["value"]) for row in served] == list(enumerate(values, 100))
         return
     if topic == "committed":

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from cleaner.building import BatchFields, NewRecord, build_marker, build_record_batch
 from kseg.conversion.side_files import make_side_files
-from kseg.segment.log import open_path
 from kseg.segment.writer import LogWriter, RollLimits
+from segment.reading import records_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 COMPACTION = TESTDATA / "compaction"
@@ -104,7 +104,7 @@ def headers(partition: Path) -> dict[str, list[tuple[int, ...]]]:
 
 
 def records(partition: Path) -> list[tuple[object, ...]]:
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in open_path(partition).records()]
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in records_at(partition)]
 
 
 def write_log(partition: Path, batches: Iterable[bytes], segment_bytes: int = 1 << 20) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cleaner.building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
-from kseg.segment.log import open_path
+from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
@@ -51,7 +51,7 @@ def test_the_last_record_of_each_key_stays(found: list, segment_bytes: int) -> N
         # The second time tombstones have a delete horizon, and it has passed.
         clean(partition, 0, now_ms=NOW + RETENTION)
         assert records(partition) == expected(everything, keeps_tombstones=False)
-        ends = [item.last_offset for item in open_path(partition)]  # type: ignore[union-attr]
+        ends = [item.last_offset for item in items_at(partition)]  # type: ignore[union-attr]
         assert ends[-1] == everything[-1].offset
 
 
@@ -90,9 +90,9 @@ def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: 
         if magic == 0:
             wanted = [(row[0], None if keeps_format else -1, *row[2:]) for row in wanted]
         assert records(partition) == wanted
-        magics = {item.magic for item in open_path(partition)}  # type: ignore[union-attr]
+        magics = {item.magic for item in items_at(partition)}  # type: ignore[union-attr]
         assert magics <= ({magic} if keeps_format else {2})
-        for item in open_path(partition):
+        for item in items_at(partition):
             assert item.check() == []  # type: ignore[union-attr]
 
 
@@ -118,7 +118,7 @@ def test_the_log_end_stays_the_same(tmp_path: Path, keeps_format: bool, codec: i
     partition = tmp_path / "t-0"
     write_log(partition, batches)
     clean(partition, keeps_format=keeps_format, drops_null_keys=True)
-    items = list(open_path(partition))
+    items = list(items_at(partition))
     assert items[-1].last_offset == 2  # type: ignore[union-attr]
     assert [row[0] for row in records(partition)] == ([0, 1, 2] if keeps_format else [0, 1])
     assert all(item.check() == [] for item in items)  # type: ignore[union-attr]

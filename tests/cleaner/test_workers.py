@@ -16,8 +16,8 @@ from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
 from kseg.kernel.compact import judging
 from kseg.kernel.compact.rewriting import seal
-from kseg.segment.log import open_path
 from kseg.segment.writer import SegmentWriter
+from segment.reading import items_at
 
 NOW_MS = 1_700_000_000_000
 
@@ -114,7 +114,7 @@ def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: boo
     target = tmp_path / "u-0"
     target.mkdir()
     (target / f"{0:020d}.log").write_bytes(found[0])  # type: ignore[index]
-    batches = list(open_path(str(target)))
+    batches = list(items_at(str(target)))
     assert [(r.offset, r.key, r.value, -1 if r.timestamp is None else r.timestamp) for b in batches for r in b] == stay
     assert all(batch.is_valid and not batch.check() for batch in batches)
     assert {batch.magic for batch in batches} == {magic if keeps_format else 2}

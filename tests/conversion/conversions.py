@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg import segment
 from kseg.conversion.request import Request
 from kseg.conversion.rewriting import Rewritten, complete, rewrite, segments_of
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
 from kseg.segment.batches import Batch
+from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 
@@ -32,7 +32,7 @@ def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) 
 
 def batches_of(partition: Path) -> list[Batch]:
     """Returns all batches; together they cover every byte of the segments."""
-    found = list(segment.open_path(partition))
+    found = list(items_at(partition))
     assert all(isinstance(item, Batch) and not item.check() for item in found)
     return found  # type: ignore[return-value]
 

@@ -8,10 +8,9 @@ import pytest
 
 from conversion.conversions import TESTDATA, convert, files, records_of
 from conversion.test_recoding import frames_of
-from kseg import segment
 from kseg.conversion.partition import _Conversion
-from kseg.conversion.request import DamagedError, LossError
-from kseg.errors import UnsupportedError
+from kseg.conversion.request import LossError
+from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records import single_batches
@@ -19,6 +18,7 @@ from kseg.kernel.records.uniform_runs import UniformRun
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
+from segment.reading import items_at
 from segment.segments import entries
 
 LEGACY = TESTDATA / "kafka-0.10.2.2"
@@ -49,7 +49,7 @@ def real_entries() -> list[bytes]:
     for path in sorted(TESTDATA.rglob("*.log")):
         if "damaged" in path.parts or path.stat().st_size > 1 << 20 or "cluster_metadata" in str(path):
             continue
-        for batch in segment.open_path(path):
+        for batch in items_at(path):
             if isinstance(batch, Batch) and batch.is_valid and batch.magic < 3 and batch.size < 5000:
                 entry = bytes(batch.data)
                 kind = (entry[16], entry[22] if entry[16] == 2 else entry[17], entry[43:51], len(entry) // 150)
@@ -86,7 +86,7 @@ def mixture(choice: random.Random) -> bytes:
 def outcome(source: Path, folder: Path, asked: dict[str, Any]) -> Any:
     try:
         made = convert(source, folder, **asked)
-    except (DamagedError, LossError, UnsupportedError) as error:
+    except (DamageError, LossError, UnsupportedError) as error:
         return type(error), str(error).replace(str(folder), "")
     found = made.converted
     return (

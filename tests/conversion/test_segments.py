@@ -10,8 +10,8 @@ from zlib import crc32
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
-from kseg.conversion.request import DamagedError, LossError
-from kseg.errors import UnsupportedError
+from kseg.conversion.request import LossError
+from kseg.errors import DamageError, UnsupportedError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch
 from recovery.partitions import recover
@@ -170,7 +170,7 @@ def test_a_log_of_0_7_gets_offsets(tmp_path: Path, source: str) -> None:
 
 def test_damage_is_refused_or_skipped_and_reported(tmp_path: Path) -> None:
     damaged = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
-    with pytest.raises(DamagedError, match="crc-mismatch at position 7129"):
+    with pytest.raises(DamageError, match="crc-mismatch at position 7129"):
         convert(damaged, tmp_path / "x-0", "zstd")
     shutil.rmtree(tmp_path / "x-0")
     made = convert(damaged, tmp_path / "x-0", "zstd", skips_damage=True)
@@ -237,7 +237,7 @@ def test_impossible_headers_under_a_valid_checksum_are_damage(
     struct.pack_into(form, bad, position, value)
     struct.pack_into(">I", bad, 17, crc32c(bytes(bad[21:]), 0))
     (source / f"{0:020d}.log").write_bytes(bytes(first + bad + last))
-    with pytest.raises(DamagedError, match=f"at position {len(first)}, {len(bad)} bytes"):
+    with pytest.raises(DamageError, match=f"at position {len(first)}, {len(bad)} bytes"):
         convert(source, tmp_path / "z-0", **asked)
     made = convert(source, tmp_path / "x-0", skips_damage=True, **asked)
     assert [(damage.position, damage.length) for _, damage in made.converted.skipped] == [(len(first), len(bad))]

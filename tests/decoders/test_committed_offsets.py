@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kseg.segment.log import Log
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.segment.log import Log
 
 LOG = (
     Path(__file__).resolve().parent.parent.parent

@@ -21,8 +21,8 @@ from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
-from kseg.segment.log import open_path
 from kseg.segment.writer import LogWriter
+from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CONSUMED = sorted(TESTDATA.glob("**/read_uncommitted.jsonl.gz"))
@@ -54,7 +54,7 @@ def consumed_rows(path: Path) -> list[Row]:
 def told_rows(path: Path) -> list[Row]:
     """What the Python objects of a file say, control records left out."""
     found = []
-    for item in open_path(path):
+    for item in items_at(path):
         if isinstance(item, Damage) or not item.is_valid or item.is_control:
             continue
         for each in item:
@@ -103,7 +103,7 @@ def test_what_is_left_out_is_told() -> None:
     path = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
     (segment,) = (found for found in path.glob("*.log") if found.stat().st_size)
     rows = read_rows(segment, left_out=told)
-    whole = {item.position for item in open_path(segment) if not isinstance(item, Damage) and not item.is_valid}
+    whole = {item.position for item in items_at(segment) if not isinstance(item, Damage) and not item.is_valid}
     assert rows
     assert {(found.code, found.position) for found in told} == {("crc-mismatch", at) for at in whole}
     assert whole

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kseg import segment
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import parse_target
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
@@ -18,6 +17,7 @@ from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records import building as kernel
 from kseg.segment.batches import Batch, Message, RecordBatch
 from kseg.segment.items import Record
+from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 UNCOMPRESSED = ("kafka-4.3.1/codecs/codec-mix-0", "kafka-0.11.0.3/txn/compact-txn-0", "kafka-0.8.2.2/codecs/one-none-0",
@@ -28,7 +28,7 @@ UNCOMPRESSED = ("kafka-4.3.1/codecs/codec-mix-0", "kafka-0.11.0.3/txn/compact-tx
 @pytest.mark.parametrize("folder", UNCOMPRESSED)
 def test_the_bytes_are_those_of_kafka(folder: str) -> None:
     compared = 0
-    for batch in segment.open_path(TESTDATA / folder):
+    for batch in items_at(TESTDATA / folder):
         assert isinstance(batch, Batch)
         if batch.compression != "none" or batch.is_control:
             continue
@@ -50,7 +50,7 @@ def test_the_bytes_are_those_of_kafka(folder: str) -> None:
 
 
 def test_the_frame_of_v0_is_the_one_that_old_brokers_wrote() -> None:
-    for batch in segment.open_path(TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0"):
+    for batch in items_at(TESTDATA / "kafka-0.8.2.2/codecs/one-lz4-0"):
         assert isinstance(batch, Message)
         assert bytes(batch.data[26:33]) == KAFKA_3160_LZ4_HEADER
         area = Area(0, is_relative=True)

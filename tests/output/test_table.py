@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from kseg.segment.log import Log
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
@@ -11,7 +12,6 @@ from kseg.output.paint import Paint, cells
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.segment.items import Damage
-from kseg.segment.log import Log
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from kseg.segment.log import Log
 
 from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import decompress
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage
-from kseg.segment.log import Log
 from kseg.segment.recompression import Recompression, Saving
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

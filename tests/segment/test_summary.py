@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from kseg.segment.log import Log
 
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.scan.checksums import crc32c
@@ -13,7 +14,6 @@ from kseg.kernel.state import distinct
 from kseg.segment import summary as module
 from kseg.segment.batches import Message07
 from kseg.segment.items import Damage
-from kseg.segment.log import Log
 from kseg.segment.reader import SegmentReader
 from kseg.segment.summary import Summary
 from kseg.stores.source import open_source

@@ -1,24 +1,31 @@
-"""The documented Python API: `kseg.open`, and the fields of items, batches and records."""
+"""`kseg.open`: items that tile each file, and the records that a consumer sees."""
 
 import gc
 import os
+import pickle
 import re
+import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kseg
+from api.consumed import CONSUMED, id_of, partition_of, rows_of
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.segment import Header, Problem
+from kseg.segment import Problem
+from kseg.segment.files import parse_partition_name
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
-from kseg.stores.source import open_source
+from kseg.segment.times import show_time
 from segment.segments import SAMPLES, TESTDATA
 
 ROOT = TESTDATA.parent
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
 LENGTH_ZERO = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
 OLD = TESTDATA / "kafka-0.7.2/direct/nested-0"
 ANY = [*(TESTDATA / name for name in SAMPLES.values()), OLD, LENGTH_ZERO]
 
@@ -31,6 +38,10 @@ def batches(path: Path) -> list[kseg.Batch]:
 def test_attributes_have_the_types_of_the_documentation(path: Path) -> None:
     for item in kseg.open(path):
         assert type(item.position) is type(item.end) is int
+        assert (item.topic, item.partition) == parse_partition_name(path.parent.name if path.is_file() else path.name)
+        assert Path(item.file).is_file()
+        assert len(repr(item)) < 200
+        assert "\n" not in repr(item)
         if isinstance(item, kseg.Damage):
             assert item.code in DAMAGE_CODES
             assert type(item.length) is int
@@ -41,8 +52,8 @@ def test_attributes_have_the_types_of_the_documentation(path: Path) -> None:
         assert item.base_offset is None or type(item.base_offset) is int
         assert type(item.is_valid) is type(item.is_control) is type(item.is_transactional) is bool
         assert item.compression in ("none", "gzip", "snappy", "lz4", "zstd")
-        assert item.timestamp_type in ("NoTimestampType", "CreateTime", "LogAppendTime")
-        assert type(item.max_timestamp) is int
+        assert item.timestamp_type in (None, "CreateTime", "LogAppendTime")
+        assert item.max_timestamp is None or type(item.max_timestamp) is int
         assert all(isinstance(problem, Problem) for problem in item.check())
         assert {problem.code for problem in item.check()} <= PROBLEM_CODES
         assert type(item.data) is bytes
@@ -55,25 +66,22 @@ def check_record(record: kseg.Record) -> None:
     assert isinstance(record, kseg.Record)
     assert type(record.offset) is int
     assert record.timestamp is None or type(record.timestamp) is int
-    assert (record.timestamp is None) == (record.timestamp_type is None)
     assert record.timestamp_type in (None, "CreateTime", "LogAppendTime")
     assert record.key is None or type(record.key) is bytes
     assert record.value is None or type(record.value) is bytes
-    assert type(record.headers) is tuple
-    assert all(isinstance(header, Header) and type(header.key) is bytes for header in record.headers)
-    assert record.sequence is None or record.sequence >= 0
-    assert type(record.is_valid) is bool
-    assert record.next_offset is None or type(record.next_offset) is int
+    assert type(record.headers) is list
+    assert all(type(key) in (str, bytes) for key, _ in record.headers)
 
 
 @pytest.mark.parametrize("path", ANY, ids=lambda path: path.parent.name)
 def test_items_tile_each_file_and_hold_its_bytes(path: Path) -> None:
     log = kseg.open(path)
     assert log.files
+    items = list(log)
     for file in log.files:
-        data = Path(file.path).read_bytes()
+        data = Path(file).read_bytes()
         at = 0
-        for item in log.items(file):
+        for item in (item for item in items if item.file == file):
             assert item.position == at
             if isinstance(item, kseg.Batch):
                 assert item.data == data[at : item.end]
@@ -81,16 +89,114 @@ def test_items_tile_each_file_and_hold_its_bytes(path: Path) -> None:
         assert at == len(data)
 
 
-def test_records_are_those_of_all_batches_in_order() -> None:
-    log = kseg.open(TXN)
-    records = list(log.records())
-    assert records == [record for batch in batches(TXN) for record in batch]
-    assert [record.offset for record in records] == list(range(36))
+def test_records_know_their_place_and_their_fields() -> None:
+    with kseg.open(TXN) as log:
+        records = list(log.records())
+        assert list(log.records()) == records, "a log can be read again"
+    of_batches = [record for batch in batches(TXN) if not batch.is_control for record in batch]
+    assert records == of_batches
+    assert {(record.topic, record.partition) for record in records} == {("librdkafka-txn", 0)}
     assert records[1].value == b""
     assert records[2].value is None
     assert records[3].key is None
-    assert records[7].headers == (Header(b"trace", b"1"),)
-    assert list(log.records()) == records, "a log can be read again"
+    headers = [record.headers for record in records if record.headers]
+    assert headers[0] == [("trace", b"1")]
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("consumed", CONSUMED, ids=id_of)
+def test_records_are_those_of_a_consumer(consumed: Path, isolation: str) -> None:
+    truth = consumed.with_name(f"{isolation}.jsonl.gz")
+    expected = rows_of(truth if truth.exists() else consumed)
+    begin = rows_of(consumed)[0]["offset"]
+    log = kseg.open(partition_of(consumed))
+    found = [
+        {
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": record.key,
+            "value": record.value,
+            "headers": [value for _, value in record.headers],
+        }
+        for record in log.records(offsets=(begin, None), isolation=isolation)
+    ]
+    assert found == expected
+
+
+def test_records_are_filtered() -> None:
+    log = kseg.open(MIXED)
+    everything = list(log.records())
+    stamps = sorted(record.timestamp for record in everything if record.timestamp is not None)
+    early, late = stamps[len(stamps) // 3], stamps[2 * len(stamps) // 3]
+    timed = [record for record in everything if record.timestamp is not None and early <= record.timestamp <= late]
+    assert timed
+    assert len(timed) < len(everything)
+    moment = datetime.fromtimestamp(early / 1000, UTC)
+    for time in ((early, late), (moment, late), (show_time(early), show_time(late))):
+        assert list(log.records(time=time)) == timed
+    assert [record.offset for record in log.records(offsets=(3, 5))] == [3, 4, 5]
+    assert [record.offset for record in log.records(offsets=(None, 2))] == [0, 1, 2]
+    key = next(record.key for record in everything if record.key)
+    assert list(log.records(key=key)) == [record for record in everything if record.key == key]
+
+
+def test_a_day_includes_its_end() -> None:
+    stamp = next(record.timestamp for record in kseg.open(TXN).records())
+    assert stamp is not None
+    day = show_time(stamp)[:10]
+    assert list(kseg.open(TXN).records(time=(day, day))) == list(kseg.open(TXN).records())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"offsets": (5, 4)}, {"offsets": 5}, {"offsets": ("1", None)}, {"time": ("yesterday", None)}, {"time": (2, 1)},
+        {"key": "text"}, {"isolation": "none"}, {"on_damage": "ignore"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(kseg.RequestError) as raised:
+        kseg.open(TXN).records(**arguments)
+    assert raised.value.exit_status == 2
+    (name,) = arguments
+    assert name in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"), [("4.3.1-last-flip-body", kseg.Batch), ("4.3.1-last-length-zero", kseg.Damage)]
+)
+def test_damage_is_raised_with_its_item(case: str, kind: type, caplog: pytest.LogCaptureFixture) -> None:
+    log = kseg.open(TESTDATA / "damaged" / case / "dplain-0")
+    bad = [item for item in log if isinstance(item, kseg.Damage) or not item.is_valid]
+    good = [r for item in log if isinstance(item, kseg.Batch) and item.is_valid for r in item]
+    records = log.records()
+    with pytest.raises(kseg.DamageError) as raised:
+        list(records)
+    item = raised.value.item
+    assert isinstance(item, kind)
+    assert isinstance(item, kseg.Batch | kseg.Damage)
+    assert repr(item) == repr(bad[0])
+    assert str(item.position) in str(raised.value)
+    again = pickle.loads(pickle.dumps(raised.value)) if kind is kseg.Damage else raised.value
+    assert str(again) == str(raised.value)
+    assert not caplog.records
+    assert list(log.records(on_damage="skip")) == good
+    assert [str(bad[0].position) in entry.message for entry in caplog.records] == [True]
+
+
+def test_several_paths_and_globs_are_read_in_order(tmp_path: Path) -> None:
+    for name in ("a-0", "b-0"):
+        shutil.copytree(TXN, tmp_path / name)
+    one = [record.offset for record in kseg.open(TXN).records()]
+    several = kseg.open([tmp_path / "a-0", tmp_path / "b-0"])
+    assert [record.offset for record in several.records()] == one + one
+    assert kseg.open(tmp_path / "*-0").files == several.files
+    assert "and 1 more" in repr(several)
+    with pytest.raises(PathError, match="matches nothing"):
+        kseg.open(tmp_path / "c-*")
+    with pytest.raises(kseg.RequestError, match="no path"):
+        kseg.open([])
 
 
 def test_path_is_text_or_like_a_path() -> None:
@@ -154,18 +260,6 @@ def test_iteration_that_is_given_up_holds_no_file() -> None:
         next(iter(kseg.open(TXN)))
     gc.collect()
     assert open_descriptors() == before
-
-
-def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:
-    """As the frames of a raised exception hold them."""
-    path = tmp_path / "0.log"
-    path.write_bytes(b"k" * 100)
-    with open_source(str(path)) as source:
-        view = source.buffer[10:20]
-    assert bytes(view) == b"k" * 10
-    del view
-    with open_source(str(path)) as source:
-        assert len(source.buffer) == 100
 
 
 def test_more_segments_may_be_open_than_can_be_guarded(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The Python interface behind the names of `kseg`. See kseg(3)."""

@@ -1,0 +1,98 @@
+"""Checks the arguments of the Python interface, and converts them to the requests of the rooms below."""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from kseg.errors import RequestError
+from kseg.export.records import Wanted
+from kseg.segment.files import LAST_OFFSET
+from kseg.segment.paths import expand_globs
+from kseg.segment.times import LAST_TIMESTAMP, parse_time
+
+Path = str | os.PathLike[str]
+Paths = Path | Iterable[Path]
+"""What the command line takes as PATH..., with globs: one path or several."""
+Time = int | str | datetime
+"""ms since the epoch; text as ``2026-11-01`` or ``2026-11-01T09:00:00Z``; a datetime, in local time if it is naive."""
+Range = tuple[int | None, int | None]
+TimeRange = tuple[Time | None, Time | None]
+
+ISOLATIONS = ("read_uncommitted", "read_committed")
+ON_DAMAGE = ("raise", "skip")
+
+_SMALLEST = -(1 << 63)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_T = TypeVar("_T")
+
+
+def paths_of(given: Paths) -> tuple[str, ...]:
+    """Returns the paths with globs expanded. Raises RequestError for no path, PathError for a glob without a match."""
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    found = expand_globs(os.fspath(path) for path in several)
+    if not found:
+        raise RequestError("no path is given")
+    return tuple(found)
+
+
+def one_path(given: Path) -> str:
+    """Returns the path as text."""
+    return os.fspath(given)
+
+
+def words_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Returns one word, or several, as a tuple; empty for None."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def is_second(name: str, given: str, choices: tuple[str, str]) -> bool:
+    """Whether the second of two words is given. Raises RequestError for any other word."""
+    if given not in choices:
+        raise RequestError(f"{name}={given!r}: is neither {choices[0]} nor {choices[1]}")
+    return given == choices[1]
+
+
+def wanted_of(offsets: Range | None, time: TimeRange | None, key: bytes | None) -> Wanted:
+    """Returns the requested records. Raises RequestError for ranges that end before they begin, and for other types."""
+    first, last = _ends("offsets", offsets) or (None, None)
+    earliest, latest = _ends("time", time) or (None, None)
+    if key is not None and not isinstance(key, bytes):
+        raise RequestError(f"key={key!r}: keys are bytes")
+    wanted = Wanted(
+        _SMALLEST if first is None else _number("offsets", first),
+        LAST_OFFSET if last is None else _number("offsets", last),
+        _SMALLEST if earliest is None else _moments(earliest)[0],
+        LAST_TIMESTAMP if latest is None else _moments(latest)[1],
+        key=key,
+    )
+    if wanted.first_offset > wanted.last_offset or wanted.earliest_ms > wanted.latest_ms:
+        name, given = ("offsets", offsets) if wanted.first_offset > wanted.last_offset else ("time", time)
+        raise RequestError(f"{name}={given!r}: ends before it begins")
+    return wanted
+
+
+def _ends(name: str, given: _T | None) -> _T | None:
+    if given is None or (isinstance(given, tuple | list) and len(given) == 2):
+        return given
+    raise RequestError(f"{name}={given!r}: is no pair of first and last, both included; None leaves an end open")
+
+
+def _number(name: str, given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not _SMALLEST <= given <= LAST_OFFSET:
+        raise RequestError(f"{name}: {given!r} is no offset")
+    return given
+
+
+def _moments(given: Time) -> tuple[int, int]:
+    """Returns the first and last ms of a time; they differ only for a day."""
+    if isinstance(given, datetime):
+        ms = (given.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return ms, ms
+    if isinstance(given, str) and (found := parse_time(given)) is not None:
+        return found
+    if isinstance(given, int) and not isinstance(given, bool) and _SMALLEST <= given <= LAST_TIMESTAMP:
+        return given, given
+    raise RequestError(f"time: {given!r} is no time: ms since the epoch, a datetime, 2026-01-31, 2026-01-31T09:00:00Z")

@@ -1,0 +1,118 @@
+"""The result of ``kseg.open``: all items and records of segments, partitions and log directories, in order."""
+
+import logging
+from collections.abc import Iterator
+from types import TracebackType
+
+from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of
+from kseg.api.items import Batch, Damage, Record, item_of, records_of_chunk
+from kseg.errors import DamageError, UnsupportedError
+from kseg.export.chunk import NAMES
+from kseg.export.decoding import LeftOut
+from kseg.export.scanning import DamageLog, PartReader, ScanRequest, parts_of_scan, place_of_damage
+from kseg.formats.rows import Scratch
+from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
+from kseg.runtime.cores import usable_cores
+from kseg.segment import batches as segment_batches
+from kseg.segment import items as segment_items
+from kseg.segment.files import SegmentFile
+from kseg.segment.paths import walk_path
+from kseg.segment.reader import SegmentReader
+from kseg.stores.source import open_source
+
+
+class Log:
+    """The segments at some paths. Iterating yields `Batch` and `Damage` items that tile each file.
+
+    Files are opened when they are read, so there is nothing to close; ``with`` is allowed.
+    """
+
+    def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int) -> None:
+        self._paths, self._is_live, self._max_batch_bytes = paths, is_live, max_batch_bytes
+        self._files = [file for path in paths for file in walk_path(path)]
+        for file in self._files:
+            if file.kind and not file.is_segment:
+                raise UnsupportedError(f"{file.path}: {file.kind} files hold no batches")
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the segments, in order."""
+        return [file.path for file in self._files]
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Batch | Damage]:
+        for file in self._files:
+            yield from self._items(file)
+
+    def _items(self, file: SegmentFile) -> Iterator[Batch | Damage]:
+        scratch = Scratch(self._max_batch_bytes)
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, self._is_live, scratch=scratch)
+            for item in reader:
+                yield item_of(item, file)
+
+    def records(
+        self,
+        *,
+        offsets: Range | None = None,
+        time: TimeRange | None = None,
+        key: bytes | None = None,
+        isolation: str = "read_uncommitted",
+        on_damage: str = "raise",
+    ) -> Iterator[Record]:
+        """Yields the records that a consumer sees, in order. Control records are omitted.
+
+        ``offsets`` and ``time`` are pairs that include both ends; None leaves an end open. A time is ms since the
+        epoch, text as the command line takes it, or a datetime; a record without a timestamp is in no range of times.
+        ``key``: only records with this key. ``isolation``: "read_uncommitted" or "read_committed". ``on_damage``:
+        "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues.
+        Raises RequestError for invalid arguments.
+        """
+        is_committed = is_second("isolation", isolation, ISOLATIONS)
+        tell = DamageLog(logging.getLogger("kseg")) if is_second("on_damage", on_damage, ON_DAMAGE) else raise_damage
+        request = ScanRequest(
+            self._paths, wanted_of(offsets, time, key), is_committed=is_committed, is_live=self._is_live,
+            max_batch_bytes=self._max_batch_bytes,
+        )  # fmt: skip
+        return _records(request, PartReader(request, NAMES, 1, tell, usable_cores(), CHUNK_BYTES // 8))
+
+    def __repr__(self) -> str:
+        more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
+        return f"<Log {self._paths[0][-80:]!r}{more}: segments: {len(self._files)}>"
+
+
+def _records(request: ScanRequest, reader: PartReader) -> Iterator[Record]:
+    for _, part in parts_of_scan(request):
+        for chunk in reader.chunks(part):
+            yield from records_of_chunk(chunk, part.file)
+
+
+def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
+    """Raises DamageError with the item."""
+    raise DamageError(place_of_damage(file, left_out), _item_at(file, left_out))
+
+
+def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
+    with open_source(file.path) as source:
+        reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
+        reader.begin_at(left_out.position)
+        item = next(iter(reader))
+    is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length
+    return item_of(item if is_batch else segment_items.Damage(*left_out), file)
+
+
+def open_log(path: Paths, *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
+    """Opens segments, partitions, log directories, or ``-`` (standard input) for reading: one path, several, or globs.
+
+    ``live``: a partial batch at the end of a file is being written and is not damage. ``max_batch_bytes`` limits the
+    decompressed size of one batch. Raises PathError if there is nothing to read, UnsupportedError for a file that is
+    not a segment.
+    """
+    return Log(paths_of(path), live, max_batch_bytes)

@@ -1,0 +1,23 @@
+"""What the segment reader yields for a path, with the types of `kseg.segment`."""
+
+import os
+from collections.abc import Iterator
+
+from kseg.formats.rows import Scratch
+from kseg.segment.batches import Batch
+from kseg.segment.items import Damage, Record
+from kseg.segment.paths import walk_path
+from kseg.segment.reader import SegmentReader
+from kseg.stores.source import open_source
+
+
+def items_at(path: str | os.PathLike[str]) -> Iterator[Batch | Damage]:
+    """The items of a segment, a partition or a log directory, in order."""
+    for file in walk_path(os.fspath(path)):
+        with open_source(file.path) as source:
+            yield from SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=Scratch())
+
+
+def records_at(path: str | os.PathLike[str]) -> list[Record]:
+    """The records of all batches, control records among them."""
+    return [record for item in items_at(path) if isinstance(item, Batch) for record in item]

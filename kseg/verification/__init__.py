@@ -1,1 +1,1 @@
-"""Judges what a broker's disk holds: rules that yield findings, and the table of all findings."""
+"""Checks segments, partitions and log directories: rules that yield findings."""

@@ -1,4 +1,4 @@
-"""Facts about a batch that something is wrong with, for the details of findings: read off its own bytes."""
+"""Header fields of a batch with a problem, for the details of findings."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.verification.report import Details
 
 _V2_FROM, _V1_FROM = 21, 16
-"""Where the bytes that a checksum covers begin."""
+"""Start of the bytes that the checksum covers."""
 _LEAST_BYTES = 26
 
 
 def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
-    """What the header of a batch says, and the checksum that its bytes have; nothing where it has no known format.
+    """Returns the header fields of a batch, and the checksum of its bytes; nothing if its format is unknown.
 
-    An unset producer or epoch, and what a format lacks, is null.
+    Unset producers and epochs, and fields that the format lacks, are null.
     """
     data = buffer[position : position + size]
     if era_07:

@@ -1,4 +1,4 @@
-"""The bytes of a segment and the offsets from batch to batch: damage, checksums, records, order, gaps."""
+"""Checks the bytes of segments and the offsets of batches: damage, checksums, records, order, gaps."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 EVENT_ROOM = 4096
 FUTURE_MS = 24 * 3600 * 1000
-"""So far ahead a clock may be without being told."""
+"""Limit of a timestamp's distance to now; a larger one is reported."""
 
 _TRANSACTIONAL = 16
 _CODES = {
@@ -48,7 +48,7 @@ _CODES = {
 
 
 class _Found(NamedTuple):
-    """A finding that waits for the end of its segment; ``valid``: intact batches seen before it, -1 not to be told."""
+    """A finding to be reported at the end of its segment; ``valid``: intact batches before it, -1: not reported."""
 
     position: int
     length: int
@@ -75,7 +75,7 @@ class BatchRule(Rule):
         self._old_messages = [0, 0]
         self._good = GoodOffsets(partition.level)
         self._late: list[tuple[Segment, _Found, str]] = []
-        """Findings at the end of a segment, for which the next one has that offset."""
+        """Findings at the end of a segment that need an offset of the next one."""
 
     def begin(self, segment: "Segment") -> None:
         base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
@@ -88,13 +88,13 @@ class BatchRule(Rule):
         self._was_damaged = self._overlaps = False
 
     def _step(self, segment: "Segment", base: int) -> None:
-        """From the segment before to this one."""
+        """Compares the end of the previous segment with the base of this one."""
         if base <= self._last_offset:
             if not self._overlaps:
                 text = f"the segment before it reaches offset {self._last_offset}"
                 details = {"reachedOffset": self._last_offset, "baseOffset": base}
                 self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
-            self._last_offset = base - 1  # what comes then is held against this segment
+            self._last_offset = base - 1  # later batches are compared with this segment
         elif base > self._last_offset + 1:
             code = TRUNCATED if self._was_damaged else None
             self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
@@ -112,7 +112,7 @@ class BatchRule(Rule):
             self.partition.holds_gaps = True
 
     def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
-        """Tells of the first batch that reaches into the segment behind, which begins at ``base``."""
+        """Reports the first batch that reaches into the next segment, which begins at ``base``."""
         if self._overlaps:
             return
         self._overlaps = True
@@ -133,7 +133,7 @@ class BatchRule(Rule):
             self._gaps.add(Gap(segment.path, position, a, b - 1, self._reason(headers, row, b - a, c)))
             return
         if kind == chain.COUNT and self.partition.level == DEEP:
-            return  # opening the batch tells it
+            return  # reported when the batch is decoded
         code, offset, valid, needs = _CODES[kind], rows[at + BATCH_FIRST_OFFSET], -1, None
         details = self._facts(segment, position, size)
         if kind == chain.INVALID:
@@ -174,11 +174,11 @@ class BatchRule(Rule):
 
     @property
     def _valid(self) -> int:
-        """Intact batches of the segment so far."""
+        """Number of intact batches of the segment so far."""
         return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
 
     def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
-        """What a gap is if the log is compacted, or gap-truncated whatever it is."""
+        """Returns the code of a gap if the log is compacted, or gap-truncated in any case."""
         if is_after_damage:
             return TRUNCATED
         rows, at = headers.rows, row * BATCH_WIDTH
@@ -210,7 +210,7 @@ class BatchRule(Rule):
         if severity_of(problem.code) == ERROR:
             self._good.mark_bad(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
-            return  # where the count is wrong, the records cannot come out even
+            return  # a wrong count explains this, too
         if sum(found.code == problem.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
             self.report.more(problem.code, segment.path, 1)
             return
@@ -227,7 +227,7 @@ class BatchRule(Rule):
         return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
 
     def _tell_late(self) -> None:
-        """Findings at the end of earlier segments, once all they lack is known."""
+        """Reports findings at the end of earlier segments that are complete now."""
         for segment, found, text in self._late:
             self._tell(segment, found, text)
         self._late.clear()
@@ -275,7 +275,7 @@ class BatchRule(Rule):
         self._was_damaged = self._was_damaged or state.is_after_damage
 
     def unread(self, segment: "Segment") -> None:
-        # What it holds is not known, so that no offset is missing.
+        # Its offsets are unknown, so none count as missing.
         self._last_offset = max(self._last_offset, (segment.base_behind or 0) - 1)
         self._was_damaged = True
 
@@ -289,8 +289,8 @@ class BatchRule(Rule):
 
 
 def _is_between_equal_epochs(headers: Headers, row: int) -> bool:
-    """Whether one of two batches, at ``row`` and before it, has another leader epoch than both of its neighbours, so
-    that these tell which epoch it should have."""
+    """Whether the batch at ``row`` or the previous one has another leader epoch than both of its neighbours; their
+    epoch is then the right one."""
     epochs = [
         headers.rows[i * BATCH_WIDTH + BATCH_LEADER_EPOCH] if 0 <= i < headers.count else None
         for i in range(row - 2, row + 2)

@@ -1,4 +1,4 @@
-"""Whether the log cleaner may have made the gaps of a log, by what it left.
+"""Determines whether the log cleaner made the gaps of a log.
 
 Sources: Cleaner and LogToClean of Kafka 4.3.1.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 MANY_GAPS, BATCHES_A_GAP = 8, 4
-"""So many gaps in one segment, one to so many batches at least, look like a cleaner's work and not like damage."""
+"""A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
 
 
 class Maker(Enum):
-    """Who has made the gaps: the cleaner, by what it left; not the cleaner; or nobody can tell."""
+    """The cause of gaps: the cleaner; not the cleaner; unknown."""
 
     CLEANER = "cleaner"
     DAMAGE = "damage"
@@ -31,22 +31,22 @@ class Maker(Enum):
 
 
 def maker_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> Maker:
-    """``before`` is the offset at which the last gap begins; ``are_scattered`` as `is_scattered` has it."""
+    """Returns the cause. ``before``: offset at which the last gap begins; ``are_scattered``: see `is_scattered`."""
     if reach_in(partition, before) < before:
         return Maker.DAMAGE
     if are_scattered or shows_cleaning(partition):
         return Maker.CLEANER
-    # A broker that has cleaned a log, or that knows its topic's settings, would tell.
+    # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
     return Maker.DAMAGE if partition.broker.is_known else Maker.UNKNOWN
 
 
 def shows_cleaning(partition: "Partition") -> bool:
-    """Whether there are segments that only a cleaner leaves: beside their older form, or empty."""
+    """Whether there are segments that only the cleaner leaves: next to their older version, or empty."""
     return _was_replaced(partition) or any(map(_was_emptied, _closed(partition)))
 
 
 def is_scattered(gaps: int, batches: int) -> bool:
-    """Whether a segment with so many of both looks thinned out."""
+    """Whether a segment with these numbers of gaps and batches looks compacted."""
     return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
 
 
@@ -55,14 +55,14 @@ def _closed(partition: "Partition") -> "list[Segment]":
 
 
 def _was_replaced(partition: "Partition") -> bool:
-    """Whether a segment lies beside an older one of the same base offset that was marked as deleted."""
+    """Whether a segment has an older version, with the same base offset, that was marked as deleted."""
     return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
 
 
 def _was_emptied(segment: "Segment") -> bool:
-    """Whether a closed segment has nothing left, in its indexes either: a broker rolls no empty one.
+    """Whether a closed segment and its indexes are empty; a broker rolls no empty segment.
 
-    Where the .log alone has lost its bytes, its time index still tells of them.
+    If only the .log has lost its bytes, the time index still has entries.
     """
     if segment.size:
         return False
@@ -73,12 +73,12 @@ def _was_emptied(segment: "Segment") -> bool:
 
 
 def reach_in(partition: "Partition", before: int) -> int:
-    """`cleaner_reach` of the segments of a partition."""
+    """Returns the `cleaner_reach` of a partition's segments."""
     return cleaner_reach(_batches(partition, before), before)
 
 
 def _batches(partition: "Partition", before: int) -> Iterator[Batch]:
-    """Those of segments that begin before an offset."""
+    """Yields the batches of segments that begin before an offset."""
     scratch = partition.buffers.scratch
     for segment in partition.segments:
         if (
@@ -92,4 +92,4 @@ def _batches(partition: "Partition", before: int) -> Iterator[Batch]:
             with open_source(segment.path) as source:
                 yield from (item for item in SegmentReader(source, scratch=scratch) if not isinstance(item, Damage))
         except KsegError:
-            continue  # whatever is wrong with the file was told when it was judged
+            continue  # errors of the file were reported when it was checked

@@ -1,7 +1,7 @@
-"""leader-epoch-checkpoint against the leader epochs of the batches (LeaderEpochFileCache).
+"""Checks leader-epoch-checkpoint against the leader epochs of the batches (LeaderEpochFileCache).
 
-An entry may begin before the first batch that is left of its epoch: the cleaner took those before, or a leader was
-elected and nothing was written. The first entry may begin behind it: deleting records moves it up to the log start.
+An entry may start before the first remaining batch of its epoch: the cleaner removed earlier batches, or a leader was
+elected and nothing was written. The first entry may start later: deleting records moves it to the log start.
 """
 
 import os
@@ -25,20 +25,20 @@ NAME = "leader-epoch-checkpoint"
 
 _ROOM = 256
 _FIRST_BYTES = 4096
-"""Read at first: what reads more at once makes room for all of it before."""
+"""Size of the first read; a larger read allocates a larger buffer."""
 _SHORT_BYTES = 64
 _MOST_EPOCHS = 100_000
-"""Epochs of the log, and entries and problems of the file, that are looked at."""
+"""Limit of epochs of the log, and of entries and problems of the file."""
 
 
 @lru_cache(1 << 8)
 def _short_epochs(data: bytes) -> Sequence[EpochEntry] | None:
-    """As `plain_epochs`, for few bytes: nearly all partitions of a disk may have had one leader, from offset 0 on."""
+    """Like `plain_epochs`, for short files: most partitions may have had one leader epoch, from offset 0 on."""
     return plain_epochs(data)
 
 
 class _Run(NamedTuple):
-    """Batches of one epoch: offset of the first one, and the last offset before it, -1 none."""
+    """Batches of one epoch: offset of the first one, and the last offset before it, -1 if none."""
 
     epoch: int
     first_offset: int
@@ -46,12 +46,12 @@ class _Run(NamedTuple):
 
 
 class EpochRule(Rule):
-    """Follows the leader epochs of a partition's batches, and holds its checkpoint against them at the end."""
+    """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end."""
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         directory = partition.directory
-        # A directory that waits to be deleted has its epochs cleared when it is loaded.
+        # The epochs of a directory to be deleted are cleared when it is loaded.
         is_deleted = (directory or "").rstrip("/").endswith("-delete")
         self._is_on = partition.level != QUICK and partition.is_whole and directory is not None and not is_deleted
         self._is_on_segment = False
@@ -110,7 +110,7 @@ class EpochRule(Rule):
             self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
 
     def _read(self, buffer: object) -> tuple[Sequence[EpochEntry], bool]:
-        """Entries as a broker takes them, and whether it can read the file at all."""
+        """Returns the entries that a broker keeps, and whether it can read the file."""
         entries: list[EpochEntry] = []
         for item in islice(read_leader_epochs(buffer), _MOST_EPOCHS):
             if not isinstance(item, SideFileProblem):
@@ -140,7 +140,7 @@ class EpochRule(Rule):
         starts = {entry.epoch: entry.start_offset for entry in entries}
         log_start = entries[0].start_offset
         for i, run in enumerate(self._runs):
-            # What lies below the first entry may have been deleted but for its bytes.
+            # Records below the first entry may have been deleted, even if their bytes remain.
             is_last_below = i + 1 == len(self._runs) or self._runs[i + 1].first_offset > log_start
             if run.first_offset < log_start and not (is_last_below and self._runs[-1].epoch > entries[-1].epoch):
                 continue

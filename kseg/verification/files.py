@@ -1,4 +1,4 @@
-"""Judges a file by itself: a segment against the indexes beside it, or a side file."""
+"""Checks a single file: a segment and its indexes, or a side file."""
 
 import os
 
@@ -12,8 +12,7 @@ from kseg.verification.settings import Progress, Settings, partition_of
 
 
 def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
-    """One segment, by itself and against the indexes beside it, or one side file. Raises PathError where that cannot
-    be read."""
+    """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
     file = segment_file(path)
     if settings.era_07 and file.kind != ".kafka":
@@ -34,7 +33,7 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
 
 
 def _is_side_file(partition: Partition, path: str, progress: Progress) -> bool:
-    """Whether a broker gives such a name to a side file, which is then judged."""
+    """Checks a side file; returns whether the name is one of a side file."""
     from kseg.sidefiles.kinds import side_file
     from kseg.verification.side_files import judge_side_file
 

@@ -1,4 +1,4 @@
-"""Offsets that are missing in a partition: which were lost, and which a salvage or the log cleaner has taken."""
+"""Classifies missing offsets of a partition: lost, removed by a salvage, or removed by the log cleaner."""
 
 import os
 from collections import defaultdict
@@ -17,11 +17,12 @@ _CLASSES = {
     TRUNCATED: "damaged", UNEXPLAINED: "lost", SALVAGED: "salvaged", COMPACTED: "compacted", "gap-control": "compacted",
     "gap-aborted": "compacted",
 }  # fmt: skip
-"""What became of missing offsets, by code."""
+"""The class of missing offsets, by code."""
 
 
 class Gap(NamedTuple):
-    """Offsets ``first`` to ``last`` that are missing before the batch at ``position``; ``code`` if it has a reason."""
+    """Missing offsets ``first`` to ``last`` before the batch at ``position``; ``code``: that of its reason, if
+    known."""
 
     file: str
     position: int
@@ -35,10 +36,10 @@ class Gap(NamedTuple):
 
 
 class Gaps:
-    """Kept until all of a partition was seen, as only that tells what they are.
+    """The gaps of a partition; they are classified when the whole partition was read.
 
-    ``uncounted``: further ones of which nothing is known but their number. ``are_scattered``: so many of them lie in
-    one segment that it looks thinned out.
+    ``uncounted``: number of further gaps without details. ``are_scattered``: one segment has so many that it looks
+    compacted.
     """
 
     def __init__(self, partition: "Partition") -> None:
@@ -53,11 +54,11 @@ class Gaps:
         self._found.append(gap)
 
     def fill(self, first: int, last: int) -> None:
-        """The records of these offsets were met, where they do not belong."""
+        """Adds offsets whose records were found in a wrong place."""
         self._elsewhere.append((first, last))
 
     def tell(self) -> None:
-        """Reports all of them, those with a good reason together for each segment."""
+        """Reports all gaps; explained ones together for each segment."""
         self._found = [gap for gap in self._found if not _is_among(self._elsewhere, gap)]
         if not self._found:
             return
@@ -110,17 +111,17 @@ class Gaps:
         return maker
 
     def _cleaner_reach(self, gaps: list[Gap]) -> int:
-        """Behind which offset a compacted log has no gaps of a cleaner's. Keys tell, read only where records are."""
+        """Returns the offset after which a compacted log has no gaps of the cleaner. At level deep the keys show it."""
         before = max((gap.first for gap in gaps), default=0)
         is_asked = self._partition.level == DEEP and self._partition.is_compacted
         return reach_in(self._partition, before) if is_asked else before
 
     def _is_active(self, gap: Gap) -> bool:
-        """Whether it lies in the segment that a broker would append to, which the cleaner never touches."""
+        """Whether it is in the active segment, which the cleaner never changes."""
         return self._partition.is_whole and gap.first >= (self._partition.segments[-1].base_offset or 0)
 
     def _salvaged(self) -> list[tuple[int, int]]:
-        """Ranges of offsets that earlier salvages could not keep."""
+        """Returns the ranges of offsets that earlier salvages could not keep."""
         from kseg.changes.quarantine import changes, folder_of  # few partitions have gaps
 
         directory = self._partition.directory
@@ -129,7 +130,7 @@ class Gaps:
         try:
             return [gap for change in changes(directory) for gap in change.gaps]
         except KsegError:
-            return []  # what is wrong with a manifest is told where changes are looked at
+            return []  # errors of a manifest are reported where changes are checked
 
 
 def _is_among(ranges: list[tuple[int, int]], gap: Gap) -> bool:

@@ -1,4 +1,4 @@
-"""The last good offset before a place where something is wrong, and the next one behind it: what to seek to."""
+"""Finds the last good offset before a problem and the next one after it, for consumers to seek to."""
 
 from bisect import bisect_left
 
@@ -16,10 +16,10 @@ from kseg.verification.report import Details
 
 
 class GoodOffsets:
-    """Follows the headers of a partition and completes the details of findings.
+    """Reads the headers of a partition and completes the details of findings.
 
-    A batch is good if its checksum is right and no problem of its records is an error; which those are is known when
-    the headers after it come.
+    A batch is good if its checksum is right and no problem of its records is an error. This is known when the next
+    headers arrive.
     """
 
     def __init__(self, level: int) -> None:
@@ -27,7 +27,7 @@ class GoodOffsets:
         self._last: int | None = None
         self._positions: list[int] = []
         self._offsets: list[tuple[int, int]] = []
-        """Positions, first and last offsets of the last headers that came, without batches whose checksum is wrong."""
+        """Positions, first and last offsets of the latest headers, without batches with a wrong checksum."""
         self._merged: Headers | None = None
         self._merged_end = 0
         self._bad: set[int] = set()
@@ -35,7 +35,7 @@ class GoodOffsets:
         self._waiting: list[Details] = []
 
     def ask(self, position: int, details: Details) -> None:
-        """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a place in or behind the last headers.
+        """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a position in or after the latest headers.
 
         They are null until they are known.
         """
@@ -44,7 +44,7 @@ class GoodOffsets:
         self._asked.append((position, details))
 
     def mark_bad(self, position: int) -> None:
-        """The records of the batch there cannot be read right, though its checksum is."""
+        """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
         self._part(position)
         self._bad.add(position)
 
@@ -54,12 +54,12 @@ class GoodOffsets:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether any details do."""
+        """Whether any details lack it."""
         return bool(self._waiting)
 
     def take(self, headers: Headers) -> None:
-        """The next headers. Those that all have right checksums and records count as one until one of them is asked
-        about."""
+        """Takes the next headers. If all have right checksums and records, they are kept as one until one of them is
+        needed."""
         self.settle()
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         states = set(rows[BATCH_STATE:end:BATCH_WIDTH].tolist())
@@ -79,12 +79,12 @@ class GoodOffsets:
         self._merged = None
 
     def _part(self, position: int) -> None:
-        """Keeps headers that count as one each for itself where one of them is meant."""
+        """Splits headers kept as one, if one of them is needed."""
         if self._merged is not None and self._positions[0] <= position < self._merged_end:
             self._keep_each(self._merged)
 
     def settle(self) -> None:
-        """Completes what was asked of the headers so far, at the end of a segment as well."""
+        """Completes the details for the headers so far; also at the end of a segment."""
         good = [
             (position, *offsets)
             for position, offsets in zip(self._positions, self._offsets, strict=True)
@@ -112,5 +112,5 @@ class GoodOffsets:
 
 
 def _first(first: int, last: int) -> int:
-    """The first offset of a batch; of a compressed message that was not opened only the last is known."""
+    """Returns the first offset of a batch; the last one for a compressed message that was not decompressed."""
     return first if first >= 0 else last

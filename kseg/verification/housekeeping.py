@@ -1,6 +1,6 @@
-"""What keeps the log cleaner from its work in a compacted partition, or makes it do harm.
+"""Finds what stops the log cleaner in a compacted partition, or makes it remove too much.
 
-The active segment is never cleaned, so that nothing is said of it. Sources: Cleaner, LogCleaner and
+The active segment is never cleaned, so it is not checked. Sources: Cleaner, LogCleaner and
 MemoryRecords.filterTo of Kafka 4.3.1.
 """
 
@@ -27,7 +27,8 @@ _CONTROL = 32
 
 
 class CleanerRule(Rule):
-    """Silent unless the topic's policy, its name or the cleaner's checkpoint says that the partition is compacted."""
+    """Reports nothing unless the topic's policy, its name or the cleaner's checkpoint shows that the partition is
+    compacted."""
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
@@ -50,7 +51,7 @@ class CleanerRule(Rule):
                 self._without_key += self._tell("record-without-key", segment, headers.rows, at, self._without_key)
 
     def _tell(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:
-        """One finding a segment, with the place of the first; the others are counted."""
+        """Reports one finding per segment, at the first batch; the others are counted. Returns the new count."""
         if before:
             self.report.more(code, segment.path, 1)
         else:

@@ -10,7 +10,7 @@ from kseg.sidefiles.entry_windows import EntryWindows
 
 EVENT_ROOM = 256
 SPARSE_BYTES = 16 << 20
-"""Followers up to 3.9 write an entry a fetch, which brings 10 MiB at most (replica.fetch.response.max.bytes)."""
+"""Followers up to 3.9 write one entry per fetch, of at most 10 MiB (replica.fetch.response.max.bytes)."""
 _NOTHING = bytes(16)
 
 
@@ -25,9 +25,9 @@ class IndexEvent(NamedTuple):
 
 
 class IndexWalk:
-    """Reused from segment to segment. ``width``: kernel.OFFSETS or kernel.TIMES.
+    """Reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
-    Of each kind of event the first ``limit`` are kept in ``events``; `count` tells how many there were.
+    ``events`` has the first ``limit`` events of each kind; `count` returns their number.
     """
 
     def __init__(self, width: int, limit: int) -> None:
@@ -38,10 +38,10 @@ class IndexWalk:
         self.size = self.used = 0
         self.error: OSError | None = None
         self.is_too_large = False
-        """Nothing of it was read."""
+        """Whether nothing of the file was read."""
 
     def open(self, path: str, base_offset: int) -> bool:
-        """Begins with the index at ``path``; False where there is none. ``error`` is set where it cannot be read."""
+        """Starts with the index at ``path``. Returns False if there is none; sets ``error`` if it cannot be read."""
         self.close()
         self.state.begin(base_offset, 0)
         self.error, self.size, self.used, self.is_too_large = None, 0, 0, False
@@ -62,7 +62,7 @@ class IndexWalk:
         return True
 
     def show(self, rows: memoryview, count: int) -> None:
-        """Some batches, in the order of the file."""
+        """Compares the next batches of the file with the entries."""
         row = 0
         while True:
             row = kernel.follow(self.state, rows, row, count)
@@ -96,7 +96,7 @@ class IndexWalk:
         return int(self.state.total_of(kind))
 
     def last_entry(self, kind: int) -> int:
-        """Number of the last entry that such an event was about."""
+        """Number of the entry of the last event of this kind."""
         return int(self.state.last_about(kind))
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class IndexWalk:
             self._windows = None
 
     def _move(self) -> None:
-        """The window to the entry that comes next. What a shrinking or failing file does not have is not expected."""
+        """Moves the window to the next entry. Entries that a shrinking or failing file lost are not expected."""
         state = self.state
         at, total = state.next, state.total
         data = b""

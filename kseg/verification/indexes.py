@@ -1,4 +1,4 @@
-"""Offset and time indexes: each entry against the batches of its segment, in the same pass; what is missing or left.
+"""Checks offset and time indexes: each entry against the batches of its segment in one pass; missing and stray files.
 
 Which offset an entry has depends on the writer: the last of the batch (2.0 on), the first (up to 1.1), or the last of
 all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes when they load them (KAFKA-7283).
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 SHOWN_EACH = 8
-"""So many wrong entries of one kind are told one by one, more as one range."""
+"""Limit of wrong entries of one kind reported one by one; more are reported as one range."""
 SUFFIXES = {".index": kernel.OFFSETS, ".timeindex": kernel.TIMES}
 _PREFIX = {".index": "index", ".timeindex": "time-index"}
 _CODES = {
@@ -36,7 +36,7 @@ _CODES = {
 
 
 class IndexRule(Rule):
-    """The .index and .timeindex of each segment. ``paths`` names one by itself: by suffix, the others are left out."""
+    """Checks the .index and .timeindex of each segment. ``paths``: only these files, by suffix."""
 
     def __init__(self, partition: "Partition", paths: dict[str, str] | None = None) -> None:
         super().__init__(partition)
@@ -86,7 +86,7 @@ class IndexRule(Rule):
     def _end(self, segment: "Segment", suffix: str, walk: IndexWalk) -> None:
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
-        # That entries have no batch behind damage at the end of a log is no fault of theirs.
+        # Entries without a batch after damage at the end of a log are not wrong.
         is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
         is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
         walk.drain(segment.size if is_compared and not is_left_out else -1)
@@ -98,7 +98,7 @@ class IndexRule(Rule):
         return self._paths[suffix] if self._paths else segment.beside(suffix)
 
     def is_closed(self, segment: "Segment") -> bool:
-        """Whether a broker has rolled on from the segment."""
+        """Whether a broker has rolled the segment."""
         if self.partition.is_whole or not segment.is_last:
             return not segment.is_last
         own = segment.base_offset or 0
@@ -109,7 +109,7 @@ class IndexRule(Rule):
         length: int | None = None, offset: int | None = None, severity: str | None = None,
         details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
-        """A finding about an index, which is no error where the next start rebuilds it."""
+        """Adds a finding about an index; no error if the next start of a broker rebuilds it."""
         severity = severity or severity_of(code)
         if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
             severity = WARNING
@@ -118,7 +118,7 @@ class IndexRule(Rule):
     def finish(self) -> None:
         if any(self._without.values()) and not self.partition.is_bare:
             self._tell_missing(".index", "index-missing", None)
-            # Brokers up to 0.10.0 wrote none, with timestamps (v1) only 0.10.0 itself.
+            # Brokers up to 0.10.0 wrote none; of these only 0.10.0 wrote timestamps (v1).
             self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
         if self.partition.is_whole:
             self._tell_orphans()
@@ -149,7 +149,7 @@ class IndexRule(Rule):
 
 
 def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
-    """Events about entries one behind the other, together."""
+    """Groups events of adjacent entries."""
     runs: list[list[IndexEvent]] = []
     for event in events:
         if runs and event.entry == runs[-1][-1].entry + 1:
@@ -160,13 +160,13 @@ def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
 
 
 def _stem(name: str, suffix: str) -> str:
-    """The number that a file of this kind is named by, "" for any other name."""
+    """Returns the number in the name of a file of this kind, "" for any other name."""
     stem = name.removesuffix(suffix)
     return stem if stem != name and len(stem) <= 20 and stem.isascii() and stem.isdigit() else ""
 
 
 class _IndexReport:
-    """What is told of one index once its segment was seen."""
+    """Reports the findings of one index after its segment was read."""
 
     def __init__(self, rule: IndexRule, segment: "Segment", suffix: str, path: str, walk: IndexWalk) -> None:
         self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
@@ -180,12 +180,12 @@ class _IndexReport:
         self._rule.add(self._prefix + code, self._segment, self._path, message, *place, severity, details)
 
     def _facts(self, event: IndexEvent, entries: int) -> Details:
-        """The first of some wrong entries, and how many they are."""
+        """Returns details: the first of some wrong entries, and their number."""
         value = "entryTimestamp" if self._suffix == ".timeindex" else "entryPosition"
         return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
 
     def tell(self, is_compared: bool, may_go_on: bool) -> None:
-        """``may_go_on``: the log has, or may have, more behind its last batch that was seen."""
+        """Reports all findings. ``may_go_on``: the log has, or may have, more after its last batch read."""
         walk, state = self._walk, self._walk.state
         if walk.error is not None:
             text = walk.error.strerror or str(walk.error)
@@ -217,7 +217,8 @@ class _IndexReport:
             self._last_timestamp()
 
     def _all_wrong(self, kinds: list[int], count: int) -> None:
-        """Entries that are wrong in several ways, most of all: the bytes are others than a broker wrote."""
+        """Reports entries that are wrong in several ways, if they are most of all: a broker did not write these
+        bytes."""
         walk = self._walk
         first = min((event for event in walk.events if event.kind in kinds), key=lambda event: event.entry)
         end = max(walk.last_entry(kind) for kind in kinds) + 1
@@ -235,7 +236,7 @@ class _IndexReport:
         if code == "beyond-log" and width == kernel.TIMES and self._rule.is_closed(self._segment):
             severity = WARNING
         if code == "imprecise" and self._rule.partition.is_compacted:
-            # The cleaner indexes a batch by the last record that it has kept.
+            # The cleaner indexes a batch by its last kept record.
             severity = INFO
         if count <= SHOWN_EACH:
             for run in _runs(events):
@@ -274,7 +275,7 @@ class _IndexReport:
         return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
 
     def _sizes(self) -> bool:
-        """Zeros and parts of an entry at the end. Whether all of a file is zeros."""
+        """Reports zeros and a partial entry at the end. Returns whether the whole file is zeros."""
         walk, width = self._walk, self._walk.width
         room, used = walk.size // width, walk.used
         if used < room and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):

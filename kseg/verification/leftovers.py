@@ -1,4 +1,5 @@
-"""Files of a partition that its log does not consist of: what a broker's start does with them, or what they do to it.
+"""Checks files of a partition that are not part of its log: how they affect a broker's start, and what it does with
+them.
 
     .deleted   removed at once
     .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
@@ -35,7 +36,7 @@ _ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
 
 
 class _Extent(NamedTuple):
-    """Offsets ``first`` to ``last`` of intact batches in the file called ``name``, -1 both where there are none."""
+    """Offsets ``first`` to ``last`` of the intact batches in the file ``name``; both -1 if there are none."""
 
     name: str
     base: int
@@ -44,7 +45,7 @@ class _Extent(NamedTuple):
 
 
 class LeftoverRule(Rule):
-    """Looks at the names of a partition's files, and into the few that a start would remove or put in place."""
+    """Checks the names of a partition's files, and reads those that a start would remove or put in place."""
 
     def finish(self) -> None:
         partition = self.partition
@@ -95,7 +96,7 @@ class LeftoverRule(Rule):
                 self._lost(self._extent(name), placed)
 
     def _swaps(self, names: list[str]) -> list[_Extent]:
-        """Tells of copies that a start puts in place; their extents."""
+        """Reports .swap files that a start puts in place. Returns their extents."""
         logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
         self._side_swaps([name for name in names if not name.endswith(".log.swap")], {log.base for log in logs})
         if not logs:
@@ -109,7 +110,7 @@ class LeftoverRule(Rule):
             details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
             self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
             index = log.name.replace(".log.", ".index.")
-            # What lies there under the index's last name is removed with the range, unless that is empty.
+            # The old index is removed with the range, unless the range is empty.
             is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
             if index not in names and not is_kept:
                 self.report.add(
@@ -127,7 +128,8 @@ class LeftoverRule(Rule):
         return logs
 
     def _side_swaps(self, names: list[str], placed: set[int]) -> None:
-        """Tells of copies of indexes that a start puts in place without a segment; judged against the one there."""
+        """Reports .swap files of indexes without a segment, which a start puts in place; checks them against the old
+        .log."""
         for name in names:
             side = side_file(self._path(name))
             if side is None or side.base_offset in placed:
@@ -140,11 +142,11 @@ class LeftoverRule(Rule):
                 tell_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
-        """Tells if a start removes records that nothing else here holds."""
+        """Reports if a start removes records that no other file has."""
         held = [(log.base, log.last + 1) for log in placed]
         held += [(segment.base_offset or 0, segment.next_offset or 0) for segment in self.partition.segments]
         held.sort()
-        # Below the log's beginning retention has done its work; what has no segment at all has no beginning.
+        # Below the log start, retention deletes records; without segments there is no log start.
         if file.last < 0 or (held and file.last < held[0][0]):
             return
         end = max((after for _, after in held), default=0)
@@ -154,7 +156,7 @@ class LeftoverRule(Rule):
             first = max(file.first, end) if file.last >= end else file.first
             details = {"firstOffset": first, "lastOffset": file.last}
             text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
-            # A recovery or a truncation by the leader leaves .deleted files alike; no broker leaves others so.
+            # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
             severity = None if file.name.endswith(".deleted") else ERROR
             self.report.add(
                 "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
@@ -171,7 +173,7 @@ class LeftoverRule(Rule):
                             if item.rows[at + BATCH_STATE] & 1:
                                 low = item.rows[at + BATCH_FIRST_OFFSET]
                                 last = item.rows[at + BATCH_LAST_OFFSET]
-                                # A compressed v0 or v1 message does not tell where it begins.
+                                # A compressed v0 or v1 message does not store its first offset.
                                 first = first if first >= 0 else low if low >= 0 else _base(name) or 0
         except KsegError as error:
             self.report.add("unknown-file", self._path(name), str(error))
@@ -179,19 +181,19 @@ class LeftoverRule(Rule):
 
 
 def stray_names(partition: Partition) -> list[str]:
-    """Of the files of a partition those that no broker reads or knows, and copies that a start puts in place."""
+    """Returns the files of a partition that no broker reads or knows, and .swap files."""
     names = [name for name in partition.odd_names if not _is_usual(name)]
     return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
 
 
 def _is_usual(name: str) -> bool:
-    """Whether it is named as brokers name the files of a segment."""
+    """Whether the name is one of a segment's file."""
     is_named = name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit() and integer(name[:_DIGITS], 64) is not None
     return is_named or name in EVERYWHERE
 
 
 def _is_known(name: str) -> bool:
-    """Whether any release leaves a file of such a name in a partition."""
+    """Whether any release leaves files with such a name in a partition."""
     for leftover in (*LEFTOVER_SUFFIXES, ".tmp"):
         name = name.removesuffix(leftover)
     stem = name.partition(".")[0]

@@ -1,6 +1,6 @@
-"""Judges one partition, or a few of its files: every segment is read once and shown to each rule.
+"""Checks one partition, or some of its files: each segment is read once for all rules.
 
-`Partition` and `Segment` are what the rules know of where they are.
+`Partition` and `Segment` are the context of the rules.
 """
 
 import os
@@ -24,16 +24,17 @@ from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
 EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
-"""What brokers keep in a partition, or KRaft nodes in theirs, under a name that never changes."""
+"""Files of a partition with a fixed name, written by brokers or KRaft nodes."""
 _USUAL = (".log", ".index", ".timeindex")
 
 
 @dataclass(slots=True)
 class Segment:
-    """A .log or .kafka file that is being judged. Totals are those of the items seen so far; offsets -1: none yet.
+    """A .log or .kafka file that is checked. Totals are those of the items so far; an offset is -1 if there is none
+    yet.
 
-    ``end`` is the position behind the last intact batch; ``next_offset`` the offset behind it. ``base_behind`` is the
-    base offset of the segment that follows, None where none does. ``is_unread``: it could not be opened.
+    ``end``: position after the last intact batch; ``next_offset``: offset after it; ``base_behind``: base offset of the
+    next segment, None if there is none; ``is_unread``: the file could not be opened.
     """
 
     file: SegmentFile
@@ -59,27 +60,28 @@ class Segment:
 
     @property
     def next_offset(self) -> int | None:
-        """Where the segment ends in offsets: behind its last batch, at its base without one."""
+        """The offset after the last batch; the base offset if there is none."""
         return self.last_offset + 1 if self.last_offset >= 0 else self.base_offset
 
     def has_grown(self) -> bool:
-        """Whether someone has appended to it since it was opened, which was before its side files were."""
+        """Whether the file has grown since it was opened, which was before its side files were read."""
         try:
             return os.stat(self.path).st_size > self.size
         except OSError:
-            return False  # it was removed: what was seen of it holds for what it was
+            return False  # the file was removed; the findings are about its earlier content
 
     def beside(self, suffix: str) -> str:
-        """Path of the file of another kind that belongs to this segment (its leftover suffix kept)."""
+        """Returns the path of the segment's file with another suffix, and the same leftover suffix."""
         stem = self.file.path.removesuffix(self.file.leftover).removesuffix(self.file.kind)
         return stem + suffix + self.file.leftover
 
 
 @dataclass(slots=True)
 class Partition:
-    """What is judged together. ``directory`` is None for a stream; ``is_whole`` unless only some files were named.
+    """The files that are checked together. ``directory`` is None for a stream; ``is_whole`` is false if only some files
+    were named.
 
-    ``broker`` is what the log directory around it says of it; all unknown where there is none.
+    ``broker``: the state of the partition by its log directory; all unknown if there is none.
     """
 
     directory: str | None
@@ -94,16 +96,16 @@ class Partition:
     jobs: int = 1
     is_live: bool = False
     listed: frozenset[str] | None = None
-    """The regular files in ``directory`` when the check began, where someone has listed them."""
+    """The regular files in ``directory`` at the start of the check, if they were listed."""
     others: list[str] | None = None
-    """All else in it, if it was listed."""
+    """All other names in it, if it was listed."""
     segments: list[Segment] = field(default_factory=list)
     topic_id: str | None = None
-    """What partition.metadata says, once `TopicIdRule` has read it."""
+    """The topic id in partition.metadata, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
-    """Whether batches were met that a cleaner has thinned out."""
+    """Whether a batch has gaps that the cleaner left."""
     own_name: str = ""
-    """The name of ``directory`` without what it lies in."""
+    """The base name of ``directory``."""
     _endings: frozenset[str] | None = None
     _odd_names: frozenset[str] | None = None
 
@@ -113,25 +115,25 @@ class Partition:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the files in the directory, listed once; none where there is no directory."""
+        """Names of the files in the directory, listed once; none for a stream."""
         if self.listed is None:
             try:
                 self.listed = frozenset(os.listdir(self.directory) if self.directory else ())
             except OSError:
-                self.listed = frozenset()  # it is gone since its segments were listed, which tell that
+                self.listed = frozenset()  # it was removed after its segments were listed; these report it
         return self.listed
 
     @property
     def endings(self) -> frozenset[str]:
-        """What stands behind the first dot of the names in the directory: few, however many files there are."""
+        """The names in the directory from their first dot on: few, however many files there are."""
         if self._endings is None:
             self._endings = frozenset([name.partition(".")[2] for name in self.names])
         return self._endings
 
     @property
     def odd_names(self) -> frozenset[str]:
-        """Of the names in the directory those to look at one by one: neither of the segments and their indexes, as all
-        brokers name them, nor of files that each partition has. For when all segments were seen."""
+        """Names in the directory that need a closer look: neither regular names of segments and indexes, nor files that
+        each partition has. Valid when all segments were read."""
         if self._odd_names is None:
             stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
             usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
@@ -140,19 +142,20 @@ class Partition:
 
     @property
     def is_bare(self) -> bool:
-        """Whether there are segments alone, in no log directory: someone's copy, of which no side file is missing."""
+        """Whether there are only segments, outside of a log directory: a copy, in which no side file counts as
+        missing."""
         return not self.broker.is_known and not any(
             "." + ending.removesuffix(".deleted").rpartition(".")[2] in SIDE_SUFFIXES for ending in self.endings
         )
 
     @property
     def is_compacted(self) -> bool:
-        """Whether gaps are what a cleaner leaves: by policy, by the cleaner's checkpoint, or by what batches show."""
+        """Whether the log is compacted, by its policy, the cleaner's checkpoint, or gaps in batches."""
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
 def alone(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
-    """Another that stands for a file of a partition, judged by itself. ``listed``: what counts as beside it."""
+    """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
     return Partition(
         partition.directory, partition.topic, partition.number, False, partition.level, partition.now_ms,
         partition.report, partition.broker, partition.buffers, partition.jobs, False, listed,
@@ -166,8 +169,8 @@ def judge_segments(
     rules: list[Rule],
     progress: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Shows the segments to the rules. Of a whole partition one that cannot be opened is told, else PathError is
-    raised."""
+    """Applies the rules to the segments. A segment that cannot be opened is reported for a whole partition; otherwise
+    PathError is raised."""
     files = list(files)
     asked = _who_answers(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
@@ -202,7 +205,7 @@ def _open(partition: Partition, file: SegmentFile) -> Source:
 
 
 class _Answers(NamedTuple):
-    """Who answers which call of a `Rule`, as (its place among the rules, its method): most leave most of them out."""
+    """The overridden methods of the rules, as (number of the rule, method): most rules override few."""
 
     begin: list[tuple[int, Callable[..., None]]]
     headers: list[tuple[int, Callable[..., None]]]
@@ -213,7 +216,7 @@ class _Answers(NamedTuple):
 
 @cache
 def _who_answers(classes: tuple[type[Rule], ...]) -> _Answers:
-    """Found once for all the partitions that are shown to rules of these classes."""
+    """Returns the overridden methods of these classes, computed once."""
     return _Answers(
         *(
             [(i, getattr(rule, name)) for i, rule in enumerate(classes) if getattr(rule, name) != getattr(Rule, name)]

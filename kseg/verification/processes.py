@@ -1,8 +1,8 @@
-"""The partitions of a log directory on several processes: findings come back in the order of the partitions.
+"""Checks the partitions of a log directory in several processes; findings keep the order of the partitions.
 
-Each process takes the next partitions that nobody has taken and sends what it finds through a pipe of its own. The
-parent reads only the pipe whose partitions are next: the others wait where theirs is full, so that memory stays flat
-whatever is found.
+Each process takes the next free partitions and sends its findings through its own pipe. The parent reads only the pipe
+of the next partitions; the other processes wait when their pipes are full. So memory is bounded for any number of
+findings.
 """
 
 import signal
@@ -21,27 +21,28 @@ from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.settings import Progress, Settings
 
 SENT_AT_ONCE = 256
-"""Findings and outcomes in one message."""
+"""Limit of findings and outcomes in one message."""
 LOOK_SECONDS = 0.2
-"""Between two looks at how far the others are."""
+"""Interval at which the progress of other processes is read."""
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
-"""Partitions taken at once, and how often a process takes some: small ones cost less than to tell of each."""
+"""Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
 Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
-"""What a process sends: findings, and behind those of a partition its outcome and what `Report.unshown` tells."""
+"""A message of a process: findings, and after those of a partition its outcome with the result of `Report.unshown`."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
 def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
-    """Outcomes in the order of the tasks, each when ``report`` has all of it. Ends its processes in any case."""
+    """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
+    processes."""
     count = min(settings.jobs, len(tasks))
     chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
     chunks = -(-len(tasks) // chunk_size)
     worker = _Worker(tasks, chunk_size, settings, report.ignored)
     tickets, done = Tickets(chunks), shared_numbers(count)
     if sys.stdout is not None:
-        sys.stdout.flush()  # a forked process would write it once more
+        sys.stdout.flush()  # otherwise a forked process would write it again
     processes: list[Child] = []
-    told, pending = 0, Totals()  # what has been shown of a partition that is not done
+    told, pending = 0, Totals()  # findings of an unfinished partition that were shown
 
     def tell() -> None:
         nonlocal told
@@ -70,7 +71,8 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
 
 
 def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> Iterator[Item]:
-    """A process announces the number of the chunk it has taken; findings and outcomes follow, and None at its end."""
+    """Yields the items in order. A process sends the number of its chunk, then findings and outcomes, and None at its
+    end."""
     silent = list(processes)
     announced: dict[int, Child] = {}
     for chunk in range(chunks):
@@ -94,7 +96,7 @@ def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> I
 
 
 def _told(process: Child, tell: Callable[[], None]) -> Iterator[Item]:
-    """What the process says of one chunk."""
+    """Yields the items of one chunk."""
     while True:
         if not waiting([process], LOOK_SECONDS):
             tell()
@@ -106,7 +108,7 @@ def _told(process: Child, tell: Callable[[], None]) -> Iterator[Item]:
 
 
 def _received(process: Child) -> Any:
-    """The next message; raises what went wrong in the process, EOFError where it has ended."""
+    """Returns the next message. Raises the error of the process, EOFError if it has ended."""
     message = process.receive()
     if isinstance(message, BaseException):
         raise message
@@ -114,7 +116,7 @@ def _received(process: Child) -> Any:
 
 
 class _Worker:
-    """What one process does: it takes chunks of tasks until there are none left."""
+    """The work of one process: checks chunks of tasks until none are left."""
 
     def __init__(self, tasks: list[Task], chunk_size: int, settings: Settings, ignored: frozenset[str]) -> None:
         self._tasks = tasks
@@ -124,7 +126,7 @@ class _Worker:
         self._held: list[Item | None] = []
 
     def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends its processes
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
         buffers = Buffers(self._settings.max_batch_bytes)
 
         def progress(count: int) -> None:
@@ -136,12 +138,12 @@ class _Worker:
                 send(self._held)
                 self._held.clear()
 
-        with suppress(BrokenPipeError):  # nobody is left to be told
+        with suppress(BrokenPipeError):  # the parent has ended
             try:
                 while (chunk := tickets.take()) is not None:
                     send(chunk)
                     first = chunk * self._chunk_size
-                    # Where fewer partitions than processes are left, each has more cores to itself.
+                    # If fewer partitions than processes are left, each process gets several cores.
                     own = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
                     settings = replace(self._settings, jobs=own)
                     for task in self._tasks[first : first + self._chunk_size]:

@@ -1,8 +1,8 @@
-""".snapshot files: whether a broker can read them, whether the log bears them out, and whether it reaches them.
+"""Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
 
-A snapshot does not tell of producers that a broker had forgotten (idle for a day, or 7 in older ones, by its clock and
-the records' timestamps; with its own restarts in between), so what is missing in one is nothing wrong unless it is an
-open transaction, which is never forgotten.
+A snapshot lacks producers that have expired (idle for a day, or 7 days in older releases, by the broker's clock and the
+records' timestamps, with restarts in between). So a missing producer is no error unless it has an open transaction,
+which never expires.
 """
 
 import os
@@ -23,12 +23,12 @@ _SUFFIX = ".snapshot"
 _ENTRY_BYTES = 46
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
-"""What a broker reads into one array, which cannot be larger."""
+"""The largest file that a broker can read, because it uses one array."""
 _KEPT_FINDINGS = 1000
 
 
 class ProducerSnapshots:
-    """Judges the snapshots of a partition, each when the replay of ``states`` comes to its offset."""
+    """Checks the snapshots of a partition, each when the replay of ``states`` reaches its offset."""
 
     def __init__(self, partition: "Partition", states: ProducerStates) -> None:
         self._partition = partition
@@ -50,19 +50,19 @@ class ProducerSnapshots:
 
     @property
     def next_offset(self) -> int | None:
-        """Offset of the next snapshot that the replay comes to."""
+        """Offset of the next snapshot that the replay will reach."""
         return self._offsets[-1] if self._offsets else None
 
     def reached(self) -> None:
-        """The replay has taken up all batches below the next snapshot, or the log has ended."""
+        """Called when all batches below the next snapshot were replayed, or the log has ended."""
         offset = self._offsets.pop()
-        # Where no batch ends at its offset something is missing, or the log was compacted.
+        # If no batch ends at its offset, batches are missing or the log was compacted.
         self._judge(offset, is_known=self._states.next_offset in (offset, 0))
 
     def _judge(self, offset: int, is_known: bool) -> None:
         path = self._path(offset)
         try:
-            # One byte more than a small one has: whether there is more, without asking for the size.
+            # One byte more than a small file shows whether it is larger, without a query of its size.
             small = first_bytes(path, _SMALL_BYTES + 1)
             if len(small) <= _SMALL_BYTES:
                 self._judge_bytes(path, small, is_known)
@@ -94,7 +94,7 @@ class ProducerSnapshots:
             if text := self._misfit(entry, index):
                 self._keep(path, text, HEADER_BYTES + number * _ENTRY_BYTES, entry.last_offset)
         if self._states.open_in_snapshot < self._states.open_count:
-            # Up to 2.3 a broker forgot transactions below the log start, too.
+            # Up to 2.3 a broker dropped transactions below the log start, too.
             log_start = self._partition.broker.log_start_offset or 0
             listed = {entry.producer_id for entry in snapshot}
             for transaction in self._states.ongoing():
@@ -109,7 +109,7 @@ class ProducerSnapshots:
             self._more += 1
 
     def _misfit(self, entry: ProducerStateEntry, index: int) -> str | None:
-        """What is wrong with an entry that is not what the log tells, None where a broker may have known no better."""
+        """Returns what is wrong with an entry that differs from the log; None if a broker may have written it."""
         begins_later = self._partition.segments[0].base_offset != 0
         if index < 0:
             return None if begins_later else f"producer {entry.producer_id} has no batch below it"
@@ -123,7 +123,7 @@ class ProducerSnapshots:
         return f"producer {entry.producer_id}: {wrong}"
 
     def finish(self) -> None:
-        """The log has ended: what lies beyond it, and what had to wait for that."""
+        """Reports snapshots beyond the log end, and pending findings."""
         if not self._count and not self._states.state.batches:
             return  # neither snapshots nor producers
         end = max((segment.next_offset or 0 for segment in self._partition.segments), default=0)
@@ -143,7 +143,7 @@ class ProducerSnapshots:
         if not self._offsets or not segments or self._partition.is_live or segments[-1].has_grown():
             return
         if segments[-1].is_damaged or (high_watermark is not None and high_watermark > end):
-            return  # that the log has lost its end is told already
+            return  # the lost log end is reported already
         for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
             text = f"the log ends at offset {end}, all below {offset} was there once"
             details = {"logEndOffset": end, "offset": offset}
@@ -151,20 +151,20 @@ class ProducerSnapshots:
         self._report.more("producer-snapshot-beyond-end", self._partition.name, len(self._offsets) - SHOWN_PER_FILE)
 
     def _missing(self) -> None:
-        """A log with producers has a snapshot from its first roll or clean stop on."""
+        """Reports a missing snapshot: a log with producers has one after its first roll or clean stop."""
         broker = self._partition.broker
         if self._partition.is_bare or (broker.was_clean is None and len(self._partition.segments) < 2):
             return
         text = f"batches with a producer id: {self._states.state.batches}"
         details = {"batches": self._states.state.batches}
-        # After an unclean stop a broker replays the log; after a clean one it takes it that there are no producers.
+        # After an unclean stop a broker replays the log; after a clean one it assumes that there are no producers.
         severity = INFO if broker.was_clean is False else None
         self._report.add("producer-snapshot-missing", self._partition.name, text, severity=severity, details=details)
 
 
 def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:
-    """The first field that is not right. A broker that had forgotten the producer knows of it only what came later: it
-    may have seen a marker alone, or no marker.
+    """Returns the first wrong field. A broker in which the producer had expired knows only later batches: perhaps only
+    a marker, or no marker.
     """
     if entry.producer_epoch != right.producer_epoch:
         return f"epoch {entry.producer_epoch}, by the log {right.producer_epoch}"
@@ -173,7 +173,7 @@ def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: 
         return f"open transaction from offset {first}, by the log {right_first}"
     batch = (entry.last_sequence, entry.last_offset, entry.offset_delta)
     right_batch = (right.last_sequence, right.last_offset, right.offset_delta)
-    # 0.11 took a marker's offset for that of the last batch, which later releases keep until there is another batch.
+    # 0.11 stored a marker's offset as that of the last batch; later releases keep it until the next batch.
     is_marker = entry.offset_delta == 0 and right.last_offset < entry.last_offset <= last_seen
     if batch != right_batch and entry.has_batch and not (is_marker and batch[0] == right_batch[0]):
         return f"sequence, offset and delta of its last batch {batch}, by the log {right_batch}"

@@ -1,8 +1,8 @@
-"""What repairs a finding: the command with its real paths and values, or what it needs from outside.
+"""Determines the repair of a finding: a command with its real paths and values, or what is needed from outside.
 
-The table of findings names the command of each code. What lies around the finding completes it: whether other replicas
-hold the partition, the topic's id. The commands for all findings of a check are merged, so that each finds what it is
-for: one command a partition, or one for the log directory.
+The table of findings has the command of each code. The surroundings of the finding complete it: whether there are other
+replicas, the topic's id. The commands for all findings of a check are merged: one for each partition, or one for the
+log directory.
 """
 
 import os
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kseg.verification.surroundings import Place, Surroundings
 
 MOST_STEPS = 10
-"""Commands for single partitions of one log directory; beyond that one for all of it, where they want the same."""
+"""Limit of commands for partitions of one log directory; more equal ones are merged to one for the directory."""
 
 Options = dict[str, str | None]
-"""By name, in any order; None is the value of one that takes none."""
+"""Options by name; the value of a flag is None."""
 
 _PLACEHOLDERS = ("UUID", "DIR")
 _SALVAGE: Options = {"--mode": "salvage"}
@@ -31,14 +31,14 @@ _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
 })  # fmt: skip
-"""Findings about one producer's transaction, whose transactional id is told where it is known."""
+"""Findings about a producer's transaction; they get the transactional id if it is known."""
 _ORDER = ("undo", "recover", "reindex")
-"""Side files are rebuilt from what a recovery leaves; a log directory comes last, when its partitions can be loaded."""
+"""The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """What the findings of one place want of one command. ``alone``: the log directory's command would not do it."""
+    """One command for the findings of one place. ``alone``: the log directory's command would not repair them."""
 
     place: "Place"
     verb: str
@@ -50,7 +50,7 @@ class _Wanted:
         self.options |= options
         self.codes.update(dict.fromkeys(codes))
         if "--mode" in self.options:
-            self.options.pop("--full", None)  # salvage looks at every segment
+            self.options.pop("--full", None)  # salvage reads every segment
 
     @property
     def argv(self) -> list[str]:
@@ -58,9 +58,9 @@ class _Wanted:
 
 
 class Repairs:
-    """Gives each finding its repair, and remembers what repairs all that can be repaired at once.
+    """Adds the repair to each finding, and collects the commands that repair all findings.
 
-    ``paths`` are those that were looked at: of a log directory that is not among them only partitions are repaired.
+    ``paths``: the checked paths; of a log directory that is not among them only partitions are repaired.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -69,7 +69,7 @@ class Repairs:
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._refused: set[str] = set()
-        """Partitions that a broker refuses to load, and their log directories: salvage alone changes those."""
+        """Partitions that a broker does not load, and their log directories: only salvage changes these."""
 
     def _surroundings(self) -> "Surroundings":
         if self._known is None:
@@ -79,13 +79,13 @@ class Repairs:
         return self._known
 
     def place_of(self, finding: Finding) -> str:
-        """The path that a repair of the finding is for; its file where there is none."""
+        """Returns the path that a repair of the finding is for; its file if there is none."""
         place = self._surroundings().place_of(finding.file)
         return place.path if place else finding.file
 
     def settled_together(self, findings: Iterable[Finding]) -> list[Finding]:
-        """As `settled`, of all findings of one place. A log that is damaged gets no new indexes before it is repaired:
-        then the repair of the log is that of its indexes too."""
+        """Like `settled`, for all findings of one place. Indexes of a damaged log are not rebuilt first: the repair of
+        the log repairs them, too."""
         settled = [self.settled(finding) for finding in findings]
         of_log = next((each.repair for each in settled if each.repair and _mends_log(each)), None)
         if of_log is None:
@@ -95,20 +95,20 @@ class Repairs:
         ]
 
     def settled(self, finding: Finding) -> Finding:
-        """The finding with its ``repair`` and ``needs``, and the other way to repair it among its ``details``."""
+        """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
         if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
             finding = self._named(finding)
         kind = KINDS[finding.code]
         is_noted = finding.severity != INFO
         if finding.severity != kind.severity and not is_noted:
-            return finding  # a rule knows that nothing is wrong
+            return finding  # the rule found that nothing is wrong
         place = self._surroundings().place_of(finding.file)
         if finding.needs is not None:
             return self._needing(finding, finding.needs, place) if is_noted else finding
         if not kind.repair or place is None:
             needs = kind.needs or (DECISION if kind.repair else None)
             return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
-        # A start puts a .swap in place as it is; only salvage leaves a bad one out.
+        # A start puts a .swap in place unchecked; only salvage leaves a bad one out.
         is_swap = kind.repair == REINDEX and finding.file.endswith(".swap")
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)
         needs = kind.needs
@@ -134,7 +134,7 @@ class Repairs:
         return finding
 
     def _named(self, finding: Finding) -> Finding:
-        """The finding with the transactional id of its producer, null where nothing tells."""
+        """Returns the finding with the transactional id of its producer, null if unknown."""
         place = self._surroundings().place_of(finding.file)
         name = place.root.transactional_ids.get(finding.details["producerId"]) if place else None
         message = finding.message if name is None else f"{finding.message}; its transactional id is {name}"
@@ -157,11 +157,11 @@ class Repairs:
         wanted.alone |= kind.is_repaired_alone or "--topic-id" in options or "--from-replica" in options
 
     def needs(self) -> list[Need]:
-        """What only something from outside repairs, by what that is."""
+        """Returns the findings that no command alone repairs, by what they need."""
         return sorted(self._needs.values(), key=lambda need: (need.needs, need.path))
 
     def steps(self) -> list[Step]:
-        """The commands to run, in this order."""
+        """Returns the commands to run, in order."""
         wanted = list(_without_lesser(self._loadable()))
         by_root: dict[str, list[_Wanted]] = defaultdict(list)
         for one in wanted:
@@ -171,7 +171,7 @@ class Repairs:
         return [Step(one.argv, list(one.codes)) for one in merged]
 
     def _loadable(self) -> dict[tuple[str, str], _Wanted]:
-        """What is wanted, by a salvage where no other command loads the partition."""
+        """Returns the commands, with salvage where no other command loads the partition."""
         found: dict[tuple[str, str], _Wanted] = {}
         for (path, verb), one in self._wanted.items():
             if path in self._refused and verb in ("recover", "reindex"):
@@ -184,7 +184,7 @@ class Repairs:
         return found
 
     def _of_root(self, root: str, wanted: list[_Wanted]) -> list[_Wanted]:
-        """What a log directory's partitions want, as one command where one does it for all of them."""
+        """Returns the commands for a log directory's partitions; one for all of them if possible."""
         if root not in self._paths:
             return wanted
         recovers = [one for one in wanted if one.verb == "recover"]
@@ -204,7 +204,7 @@ class Repairs:
 
 
 def _mends_log(finding: Finding) -> bool:
-    """Whether the repair of a finding is one of the bytes of segments, that needs nothing from outside."""
+    """Whether the repair of a finding changes a .log, and needs nothing from outside."""
     return finding.needs is None and finding.severity != INFO and KINDS[finding.code].repair == SALVAGE
 
 
@@ -213,7 +213,7 @@ def _turn(wanted: _Wanted) -> tuple[bool, int]:
 
 
 def _together(root: str, wanted: list[_Wanted]) -> _Wanted | None:
-    """One command for all, None where the partitions want different things."""
+    """Returns one command for all, None if the partitions need different ones."""
     if not wanted or any(one.alone for one in wanted):
         return None
     modes = {one.options.get("--mode") for one in wanted if one.place.partition is not None}
@@ -228,7 +228,8 @@ def _together(root: str, wanted: list[_Wanted]) -> _Wanted | None:
 
 
 def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]:
-    """A recovery rebuilds the side files of the segments that it scans, which are all if it is told so."""
+    """Yields the commands without those that a recovery includes: it rebuilds the side files of the segments that it
+    scans, with --full of all segments."""
     for (path, verb), one in wanted.items():
         recover = wanted.get((path, "recover"))
         if verb == "reindex" and recover is not None:
@@ -239,7 +240,7 @@ def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]
 
 
 def _parsed(repair: str) -> tuple[str, Options]:
-    """The command and options of an entry of the table."""
+    """Parses a repair of the table into command and options."""
     _, verb, *words = repair.split()
     options: Options = {}
     for i, word in enumerate(words):

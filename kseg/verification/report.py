@@ -1,4 +1,4 @@
-"""Collects findings: shown up to a bound for each file and code, counted without one."""
+"""Collects findings: shows a limited number for each file and code, and counts all."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 
 SHOWN_PER_FILE = 100
-"""Findings of one code that are shown for one file; all are counted."""
+"""Limit of findings of one code shown for one file; all are counted."""
 
 Details = dict[str, Any]
 NO_DETAILS: Details = {}
 
 
 class Finding(NamedTuple):
-    """One thing found. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None: none is meant.
+    """One finding. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None if not applicable.
 
     ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
     ``details`` are facts by name, as JSON has them. ``repair`` is a command that runs as it is, ``needs`` one of NEEDS:
@@ -37,9 +37,9 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """What was looked at, and how many findings there are of each severity, ignored ones not among them.
+    """Counts of what was checked, and of findings by severity, without ignored ones.
 
-    ``not_judged`` counts files and directories that may hold what is Kafka's and were not read.
+    ``not_judged``: files and directories that may be Kafka's and were not read.
     """
 
     files: int = 0
@@ -63,7 +63,7 @@ class Totals:
         return self.severities.get(INFO, 0)
 
     def add(self, other: "Totals") -> None:
-        """Adds what another part of the same check found."""
+        """Adds the totals of another part of the same check."""
         self.files += other.files
         self.bytes += other.bytes
         self.batches += other.batches
@@ -75,7 +75,7 @@ class Totals:
             self.codes[code] += count
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Four numbers where nothing was found: processes send one for each partition."""
+        """Pickles as four numbers if nothing was found: processes send one for each partition."""
         counted = (self.severities, self.codes, self.not_judged) if self.codes or self.not_judged else ()
         return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
 
@@ -88,9 +88,9 @@ class Step(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Findings of these codes at ``path`` that only something from outside repairs: ``needs`` is one of NEEDS.
+    """Findings of these codes at ``path`` that no command alone repairs; ``needs`` is one of NEEDS.
 
-    ``argv`` is the command that carries a decision out, None where there is none.
+    ``argv``: the command that applies a decision, None if there is none.
     """
 
     needs: str
@@ -100,11 +100,11 @@ class Need(NamedTuple):
 
 
 class Report:
-    """Takes findings from rules and hands those to be shown to ``show``, in the order they come.
+    """Passes the findings of rules that are to be shown to ``show``, in order.
 
-    ``failures`` are sentences on what could not be judged; the report is then, as after ``was_interrupted``, not whole.
-    ``steps`` are the commands to run next, ``needs`` what no command alone repairs; `kseg.verification.repairs`
-    decides on both when all has been judged.
+    ``failures``: sentences about parts that could not be checked; the report is then not whole, as after
+    ``was_interrupted``. ``steps``: the commands to run next; ``needs``: findings that no command alone repairs;
+    `kseg.verification.repairs` sets both at the end.
     """
 
     def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
@@ -130,7 +130,7 @@ class Report:
         details: Details = NO_DETAILS,
         needs: str | None = None,
     ) -> None:
-        """A finding. ``needs``: what it needs instead of the table's repair."""
+        """Adds a finding. ``needs``: replaces the table's repair."""
         if code in self.ignored:
             return
         severity = severity or severity_of(code)
@@ -143,7 +143,7 @@ class Report:
             self.show(Finding(code, severity, file, position, length, offset, message, details, None, needs))
 
     def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
-        """``count`` more findings of a code that the kernel only counted."""
+        """Counts more findings of a code, which have no details."""
         if count <= 0 or code in self.ignored:
             return
         self.totals.severities[severity or severity_of(code)] += count
@@ -152,17 +152,17 @@ class Report:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was asked for has been judged."""
+        """Whether everything requested was checked."""
         return not self.failures and not self.was_interrupted
 
     def take(self, totals: Totals, unshown: list[tuple[str, str, int]]) -> None:
-        """What another report counted, whose findings have been shown; ``unshown`` as the method of that name."""
+        """Adds the counts of another report, whose findings were shown; ``unshown``: the result of that method."""
         self.totals.add(totals)
         for file, code, count in unshown:
             self._unshown[file, code] += count
 
     def unshown(self) -> list[tuple[str, str, int]]:
-        """(file, code, how many) of findings that were counted and not shown; forgets them."""
+        """Returns (file, code, number) of findings that were counted and not shown, and clears them."""
         left = [(file, code, count) for (file, code), count in self._unshown.items()]
         self._shown.clear()
         self._unshown.clear()

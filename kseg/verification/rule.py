@@ -1,4 +1,4 @@
-"""What a family of rules is: it is shown a partition's segments in order, and reports what it finds."""
+"""The base class of rules, which receive a partition's segments in order and report findings."""
 
 from typing import TYPE_CHECKING
 
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
 
 
 class Rule:
-    """Base of the rules of a partition. All calls are optional to answer; state is kept from segment to segment."""
+    """Base of the rules of a partition. All methods are optional; state is kept from segment to segment."""
 
     def __init__(self, partition: "Partition") -> None:
         self.partition = partition
         self.report = partition.report
 
     def begin(self, segment: "Segment") -> None:
-        """A segment begins, whose items follow."""
+        """Called before the items of a segment."""
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
-        """Some batches of it, in the order of the file. The rows are written over when the call is over."""
+        """Called for batches, in the order of the file. The rows are overwritten after the call."""
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
-        """Bytes that no batch claims."""
+        """Called for bytes that no batch claims."""
 
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
-        """What is wrong with the records of a batch, whose header came before."""
+        """Called for a problem of a batch's records, after `headers` of that batch."""
 
     def unread(self, segment: "Segment") -> None:
-        """A segment in its place that cannot be opened; nothing else is called for it."""
+        """Called instead of the others for a segment that cannot be opened."""
 
     def end(self, segment: "Segment") -> None:
-        """All of it was shown; `Segment` now has its totals."""
+        """Called after the items of a segment; `Segment` has its totals."""
 
     def finish(self) -> None:
-        """All segments of the partition were shown."""
+        """Called after all segments."""

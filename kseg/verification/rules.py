@@ -1,4 +1,4 @@
-"""The rules that a partition is shown to, or files of one."""
+"""The rules for a partition, or for some of its files."""
 
 from functools import cache
 
@@ -11,14 +11,14 @@ from kseg.verification.transactions import ProducerRule
 
 
 def rules_of(partition: Partition) -> list[Rule]:
-    """In the order in which they are shown each segment: `BatchRule` fills in what the others read off a `Segment`."""
+    """Returns the rules in the order of their calls: `BatchRule` fills in the fields of `Segment` that others read."""
     rules = _of_whole_partitions() if partition.is_whole else (BatchRule, IndexRule, ProducerRule, CleanerRule)
     return [rule(partition) for rule in rules]
 
 
 @cache
 def _of_whole_partitions() -> tuple[type[Rule], ...]:
-    """What has to do with a partition as a whole is imported for one alone."""
+    """Returns the rules for whole partitions, imported on first use."""
     from kseg.verification.directories.checkpoints import CheckpointRule
     from kseg.verification.directories.metadata_log import MetadataLogRule
     from kseg.verification.directories.pending_changes import PendingChangeRule

@@ -1,4 +1,4 @@
-"""What a verification is asked for, and the partition that its rules are given."""
+"""The settings of a verification, and the context of its rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``level`` is one of kseg.segment.survey; ``now_ms`` what counts as now."""
+    """``level`` is one of kseg.segment.survey; ``now_ms``: the current time."""
 
     level: int
     now_ms: int

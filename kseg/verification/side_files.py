@@ -1,4 +1,4 @@
-"""Side files that are named by themselves: an index against the .log beside it, all others only in themselves."""
+"""Checks single side files: an index against its .log, all others by themselves."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition
 
 SHOWN_PROBLEMS = 1000
-"""Problems of one file that are told; a file of nonsense has one an entry."""
+"""Limit of problems reported for one file; random bytes give one per entry."""
 
 _CODES = {
     ".txnindex": "transaction-index-damaged",
@@ -35,7 +35,7 @@ _OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 
 
 def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[int], None]) -> None:
-    """Judges one side file of any kind. Raises PathError where it cannot be opened."""
+    """Checks one side file of any kind. Raises PathError if it cannot be opened."""
     if side.kind in SUFFIXES:
         _judge_index(partition, side, progress)
         return

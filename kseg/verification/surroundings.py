@@ -1,6 +1,6 @@
-"""What lies around a finding: the partition or log directory that a repair is for, and what is known there.
+"""Finds the partition or log directory of a finding, and facts about it for the repair.
 
-Read only where something was found, once for each directory.
+Read only if there are findings, once for each directory.
 """
 
 import os
@@ -22,7 +22,7 @@ from kseg.sidefiles.partitions import Partitions
 
 
 class Place:
-    """A directory that commands take: a partition, or a log directory where ``partition`` is None."""
+    """A directory for commands: a partition, or a log directory if ``partition`` is None."""
 
     def __init__(self, path: str, root: "Root") -> None:
         self.path = path
@@ -32,22 +32,22 @@ class Place:
 
     @property
     def has_other_replicas(self) -> bool:
-        """Whether the cluster's metadata says that other brokers hold the partition."""
+        """Whether other brokers have the partition, by the cluster metadata."""
         return self.partition is not None and self.root.replica_count(*self.partition) > 1
 
     @cached_property
     def is_07(self) -> bool:
-        """Whether offsets are positions, so that nothing can be cut out of the middle."""
+        """Whether offsets are positions, so nothing can be removed from the middle."""
         return self.partition is not None and any(name.endswith(".kafka") for name in file_names(self.path))
 
     @property
     def topic_id(self) -> str | None:
-        """The id of the partition's topic, by the cluster's metadata or by all other partitions of the topic."""
+        """The topic id by the cluster metadata, or by all other partitions of the topic."""
         return None if self.partition is None else self.root.topic_id(self.partition[0])
 
 
 class Root:
-    """The directory around partitions. ``path`` is as the paths that were given begin."""
+    """The directory that contains partitions. ``path`` has the form of the given paths."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -76,19 +76,19 @@ class Root:
 
     @cached_property
     def transactional_ids(self) -> dict[int, str]:
-        """By producer id, as far as __transaction_state partitions here tell."""
+        """Transactional ids by producer id, from the __transaction_state partitions here."""
         from kseg.logdir.transactional_ids import transactional_ids
 
         return transactional_ids(self.path)
 
     def replica_count(self, topic: str, partition: int) -> int:
-        """0 where nothing tells."""
+        """Returns the number of replicas, 0 if unknown."""
         topics = self._known.topics if self._known else None
         topic_id = topics.ids.get(topic) if topics else None
         return self._replica_counts.get((topic_id, partition), 0) if topic_id else 0
 
     def topic_id(self, topic: str) -> str | None:
-        """None where nothing tells, or several partitions do not agree."""
+        """Returns None if unknown, or if partitions disagree."""
         if topic == METADATA_TOPIC:
             return None
         topics = self._known.topics if self._known else None
@@ -106,7 +106,7 @@ class Surroundings:
         self._roots: dict[str, Root] = {}
 
     def place_of(self, file: str) -> Place | None:
-        """None where no command can work on what holds the file: a stream, an archive, a directory of other things."""
+        """Returns None if no command can work on the place: a stream, an archive, a directory of other files."""
         if file not in self._places:
             path = _directory_of(file)
             self._places[file] = None if path is None else self._place(path)
@@ -121,7 +121,7 @@ class Surroundings:
 
 
 def _directory_of(file: str) -> str | None:
-    """The partition or log directory that is, or directly holds, a file."""
+    """Returns the partition or log directory that is the path itself or its parent."""
     if file == "-" or "\0" in file:
         return None
     if os.path.basename(file) == FOLDER:
@@ -151,5 +151,5 @@ def _is_log_directory(path: str) -> bool:
 
 
 def _is_of_partition(path: str) -> bool:
-    """Whether a command that is given the partition takes the file for a part of it."""
+    """Whether a command for the partition treats the file as a part of it."""
     return is_part_of_log(os.path.basename(path)) or not os.path.isfile(path)

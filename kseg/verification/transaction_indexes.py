@@ -1,7 +1,7 @@
-""".txnindex files against the markers of the segments they belong to.
+"""Checks .txnindex files against the markers of their segments.
 
-An entry belongs to the segment that holds the ABORT marker. Up to 2.7 a marker of a transaction without data had an
-entry as well; a log that begins later, was compacted or is damaged may not show where a transaction began.
+An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had an
+entry, too. A log that starts later, was compacted or is damaged may not show the start of a transaction.
 """
 
 import os
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 _MOST_WRONG_ENTRIES = 10_000
-"""Entries of one file that are told to be wrong; what follows in such a file is not looked at."""
+"""Limit of wrong entries of one file; the rest of such a file is not checked."""
 
 _WIDTH = TransactionIndex.LAYOUT.size
 
 
 class TransactionIndexes:
-    """Judges the .txnindex of one segment after the other; ``states`` follows the batches."""
+    """Checks the .txnindex of each segment; ``states`` replays the batches."""
 
     def __init__(self, partition: "Partition", states: ProducerStates) -> None:
         self._partition = partition
@@ -32,7 +32,7 @@ class TransactionIndexes:
         self._are_any = any("txnindex" in ending for ending in partition.endings)
 
     def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
-        """Compares the file with the ABORT markers of the segment, which was read to its end."""
+        """Compares the file with the ABORT markers of the segment, which was read completely."""
         if self._partition.directory is None or segment.path == "-" or not (aborts or self._are_any):
             return
         path = segment.beside(".txnindex")
@@ -60,7 +60,7 @@ class TransactionIndexes:
 
 
 class _File:
-    """One .txnindex beside its segment."""
+    """The .txnindex of one segment."""
 
     def __init__(
         self, partition: "Partition", states: ProducerStates, segment: "Segment", path: str, severity: str
@@ -71,7 +71,7 @@ class _File:
         self._severity = severity
         self._is_live = partition.is_live and segment.is_last
         first = partition.segments[0].base_offset
-        # Otherwise transactions may have begun before what can be seen of them.
+        # Otherwise transactions may have begun in missing batches.
         self._knows_all = partition.is_whole and first == 0 and states.is_complete and not partition.is_compacted
         self._wrong = self._damaged = 0
 
@@ -93,7 +93,7 @@ class _File:
             severity = self._severity if self._segment.is_last else WARNING
             self._add("transaction-index-damaged", text, index.size - over, severity, over)
         needed = [abort for abort in left.values() if abort.filled and abort.is_certain]
-        if len(needed) > self._damaged:  # else they are what the damaged entries were
+        if len(needed) > self._damaged:  # otherwise the damaged entries may have been theirs
             for abort in needed:
                 text = (
                     f"producer {abort.producer_id}: offsets {abort.first_offset} to {abort.last_offset} have no entry"
@@ -118,17 +118,17 @@ class _File:
         self._report.add(code, self._path, text, position, length, severity=severity, details=details)
 
     def _agrees(self, entry: AbortedTxn, abort: Abort, position: int) -> bool:
-        """Whether the entry is one for the marker; tells a last stable offset that is none."""
+        """Whether the entry is for the marker; reports a wrong last stable offset."""
         if entry.version or entry.producer_id != abort.producer_id:
             return False
         if abort.first_offset < 0 or not abort.is_certain:
-            # Begun before what was seen, ended in what was not, or up to 2.7 without any data.
+            # It began in missing batches, ended in unread ones, or had no data (up to 2.7).
             return 0 <= entry.first_offset <= abort.last_offset
         if entry.first_offset != abort.first_offset and (self._knows_all or entry.first_offset > abort.first_offset):
             return False
         found, expected = entry.last_stable_offset, abort.last_stable_offset
         if found > expected:
-            # A broker takes up all batches of an append before it writes its entries: one may begin behind the marker.
+            # A broker adds all batches of an append before it writes its entries: one may begin after the marker.
             if expected != abort.last_offset + 1 or found > (self._segment.next_offset or 0):
                 text = (
                     f"last stable offset {found} is above {expected}: aborted transactions from there on are not found"

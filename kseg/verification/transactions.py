@@ -1,7 +1,7 @@
-"""Producers and their transactions: sequences, epochs, markers, what is open at the log end, and the files about them.
+"""Checks producers and transactions: sequences, epochs, markers, open transactions, and their side files.
 
-The state of all producers is replayed along with the pass over the batches; `transaction_indexes` and
-`producer_snapshots` hold the files against it.
+The state of all producers is replayed while the batches are read; `transaction_indexes` and `producer_snapshots`
+compare the files with it.
 """
 
 from bisect import bisect_right
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 TRANSACTION_LIMIT_MS = 20 * 60 * 1000
-"""The default of transaction.max.timeout.ms, and the five minutes that a broker's metric of late ones adds."""
+"""The default of transaction.max.timeout.ms plus the five minutes of the broker's metric of late transactions."""
 
 CLOCKS_DIFFER_MS = 3600 * 1000
-"""By so much the clocks of producers and brokers may differ."""
+"""The largest difference allowed between clocks of producers and brokers."""
 
 _KEPT_FINDINGS = 10_000
 _SHOWN_TRANSACTIONS = SHOWN_PER_FILE
@@ -47,7 +47,7 @@ _CODES = {
 
 
 class _Gap(NamedTuple):
-    """A sequence that does not go on, to be told once it is known whether the log is compacted."""
+    """A gap in a producer's sequence, reported once it is known whether the log is compacted."""
 
     file: str
     message: str
@@ -58,7 +58,7 @@ class _Gap(NamedTuple):
 
 
 class ProducerRule(Rule):
-    """Follows the producers of a partition from its first segment to its last. Does nothing at level quick."""
+    """Replays the producers of a partition from its first segment to its last. Does nothing at level quick."""
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
@@ -75,7 +75,7 @@ class ProducerRule(Rule):
         self._is_on_segment = False
 
     def begin(self, segment: "Segment") -> None:
-        # 0.7 knows neither producers nor offsets that could be followed.
+        # 0.7 has neither producers nor logical offsets.
         self._is_on_segment = self._is_on and segment.file.kind != ".kafka"
         if self._is_on_segment:
             self._states.begin()
@@ -106,7 +106,7 @@ class ProducerRule(Rule):
         who, details = f"producer {producer}", {"producerId": producer, "producerEpoch": epoch}
         if kind == kernel.SEQUENCE:
             if c:
-                return  # offsets are missing in between, which is told of the gap
+                return  # offsets are missing in between, and the gap is reported
             text = f"{who}: sequence {b} where {a} is next"
             details |= {"sequence": b, "expectedSequence": a}
             if len(self._gaps) < _KEPT_FINDINGS:
@@ -200,10 +200,9 @@ class ProducerRule(Rule):
             self.report.add(code, segment.path, text, *place, details=details)
 
     def _age_ms(self, transaction: OngoingTransaction) -> int:
-        """How long it has been open at least: by the clock of brokers (markers), else by that of producers.
+        """Returns its least age in ms: by the clock of brokers (markers), else by that of producers.
 
-        A producer's clock that lies behind a marker before is no clock: the records' timestamps are those of something
-        else.
+        If records are older than an earlier marker, their timestamps are not from a clock.
         """
         state = self._states.state
         if transaction.first_marker >= 0:

@@ -1,6 +1,6 @@
-"""Judges what a PATH of the command line stands for: a file, a partition, a log directory, directories of these.
+"""Checks a PATH: a file, a partition, a log directory, or directories of these.
 
-What only directories need is imported late: a file is judged in the time that starting takes.
+Modules for directories are imported on first use, so that a single file is checked fast.
 """
 
 import os
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def judge_path(
     path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None
 ) -> None:
-    """What a PATH of the command line stands for. Raises PathError where there is nothing of Kafka's.
+    """Checks a PATH. Raises PathError if there are no files of Kafka.
 
-    Of a log directory with partitions that cannot be read the others are judged; ``report.failures`` tells. Partitions
-    are judged by ``together`` where that is given, else by this process and others.
+    Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``together``
+    checks the partitions if given, else this process and worker processes do.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):

@@ -1,1 +1,1 @@
-"""Log directories, their own files, and files that no partition owns."""
+"""Checks log directories, their own files, and files outside of partitions."""

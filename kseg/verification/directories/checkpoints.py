@@ -1,4 +1,4 @@
-"""The offsets that a log directory's checkpoints give for a partition, against where its log begins and ends.
+"""Checks the offsets of a partition in the log directory's checkpoints against the start and end of its log.
 
 Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
 """
@@ -9,7 +9,7 @@ from kseg.verification.rule import Rule
 
 
 class CheckpointRule(Rule):
-    """Compares when all segments have been seen."""
+    """Compares after all segments were read."""
 
     def finish(self) -> None:
         partition, broker = self.partition, self.partition.broker
@@ -33,7 +33,7 @@ class CheckpointRule(Rule):
             self._below(broker.log_start_offset)
 
     def _below(self, start: int) -> None:
-        """Segments of which nothing is left to be read."""
+        """Reports segments below the log start offset."""
         segments = self.partition.segments
         below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
         if below:

@@ -1,4 +1,4 @@
-"""A directory that is not one partition's segments alone: a log directory with its partitions, or side files."""
+"""Checks directories: log directories with their partitions, directories above them, and loose files."""
 
 import math
 import os
@@ -32,21 +32,21 @@ from kseg.verification.rules import rules_of
 from kseg.verification.settings import Progress, Settings, partition_of
 
 ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
-"""So long one process judges partitions, and so much must seem to be left, before others are started: they cost more
-than they bring for less."""
+"""Seconds for which one process checks partitions, and estimated seconds left, before worker processes are started; for
+less they cost more than they save."""
 
 
 class Task(NamedTuple):
-    """A partition to be judged."""
+    """A partition to check."""
 
     directory: str
     broker: BrokerState
 
 
 class Outcome(NamedTuple):
-    """What is left to tell when the findings of a partition have been shown.
+    """The result of a partition besides its findings.
 
-    ``failure``: why it could not be judged.
+    ``failure``: why it could not be checked.
     """
 
     directory: str
@@ -56,11 +56,11 @@ class Outcome(NamedTuple):
 
 
 Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
-"""Judges partitions somewhere else: outcomes in the order of the tasks, each when the report has all of it."""
+"""Checks partitions elsewhere; yields outcomes in the order of the tasks, each after its findings were reported."""
 
 
 class Workers(NamedTuple):
-    """Where partitions are judged: all by ``together``, or by this process until ``processes`` are worth their cost."""
+    """Who checks partitions: ``together`` all of them, or this process until ``processes`` are worth their cost."""
 
     together: Together | None = None
     processes: Together | None = None
@@ -72,8 +72,7 @@ NO_WORKERS = Workers()
 def judge_directory(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
 ) -> None:
-    """A partition, a log directory, files of Kafka's that lie loose, or directories of these; the rest is as
-    `judge_path` says."""
+    """Checks a partition, a log directory, loose files of Kafka, or directories of these; see `judge_path`."""
     if not judge_inside(path, settings, report, progress, workers):
         raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
 
@@ -82,9 +81,10 @@ def judge_inside(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
     depth: int = DEPTH,
 ) -> bool:  # fmt: skip
-    """What is Kafka's in a directory, or in directories so many levels below it, links left out; whether there is any.
+    """Checks Kafka's files in a directory and up to ``depth`` levels below it, without following links. Returns whether
+    there are any.
 
-    Raises PathError where the directory itself cannot be read.
+    Raises PathError if the directory itself cannot be read.
     """
     name = os.path.basename(os.path.abspath(path))
     files, others = names_in(path)
@@ -111,7 +111,7 @@ def judge_if_log_directory(
     path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress,
     workers: "Workers" = NO_WORKERS,
 ) -> bool:  # fmt: skip
-    """Judges a directory of these names if it is a log directory; whether it is. Raises PathError."""
+    """Checks a directory with these names if it is a log directory. Returns whether it is one. Raises PathError."""
     if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
         return False
     partitions, directory = own_partitions(path), read_log_directory(path)
@@ -123,8 +123,8 @@ def judge_if_log_directory(
 
 
 def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory that nobody has called one is a log directory: by files of its own, or by what partitions
-    hold. Raises PathError."""
+    """Whether a directory that was not named is a log directory: by its own files, or by the contents of partitions.
+    Raises PathError."""
     partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
     return bool(OWN_FILES & set(files)) or any(
         _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if os.path.isdir(partition)
@@ -138,8 +138,7 @@ def _has_names_of_kafka(files: list[str]) -> bool:
 
 
 def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory of these names that is called as a partition is none: it holds directories, and no file of a
-    partition."""
+    """Whether a directory with the name of a partition is none: it contains directories, and no file of a partition."""
     from kseg.sidefiles.kinds import side_file
 
     has_directories = any(is_directory_of_others(path, name) for name in others)
@@ -149,7 +148,7 @@ def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
 def _judge_one(
     task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers"
 ) -> None:  # fmt: skip
-    """A partition by itself. Raises PathError."""
+    """Checks a single partition. Raises PathError."""
     if workers.together is None:
         judge_partition(task.directory, settings, report, task.broker, progress)
         return
@@ -161,7 +160,7 @@ def _judge_one(
 def _judge_beside_partitions(
     path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress
 ) -> None:
-    """What lies in a log directory and is neither a partition nor a file that a broker keeps there."""
+    """Checks entries of a log directory that are neither partitions nor files of a broker."""
     names = [name for name in files if name not in KNOWN_FILES and not name.startswith(OWN_PREFIX)]
     judge_loose_files(path, names, settings, report, progress)
     for name in sorted(others):
@@ -178,9 +177,9 @@ def _judge_beside_partitions(
 def _judge_loose(
     path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_asked_for: bool
 ) -> bool:
-    """Files of a directory that is neither a partition nor a log directory; whether any is Kafka's.
+    """Checks files of a directory that is neither a partition nor a log directory. Returns whether any is Kafka's.
 
-    In a directory that was not asked for by name, names have to hint at segments.
+    In a directory that was not named by the user, only files with names like those of segments count.
     """
     names = [name for name in files if is_asked_for or named_like_segment(name)]
     logs = judge_loose_files(path, names, settings, report, progress)
@@ -192,9 +191,9 @@ def _judge_loose(
 def judge_side_files(
     directory: str, settings: Settings, report: Report, progress: Progress, judged: Collection[str] = ()
 ) -> bool:
-    """Each side file of a directory without segments by itself, but for indexes of the ``judged`` stems; whether there
-    is any. Raises PathError where the directory cannot be read."""
-    from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do without
+    """Checks each side file of a directory without segments, except indexes of the ``judged`` stems. Returns whether
+    there are any. Raises PathError if the directory cannot be read."""
+    from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do not need
 
     files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
     for file in files:
@@ -215,7 +214,7 @@ def judge_partition(
     progress: Progress,
     buffers: Buffers | None = None,
 ) -> Partition:
-    """A partition directory, with what lies in it under other names. Raises PathError where it cannot be read."""
+    """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
     files_in, others = names_in(directory)
     names = frozenset(files_in)
     own_name = _own_name(directory)
@@ -241,7 +240,7 @@ def _own_name(directory: str) -> str:
 
 
 def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
-    """Judges one partition; what cannot be read is told as a failure, and no reason to leave out the others.
+    """Checks one partition. An unreadable one is a failure in the outcome, and does not stop the others.
 
     The totals of the outcome are those of ``report``.
     """
@@ -258,7 +257,7 @@ def judge_task(task: Task, settings: Settings, report: Report, progress: Progres
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
-    """Whether partitions that take as long as those before are worth more processes."""
+    """Whether the remaining partitions are worth more processes, if they take as long as earlier ones."""
     return done > 0 and seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
 
 
@@ -270,7 +269,7 @@ def _state(directory: LogDirectory | None, name: str) -> BrokerState:
 
 
 def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
-    """The partitions of a log directory with what it knows of them."""
+    """Returns the partitions of a log directory with their broker state."""
     return [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
 
 
@@ -282,7 +281,7 @@ def judge_log_directory(
     progress: Progress,
     workers: "Workers" = NO_WORKERS,
 ) -> None:
-    """The ``partitions`` in a log directory, and what it says itself; None where it has no files of its own."""
+    """Checks the ``partitions`` of a log directory and its own files; it is None if it has no files of its own."""
     if directory is not None:
         directory_rules.judge_directory(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
@@ -311,7 +310,7 @@ def judge_log_directory(
 def judge_whole(
     directory: LogDirectory, topic_ids: dict[str, str], settings: Settings, report: Report, progress: Progress
 ) -> None:
-    """What can be told of a log directory when its partitions are known: ``topic_ids`` by their names."""
+    """Checks a log directory after its partitions; ``topic_ids``: by name of the partition."""
     directory_rules.judge_topic_ids(directory, topic_ids, report)
     if REMOTE_INDEX_CACHE in directory.directories:
         judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)

@@ -1,4 +1,4 @@
-"""The partition of KRaft's own log: what keeps a node from starting, or makes it drop the log.
+"""Checks the partition of KRaft's own log: problems that stop a node, or make it drop the log.
 
 Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 """
@@ -15,7 +15,7 @@ QUORUM_STATE = "quorum-state"
 
 
 class MetadataLogRule(Rule):
-    """Checks quorum-state and snapshots of __cluster_metadata when its log has been seen."""
+    """Checks quorum-state and snapshots of __cluster_metadata after its log was read."""
 
     def finish(self) -> None:
         partition = self.partition

@@ -1,4 +1,4 @@
-"""Changes that kseg began in a partition and did not end; `kseg.changes` tells how they are ended."""
+"""Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them."""
 
 import os
 
@@ -9,7 +9,7 @@ from kseg.verification.rule import Rule
 
 
 class PendingChangeRule(Rule):
-    """Looks into the quarantine of a partition, if there is one."""
+    """Reads the quarantine of a partition, if there is one."""
 
     def finish(self) -> None:
         directory, others = self.partition.directory, self.partition.others

@@ -1,4 +1,4 @@
-"""What is wrong with a log directory itself: its own files, the names in it, and partitions that contradict each other.
+"""Checks a log directory itself: its own files, names in it, and partitions that contradict each other.
 
 Sources: LogManager.loadLogs, LocalLog.parseTopicPartitionName, CheckpointFile, MetaProperties of Kafka 4.3.1.
 """
@@ -24,7 +24,7 @@ KNOWN_FILES = OWN_FILES | {".lock", BOOTSTRAP}
 
 
 def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:
-    """Everything that can be told before a partition is looked at."""
+    """Applies all checks that need no partition."""
     _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)
@@ -54,7 +54,7 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
 
 
 def _pending(directory: LogDirectory, report: Report) -> None:
-    """Changes of the log directory that kseg began and did not end."""
+    """Reports interrupted changes of kseg in the log directory."""
     if not any(name.startswith(OWN_PREFIX) for name in directory.files):
         return
     try:
@@ -67,7 +67,7 @@ def _pending(directory: LogDirectory, report: Report) -> None:
 
 
 def _needs_meta_properties(directory: LogDirectory) -> bool:
-    """Whether there are partitions here that a release with KRaft wrote (2.8 on): those have partition.metadata."""
+    """Whether there are partitions of a release with KRaft (since 2.8), which have partition.metadata."""
     return directory.is_kraft or any(
         parse_partition_name(name) is not None
         and os.path.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
@@ -98,11 +98,11 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
 
 
 def topic_partition(name: str) -> tuple[str, int] | None:
-    """What a broker reads in a directory's name; None where it refuses to start."""
+    """Parses a directory's name as a broker does; None if a broker does not start with it."""
     rest, dash, number = name.rpartition("-")
     if is_moved(name):
         rest, dot, unique = rest.rpartition(".")
-        # -delete, -future and -stray follow topic-partition.unique, none of it with white space.
+        # -delete, -future and -stray follow topic-partition.unique, which has no white space.
         if not dot or not unique or any(map(str.isspace, name)):
             return None
         rest, dash, number = rest.rpartition("-")
@@ -111,7 +111,7 @@ def topic_partition(name: str) -> tuple[str, int] | None:
 
 
 def _absent_partitions(directory: LogDirectory, report: Report) -> None:
-    """Partitions that held acknowledged records here and have no directory any more."""
+    """Reports partitions with acknowledged records whose directory is missing."""
     marks = directory.offsets.get(HIGH_WATERMARKS, {})
     here = set(directory.directories)
     listed = [f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0]
@@ -122,9 +122,9 @@ def _absent_partitions(directory: LogDirectory, report: Report) -> None:
 
 
 def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Report) -> None:
-    """What partitions say of their topics (``ids``: directory name to topic id) against each other.
+    """Compares the topic ids of partitions (``ids``: topic id by directory name) with each other.
 
-    Where __cluster_metadata knows a topic, the check of each partition has told already.
+    Topics in __cluster_metadata are skipped: the check of each partition compares them.
     """
     known = directory.topics.ids if directory.topics is not None else {}
     of_topic: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))

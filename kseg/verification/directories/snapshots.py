@@ -1,4 +1,4 @@
-"""Snapshots of the cluster's metadata (.checkpoint, bootstrap.checkpoint): whole, or of no use to a KRaft node.
+"""Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 
     a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
 
@@ -20,12 +20,12 @@ BOOTSTRAP = "bootstrap.checkpoint"
 
 
 def is_snapshot(file: SegmentFile) -> bool:
-    """Whether a KRaft node gives such a name to a snapshot."""
+    """Whether the name is one of a snapshot of a KRaft node."""
     return not file.leftover and file.kind == ".checkpoint" and (file.epoch is not None or file.name == BOOTSTRAP)
 
 
 def judge_snapshot(path: str, report: Report, level: int) -> bool:
-    """Whether the snapshot is whole, at level deep every record of it; tells what is wrong."""
+    """Checks a snapshot, at level deep each record. Returns whether it is complete."""
     first: Record | None = None
     last: Record | None = None
     totals = report.totals

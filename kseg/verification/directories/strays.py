@@ -1,7 +1,8 @@
-"""Files where a broker's lie, under names that brokers do not give: segments renamed, packed, or copied from elsewhere.
+"""Checks files in partitions and log directories with names that brokers do not use: renamed, compressed or copied
+segments.
 
-A broker passes them over, or does not start; their bytes may be all that is left of a log. What holds batches is judged
-as a segment of its own, never as a part of the partition around it. What is packed cannot be judged, and says so.
+A broker ignores them, or does not start; they may be all that is left of a log. A file with batches is checked as a
+segment of its own, never as a part of its partition. A compressed one cannot be checked, and is reported.
 """
 
 import os
@@ -29,7 +30,7 @@ from kseg.verification.settings import Progress, Settings
 
 
 class JudgeInside(Protocol):
-    """Judges a directory in a partition; whether Kafka's files are in it. Raises PathError."""
+    """Checks a directory in a partition. Returns whether it contains Kafka's files. Raises PathError."""
 
     def __call__(self, path: str, settings: Settings, report: Report, progress: Progress, *, depth: int) -> bool: ...
 

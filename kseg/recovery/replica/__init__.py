@@ -1,1 +1,1 @@
-"""What another replica has of what is missing."""
+"""``recover --from-replica``: fills gaps of a partition from another replica."""

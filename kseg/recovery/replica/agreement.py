@@ -1,7 +1,7 @@
-"""Two replicas of a partition side by side: where they have the same records, and what only the other one has.
+"""Compares two replicas of a partition: where they have the same records, and which batches only the other one has.
 
-Bytes are compared first, many batches at a time. Where they differ (cleaned apart, other batch bounds, other codecs),
-records are: leader epoch, key, value, timestamp, headers.
+Bytes are compared first, many batches at a time. If they differ (cleaned separately, other batch bounds or codecs),
+records are compared: leader epoch, key, value, timestamp, headers.
 """
 
 import os
@@ -22,16 +22,16 @@ from kseg.stores.source import Source, open_source
 
 _COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
-"""Compared at a time."""
+"""Bytes compared at a time."""
 
 _MOST_ALONE = 250_000
-"""Parts that only this replica has, of which it is told; some 200 bytes each."""
+"""Limit of reported parts that only this replica has, of about 200 bytes each."""
 
 
 class ReplicasDivergeError(KsegError):
     """Two replicas have different records at one offset; nothing was changed.
 
-    ``here``: the batch of this one, and whether offsets go on to it, or from it, without a gap.
+    ``here``: the batch of this one, and whether it continues a neighbour without a gap.
     """
 
     def __init__(self, message: str, here: "Alone | None" = None) -> None:
@@ -41,8 +41,8 @@ class ReplicasDivergeError(KsegError):
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A batch beside a hole, and its leader epoch. ``is_common``: the other replica has records of it, the same ones;
-    else it has none of them."""
+    """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has the same records; otherwise it
+    has none of them."""
 
     part: Part
     epoch: int
@@ -51,7 +51,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Intact batches of the other replica, and the leader epochs of the first and the last, -1 for none."""
+    """Intact batches of the other replica, and the leader epochs of the first and last, -1 if none."""
 
     part: Part
     first_epoch: int
@@ -60,7 +60,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """What only the other replica has between two batches of this one, or before the first or behind the last."""
+    """Batches that only the other replica has, between two batches of this one, before its first or after its last."""
 
     before: Border | None
     behind: Border | None
@@ -68,16 +68,16 @@ class Hole:
 
 
 class Alone(NamedTuple):
-    """Batches that the other replica has not. ``is_joined``: offsets go on to them, or from them, without a gap."""
+    """Batches that the other replica lacks. ``is_joined``: they continue a neighbour without a gap."""
 
     part: Part
     is_joined: bool
 
 
 class Cursor:
-    """Stands at a batch of one side, until ``is_at_end``. Parts rise in offsets and know their files.
+    """A position at a batch of one side, until ``is_at_end``. Parts have rising offsets and the paths of their files.
 
-    ``behind``: the part that follows ``part``, None for the last.
+    ``behind``: the part after ``part``, None for the last.
     """
 
     def __init__(self, parts: Iterator[Part], stack: ExitStack) -> None:
@@ -115,27 +115,27 @@ class Cursor:
 
     @property
     def batch(self) -> Part:
-        """The batch that the cursor stands at, the first of what is left of the part."""
+        """The current batch: the first of the rest of the part."""
         if self._batch is None:
             self._batch = next(batches_of(self.source, self.part))
         return self._batch
 
     def records(self, scratch: Scratch) -> dict[int, Record]:
-        """The records of the batch by offset."""
+        """Returns the records of the batch by offset."""
         if self._records is None:
             self._records = {record.offset: record for record in batch_of(self.source, self.batch, scratch)}
         return self._records
 
     def read(self, start: int, size: int) -> bytes:
-        """Bytes of the part."""
+        """Returns bytes of the part."""
         return os.pread(self.source.descriptor, size, self.part.start + start)
 
     def step(self) -> None:
-        """Goes on by one batch."""
+        """Moves to the next batch."""
         self.skip(self.batch.size, self.batch.last + 1)
 
     def skip(self, size: int | None = None, next_offset: int = 0) -> None:
-        """Goes on by whole batches, behind which ``next_offset`` follows; by all of the part."""
+        """Moves behind ``size`` bytes of whole batches, to ``next_offset``; without ``size`` to the next part."""
         self._batch = self._records = None
         part = self.part
         if size is None or size >= part.size:
@@ -145,17 +145,17 @@ class Cursor:
 
 
 def epoch_of(source: Source, batch: Part) -> int:
-    """The leader epoch of a batch; -1 for v0 and v1."""
+    """Returns the leader epoch of a batch; -1 for v0 and v1."""
     head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
     return be32(head, 12) if head[16] >= 2 else -1
 
 
 class Agreement:
-    """Goes through both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
+    """Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
 
-    After `holes`: ``alone`` is the first of what only this replica has; ``heads`` are the first bytes that the other
-    one has of batches whose headers were mended here, by first offset, where they are not what was guessed; ``epochs``
-    are its leader epochs of batches whose own are wrong.
+    After `holes`: ``alone`` has the first batches that only this replica has; ``heads`` the other replica's first bytes
+    of batches whose headers were repaired here with another result, by first offset; ``epochs`` its leader epochs of
+    batches whose own epochs are wrong.
     """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
@@ -163,7 +163,7 @@ class Agreement:
         self._a, self._b = Cursor(here, self._stack), Cursor(there, self._stack)
         self._scratch = scratch
         self._before: tuple[Part, bool] | None = None
-        """The batches of A passed last, the last of them next to what comes, and whether B has that, too."""
+        """The last batches of A passed so far, and whether B has the last one, too."""
         self._reached = -1
         self._offers: list[Offer] = []
         self.alone: list[Alone] = []
@@ -171,12 +171,12 @@ class Agreement:
         self.epochs: dict[int, int] = {}
 
     def holes(self) -> Iterator[Hole]:
-        """What B alone has, in its order, what A alone has left out."""
+        """Yields the holes: batches that only B has, in order."""
         a, b = self._a, self._b
         with self._stack:
             while not b.is_at_end:
                 if b.part.first <= self._reached and (a.is_at_end or b.batch.last < a.part.first):
-                    b.step()  # a part of it is there
+                    b.step()  # A has a part of it
                 elif a.is_at_end or b.part.last < a.part.first:
                     self._offer(b.part)
                     b.skip()
@@ -207,7 +207,7 @@ class Agreement:
                 a.skip()
 
     def _border(self, is_common: bool) -> Iterator[Hole]:
-        """The hole, if there is one, that ends at the batch of A."""
+        """Yields the hole that ends at the batch of A, if there is one."""
         if self._offers:
             behind = Border(self._a.batch, epoch_of(self._a.source, self._a.batch), is_common)
             yield Hole(self._last_border(), behind, tuple(self._offers))
@@ -227,7 +227,7 @@ class Agreement:
         self._pass(part, False)
 
     def _is_joined(self, part: Part) -> bool:
-        """Whether offsets go on to what A stands at, or from it, without a gap."""
+        """Whether the current batch of A continues a neighbour without a gap."""
         follows = self._before is not None and self._reached + 1 == part.first
         behind = self._a.behind.first if self._a.behind else -1
         return follows or part.last < self._a.part.last or part.last + 1 == behind
@@ -248,7 +248,7 @@ class Agreement:
         self._offers.append(Offer(part, first, last))
 
     def _same_bytes(self) -> int:
-        """Bytes of whole batches that both have from here on; 0 where those of the next one differ."""
+        """Returns the size of the next batches that are equal on both sides; 0 if the next one differs."""
         a, b = self._a, self._b
         if a.part.first != b.part.first:
             return 0
@@ -280,8 +280,8 @@ class Agreement:
         return end
 
     def _has_wrong_epoch(self) -> bool:
-        """Whether A has the batch of B but for a leader epoch that cannot be right: it is none, or does not rise with
-        those of its neighbours; or a batch without records, of which nothing could diverge."""
+        """Whether A has the batch of B with an impossible leader epoch: an invalid one, or one that does not fit its
+        neighbours; or the batch has no records, so nothing can diverge."""
         a, b = self._a, self._b
         is_same = a.batch.first == b.batch.first and fingerprint(a.source, a.batch) == fingerprint(b.source, b.batch)
         epoch = epoch_of(a.source, a.batch)
@@ -311,7 +311,8 @@ class Agreement:
         b.skip(size, part.last + 1)
 
     def _same_records(self) -> bool:
-        """Whether both batches, which overlap, have records in common, all of them the same."""
+        """Whether both batches, which overlap, have common offsets. Raises ReplicasDivergeError if their records
+        differ."""
         a, b = self._a, self._b
         mine, other = a.records(self._scratch), b.records(self._scratch)
         common = mine.keys() & other.keys()
@@ -340,7 +341,7 @@ class Agreement:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+    """Returns the length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -356,7 +357,7 @@ def _last_of(source: Source, part: Part) -> Part:
 
 
 def _is_same(one: Record, other: Record) -> bool:
-    """Whether two records are the same but for what a format lacks."""
+    """Whether two records are equal, apart from fields that a format lacks."""
     timestamps = (one.timestamp, other.timestamp)
     if None not in timestamps and timestamps[0] != timestamps[1]:
         return False

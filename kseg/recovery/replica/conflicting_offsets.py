@@ -28,7 +28,7 @@ class ConflictingOffset(NamedTuple):
 
 
 def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
-    """First offsets of the batches in parts with these fingerprints; not of one that lies at several."""
+    """Returns the first offsets of batches with these fingerprints, without those at several offsets."""
     found: dict[bytes, int] = {}
     several: set[bytes] = set()
     with ExitStack() as stack:
@@ -43,7 +43,7 @@ def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
 
 
 def conflicting_offsets(alone: list[Alone], there: Iterator[Part]) -> list[ConflictingOffset]:
-    """Single batches between gaps of this replica that the other one has elsewhere."""
+    """Returns single batches between gaps of this replica that the other one has at other offsets."""
     single = [one for one in alone if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MOST_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
@@ -51,7 +51,8 @@ def conflicting_offsets(alone: list[Alone], there: Iterator[Part]) -> list[Confl
 
 
 def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
-    """Of single batches between gaps of the other replica, by their first offsets there: those here."""
+    """Returns the first offset here of each single batch between gaps of the other replica, by its first offset
+    there."""
     offered: dict[bytes, int] = {}
     for hole in holes:
         for i, offer in enumerate(hole.offers):
@@ -64,7 +65,7 @@ def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
 
 
 def _marked(alone: list[Alone]) -> Iterator[tuple[bytes, Part, bool]]:
-    """Each batch with its fingerprint, and whether offsets go on to it, or from it, without a gap."""
+    """Yields each batch with its fingerprint, and whether it continues a neighbour without a gap."""
     for one in alone:
         with open_source(one.part.path) as source:
             for batch in batches_of(source, one.part):
@@ -79,7 +80,7 @@ def _is_joined(hole: Hole, i: int) -> bool:
 
 
 def take_out(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
-    """Takes the batches that are here in the wrong place out of their segments; ``others``: files that make none."""
+    """Removes the batches with wrong offsets here from their segments; ``others``: files that make no segment."""
     bases = [draft.kept.base for draft in drafts]
     for one in wrong:
         part = one.here
@@ -91,7 +92,7 @@ def take_out(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list
 
 
 def take_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
-    """Gives batches what of their headers the other replica has, by first offset; see `Agreement`."""
+    """Gives batches the header fields of the other replica, by first offset; see `Agreement`."""
     bases = [draft.kept.base for draft in drafts]
     for first, head in heads.items():
         draft = drafts[bisect_right(bases, first) - 1]

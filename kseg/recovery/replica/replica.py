@@ -1,8 +1,8 @@
-"""``recover --from-replica DIR``: what is damaged or missing in a partition, taken from another replica of it.
+"""``recover --from-replica DIR``: replaces damaged or missing batches of a partition by those of another replica.
 
-First the partition is salvaged, where the replica tells of batches that seem out of place at which offsets they belong;
-then holes are filled with batches of the replica as they are, where what lies beside a hole is the same on both, and
-leader epochs rise through it. Nothing of the replica is changed.
+First the partition is salvaged; the replica provides the offsets of batches in wrong places. Then holes are filled with
+unchanged batches of the replica, if the batches next to a hole are equal on both sides and leader epochs rise. The
+replica is not changed.
 """
 
 import os
@@ -41,9 +41,9 @@ METADATA_FILE = "partition.metadata"
 
 
 def replica_of(directory: str, place: str) -> str | None:
-    """The replica of a partition at a place: itself one, or a log directory, where there may be none.
+    """Returns the replica of a partition at a path: a partition, or a log directory, which may have none (None).
 
-    Raises PathError where there is no directory.
+    Raises PathError if there is no directory.
     """
     if not os.path.isdir(place):
         raise PathError(f"{place}: no such directory")
@@ -61,10 +61,10 @@ def plan_from_replica(
     scratch: Scratch | None = None,
     dropping: Dropping = KEEP_ALL,
 ) -> Salvage:
-    """The plan's ``taken`` tells what comes from the replica, and what is left there.
+    """Plans the recovery. The plan's ``taken`` lists the batches that come from the replica, and those not taken.
 
-    ``is_compacted``: gaps may be the work of a log cleaner. Raises ReplicasDivergeError where the two have different
-    records at one offset, KsegError where they are no replicas of one partition, else as `plan_salvage`.
+    ``is_compacted``: whether gaps may come from the log cleaner. Raises ReplicasDivergeError if the two have different
+    records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
     files = _replica_files(directory, replica_directory)
     return run_salvage(
@@ -94,7 +94,7 @@ def _topic_id(directory: str) -> str | None:
         with open_regular(os.path.join(directory, METADATA_FILE)) as file:
             items = list(read_partition_metadata(file.read(1 << 16)))
     except OSError:
-        return None  # a replica need not have one, and what is wrong with ours is looked at elsewhere
+        return None  # a replica need not have one, and errors of ours are handled elsewhere
     return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
 
 
@@ -116,7 +116,7 @@ class _FillingLoad(SalvageLoad):
         self._taken: list[Taken] = []
 
     def outcome(self) -> Salvage:
-        """What was found and is to be done, after `run`."""
+        """Returns the result after `run`."""
         found = super().outcome()
         found.plan.taken = self._taken
         return found
@@ -141,7 +141,7 @@ class _FillingLoad(SalvageLoad):
         self._forget_later_snapshots()
 
     def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Alone], list[ConflictingOffset]]:
-        """What the replica alone has, what this one alone has, and what of that has wrong offsets."""
+        """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
         agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:
             holes = list(agreement.holes())
@@ -159,7 +159,7 @@ class _FillingLoad(SalvageLoad):
         return offsets_of(self._there(), prints)
 
     def _forget_later_snapshots(self) -> None:
-        """Those behind a hole may have been taken when it was there: the state is learned from the batches again."""
+        """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
         firsts = [taken.first_offset for taken in self._taken if not taken.why]
         for name in self.workspace.names(".snapshot") if firsts else ():
             offset = leading_offset(name)
@@ -181,7 +181,7 @@ class _FillingLoad(SalvageLoad):
                 yield part if part.path else part._replace(path=draft.kept.path)
 
     def _there(self) -> Iterator[Part]:
-        """Intact batches of the replica that are in their places."""
+        """Yields the intact batches of the replica that are in their places."""
         reached = -1
         bases = [file.base_offset for file in self._files]
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
@@ -195,7 +195,7 @@ class _FillingLoad(SalvageLoad):
                     yield part._replace(path=path)
 
     def _objection(self, hole: Hole, offer: Offer) -> str:
-        """Why batches are not taken; "" where they are. Raises ReplicasDivergeError."""
+        """Returns why batches are not taken; "" if they are. Raises ReplicasDivergeError."""
         before, behind = hole.before, hole.behind
         borders = [border for border in (before, behind) if border]
         if borders and not any(border.is_common for border in borders):
@@ -219,10 +219,10 @@ class _FillingLoad(SalvageLoad):
         return ""
 
     def _may_be_cleaned(self, before: Part, behind: Part, offered: Part) -> bool:
-        """Whether a log cleaner may have left nothing between two batches: they lie next to each other.
+        """Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
 
-        Not where a whole segment of the replica lies in it. What an earlier salvage told is missing tells nothing
-        here: it counts what a cleaner took before.
+        It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage prove
+        nothing: they include offsets that the cleaner removed before.
         """
         if before.path == behind.path:
             return before.end == behind.start
@@ -237,7 +237,7 @@ class _FillingLoad(SalvageLoad):
             rows.append(Taken(part.first, part.last, part.path, why))
 
     def _put(self, drafts: list[SegmentDraft], part: Part) -> None:
-        """Puts batches into the segment that they belong into; one that the replica has and we lack is begun."""
+        """Puts batches into their segment; a segment that only the replica has is created."""
         base = self._bases[part.path]
         while True:
             i = bisect_right(drafts, part.first, key=lambda draft: draft.kept.base) - 1
@@ -268,7 +268,7 @@ class _FillingLoad(SalvageLoad):
 
     @staticmethod
     def _fitting(part: Part, room: int, limit: int) -> Part | None:
-        """The first batches of a part that have so many bytes and reach to an offset at most."""
+        """Returns the first batches of a part within a size and up to an offset; None if there are none."""
         fitting = None
         with open_source(part.path) as source:
             for batch in batches_of(source, part):
@@ -278,7 +278,7 @@ class _FillingLoad(SalvageLoad):
         return fitting
 
     def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
-        """An empty segment, to be number ``i``."""
+        """Inserts an empty segment as number ``i``, and returns it."""
         behind = drafts[i].kept.base if i < len(drafts) else None
         if i:
             drafts[i - 1].kept.limit = min(drafts[i - 1].kept.limit, base - 1)

@@ -1,4 +1,4 @@
-"""Scans one file for intact batches: parts that lie in their places, and strays that have to be placed."""
+"""Scans one file for intact batches: parts in their places, and strays to be placed."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -38,21 +38,21 @@ from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
 MOST_STRAYS = 250_000
-"""Strays of a segment that are looked at; some 300 bytes each."""
+"""Limit of the strays of a segment, of about 300 bytes each."""
 
 _FEW_BATCHES = 3
 _OLD_BYTES, _V2_BYTES = 26, 61
-"""The smallest message of v0 and v1, the smallest batch of v2."""
+"""Sizes of the smallest v0 or v1 message and the smallest v2 batch."""
 _MOST_SHARED_BYTES = 8
-"""Of two batches: those of an offset, whose first ones are zeros."""
+"""Bytes that two batches may share: leading zeros of an offset."""
 _EVENTS = 8192
 _PLAIN_GAPS = 8
-"""With more gaps that no damage explains, it is compaction that has left them."""
+"""With more gaps that damage does not explain, the log was compacted."""
 
 _MENDED = 100
 _NO_EPOCH = -1
 _MENDED_WEIGHT = 1
-"""Less than that of an intact batch: what damaged the rest of a header may have damaged the offset."""
+"""Weight of a batch with a repaired header, less than an intact one's: its offset may be damaged, too."""
 _UNBROKEN = (_MENDED, 0, 0)
 _REJECTED = 101
 _TO_REJECT = (_REJECTED, 0, 0)
@@ -69,8 +69,8 @@ def scan_segment(
     evidence: OffsetEvidence | None = None,
     batch_filter: BatchFilter | None = None,
 ) -> Kept:
-    """Reads a file. ``base``: base offset of the segment that it makes, None where it makes none: then all batches are
-    strays; ``next_base``: that of the segment behind it, None for the last."""
+    """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are strays;
+    ``next_base``: base offset of the next segment, None for the last."""
     finder = _Finder(source, base, next_base, scratch, evidence)
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
     reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
@@ -83,7 +83,7 @@ def scan_segment(
 
 
 def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, list[BatchProblem]]]:
-    """Damage and headers, each with the problems that follow it."""
+    """Yields damage and headers, each with the problems that follow it."""
     held: Damage | Headers | None = None
     problems: list[BatchProblem] = []
     for item in items:
@@ -98,7 +98,7 @@ def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, li
 
 
 def _ends_below(rows: memoryview, row: int) -> bool:
-    """Whether the next batch begins where the records of one end, though that claims more offsets."""
+    """Whether the next batch begins after the records of a batch, although that batch has more offsets than records."""
     at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
     end = rows[at + BATCH_FIRST_OFFSET] + rows[at + BATCH_COUNT]
     is_v2 = rows[at + BATCH_MAGIC] >= 2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & 1
@@ -106,7 +106,7 @@ def _ends_below(rows: memoryview, row: int) -> bool:
 
 
 class _Finder:
-    """Cuts a segment into parts of rising offsets and takes out what is not intact."""
+    """Divides a segment into parts with rising offsets and cuts out damaged ranges."""
 
     def __init__(
         self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
@@ -115,7 +115,7 @@ class _Finder:
         self._scratch, self._evidence = scratch, evidence
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
-        """Positions of batches that producer snapshots may know."""
+        """Positions of batches that producer snapshots may have an entry for."""
         room = NOWHERE if base is None else base + ROOM
         limit = room if next_base is None else min(next_base - 1, room)
         start = NOWHERE if base is None else base
@@ -127,14 +127,14 @@ class _Finder:
         self._epoch: int | None = None
         self._last_offset = -1
         self._shift = 0
-        """By how much the last part would have to begin earlier to leave no gap before it."""
+        """Number of missing offsets before the last part."""
         self._rejected: dict[int, Rejection] = {}
-        """Batches that are not kept, by position."""
+        """Rejected batches by position."""
         self._heads: dict[int, tuple[bytes, str]] = {}
-        """New first bytes of batches by position, and why."""
+        """Repaired first bytes of batches by position, with the reason."""
 
     def damage(self, damage: Damage) -> None:
-        self.kept.has_epochs = True  # what batches in it have is not among the rows
+        self.kept.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
         head = with_right_header(self._source, damage)
@@ -144,9 +144,9 @@ class _Finder:
             self._take_mended(damage.position, damage.length, head, f"{damage.code}: its header was mended")
 
     def _take_sharing(self, damage: Damage) -> None:
-        """Cuts a range out, but for a batch that begins with the last bytes of the one before.
+        """Cuts a range out, except a batch that begins with the last bytes of the range.
 
-        Where a batch has lost a few bytes, zeros as the next one begins with, that one's seem to be its own.
+        If a batch has lost a few bytes, the leading zeros of the next batch seem to be part of it.
         """
         for position in range(damage.position - 1, max(damage.position - _MOST_SHARED_BYTES, 0) - 1, -1):
             head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
@@ -170,12 +170,12 @@ class _Finder:
             self.kept.cuts.add(damage)
 
     def _take_mended(self, position: int, size: int, head: bytes, why: str) -> None:
-        """A batch of which all that a checksum covers is intact."""
+        """Adds a batch whose checksum is right."""
         whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, 61)])
         first, last = offsets_of(whole)
         if whole[16] < 2 and whole[17] & 7:
             first, last = self._sets.offsets(position, size, whole[16], head)
-            head = with_first_offset(whole, first, last) + head[8:]  # those inside are under the checksum
+            head = with_first_offset(whole, first, last) + head[8:]  # the offsets inside are checksummed
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
             self.kept.parts.append(part, _MENDED_WEIGHT, last - first + 1)
@@ -203,18 +203,19 @@ class _Finder:
             self.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
     def headers(self, headers: Headers, rejected: dict[int, Rejection]) -> None:
-        """``rejected``: rows of batches that are not kept."""
+        """Adds batches. ``rejected``: the rejected ones, by row."""
         rows, start = headers.rows, 0
         self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
         self._heads = self._sets.open(rows, headers.count, self._chain.last_offset)
         while start < headers.count:
-            count = min(headers.count - start, _EVENTS // 4)  # a batch can be the cause of some events
+            count = min(headers.count - start, _EVENTS // 4)  # a batch can cause several events
             part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
             self._rows(part, count, self._breaks_of(part, count))
             start += count
 
     def _breaks_of(self, rows: memoryview, count: int) -> "dict[int, tuple[int, int, int]]":
-        """Rows that do not go on from the one before, or are to be mended: kind, and what the chain tells of it."""
+        """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
+        event."""
         breaks = {}
         chain.follow(rows, count, self._chain)
         for kind, row, a, _, c in self._chain.written():
@@ -226,7 +227,7 @@ class _Finder:
         self.kept.epochs_fall |= lowest < _NO_EPOCH
         self.kept.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
         self._epoch = lowest
-        # The chain forgives a gap that another batch explains; a part has none.
+        # The chain accepts a gap that another batch explains; a part has no gaps.
         firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
         for row, first in enumerate(firsts):
             last = lasts[row - 1] if row else self._last_offset
@@ -263,7 +264,7 @@ class _Finder:
             self._stretch(rows, first, row, is_clean)
             self._is_joined = False
             if kind == chain.GAP:
-                first, is_clean = row, bool(c)  # whether damage lies before it
+                first, is_clean = row, bool(c)  # whether damage precedes it
                 self._plain_gaps += not c
                 self._shift = 0 if is_clean else rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET] - a
                 continue
@@ -282,15 +283,15 @@ class _Finder:
         self._stretch(rows, first, count, is_clean)
 
     def _doubt_end(self, rows: memoryview, row: int) -> None:
-        """Takes a batch out whose last offset is not that of its last record."""
+        """Cuts out a batch whose last offset is not that of its last record."""
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = Part(start, start + rows[at + BATCH_SIZE], first, last)
         self._stray(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
-        """Whether a batch claims offsets of a neighbour: where a cleaner has left gaps, that it would fill one exactly
-        does not prove it wrong (`kseg.recovery.salvage.overlap_resolution`)."""
+        """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
+        fill a gap elsewhere (`kseg.recovery.salvage.overlap_resolution`)."""
         if not self._is_holed:
             return False
         at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
@@ -301,19 +302,19 @@ class _Finder:
 
     @property
     def _is_behind_damage(self) -> bool:
-        """Whether something was cut out behind the last part."""
+        """Whether a range was cut out after the last part."""
         parts, cuts = self.kept.parts, self.kept.cuts.listed
         return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[len(parts) - 1].end
 
     def _is_explained(self, first: int) -> bool:
-        """Whether a batch overlaps the one before by as much as is missing before that one, by no more if there is
-        damage between the two.
+        """Whether a batch overlaps the previous one by the number of offsets missing before that one, or by fewer if
+        there is damage between the two.
 
-        Then the one before has the wrong offset, and is taken out.
+        Then the previous one has a wrong offset, and is removed.
         """
         parts = self.kept.parts
         shift = self._shift
-        if self._is_holed:  # a cleaner has left gaps
+        if self._is_holed:  # the cleaner has left gaps
             return False
         if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[len(parts) - 1].head:
             return False
@@ -327,7 +328,7 @@ class _Finder:
         return True
 
     def _stretch(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
-        """Rows first to stop, whose offsets go on from one to the next. ``is_clean``: nothing speaks against them."""
+        """Adds rows first to stop, whose offsets are contiguous. ``is_clean``: they have no problem."""
         if first >= stop:
             return
         at, end = first * BATCH_WIDTH, (stop - 1) * BATCH_WIDTH
@@ -338,7 +339,7 @@ class _Finder:
         if not self._fits(part):
             lasts = rows[at + BATCH_LAST_OFFSET : end + BATCH_WIDTH : BATCH_WIDTH].tolist()
             fit = next((i for i, found in enumerate(lasts) if found > self.kept.limit), len(lasts))
-            if 0 < fit < len(lasts):  # the last ones belong behind this segment
+            if 0 < fit < len(lasts):  # the last ones are above the segment's limit
                 self._stretch(rows, first, first + fit, is_clean)
                 self._stretch(rows, first + fit, stop, is_clean)
             else:
@@ -346,7 +347,7 @@ class _Finder:
             self._is_joined = False
             return
         parts, records = self.kept.parts, records_in(rows, first, stop)
-        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # else it lay inside a broken one
+        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
             is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
@@ -357,11 +358,11 @@ class _Finder:
         self._is_joined = True
 
     def _may_be_swallowed(self, part: Part) -> bool:
-        """Whether the zeros of an offset may be those of nonsense before it: then it tells nothing."""
+        """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
         return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
 
     def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
-        """A batch with something wrong about it."""
+        """Handles a batch with a problem."""
         at = row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
         if not rows[at + BATCH_STATE] & 1 or not 0 <= rows[at + BATCH_MAGIC] <= 2:
@@ -384,7 +385,7 @@ class _Finder:
         self._stray(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
 
     def _goes_on(self, rows: memoryview, row: int, before: int) -> bool:
-        """Whether a broken batch leads from the offset before it to the batch behind it."""
+        """Whether offsets continue across a broken batch, from the previous batch to the next."""
         at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
         return (
             behind < len(rows)
@@ -393,10 +394,10 @@ class _Finder:
         )
 
     def _look_inside(self, position: int, size: int, before: int) -> int:
-        """Takes intact batches out of a broken one, whose length may be what is wrong; bytes of it before them.
+        """Finds intact batches inside a broken one, whose length may be wrong. Returns the number of bytes before them.
 
-        They lead to its end, which batches in a record of it would not; or almost so where the file ends, and go on
-        from the offset before.
+        They lead to its end, which batches inside a record do not; at the end of the file they may end a little
+        earlier, and must continue the previous offset.
         """
         end = position + size
         start = next_frame(self._source.descriptor, position + 1, end)
@@ -421,11 +422,11 @@ class _Finder:
 
     @property
     def _is_holed(self) -> bool:
-        """Whether a batch has fewer records than offsets: only a cleaner leaves one so."""
+        """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
         return self._chain.holed > 0 or self._sets.has_holes
 
     def finish(self) -> Kept:
-        """What is in its place, and what is not."""
+        """Returns the parts in their places, the strays and the cuts."""
         kept = self.kept
         kept.is_sparse = self._is_holed or self._plain_gaps > _PLAIN_GAPS
         kept.has_mended = kept.parts.special > 0
@@ -443,7 +444,8 @@ class _Finder:
         return kept
 
     def _disproven(self) -> dict[int, Verdict]:
-        """The single batches that producer snapshots know to have another offset; not where several may be meant."""
+        """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
+        match."""
         parts, found = self.kept.parts, dict[int, list[int]]()
         if self._evidence is None:
             return {}
@@ -457,7 +459,7 @@ class _Finder:
         return {number: Verdict(first) for first, number in alone if parts[number].first != first}
 
     def _take_out(self, verdicts: dict[int, Verdict]) -> None:
-        """Makes parts strays, by number."""
+        """Makes strays of parts, by number."""
         parts = self.kept.parts
         for number, verdict in sorted(verdicts.items()):
             batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]

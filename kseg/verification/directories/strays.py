@@ -36,13 +36,13 @@ class JudgeInside(Protocol):
 
 
 def is_directory_of_others(path: str, name: str) -> bool:
-    """Whether a name in a directory is that of a directory, no link to one, that kseg has not made itself."""
+    """Whether a name is one of a real directory that kseg has not created."""
     inside = os.path.join(path, name)
     return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
 
 
 def judge_strays(partition: Partition, settings: Settings, progress: Progress, judge_inside: JudgeInside) -> None:
-    """What lies in a partition that was judged and is no part of its log; tells where it has no log at all."""
+    """Checks files of a partition that are not part of its log; reports a partition without a log."""
     directory, report = partition.directory or "", partition.report
     names = [name for name in stray_names(partition) if not name.startswith(OWN_PREFIX)]
     found = judge_stray_files(partition, names, progress)
@@ -62,10 +62,10 @@ def judge_strays(partition: Partition, settings: Settings, progress: Progress, j
 
 
 def _tell_missing(partition: Partition, found: list[str]) -> None:
-    """A broker keeps at least one segment of each partition, and be it an empty one."""
+    """Reports a partition without segments: a broker keeps at least one, even if it is empty."""
     names = partition.names
     if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
-        return  # a directory of something else, that happens to be called as a partition
+        return  # a directory of other files whose name looks like a partition's
     if any(name.endswith((".log.swap", ".checkpoint")) for name in names) or any(map(is_remote_segment_name, found)):
         return
     known = [
@@ -83,7 +83,7 @@ def _tell_missing(partition: Partition, found: list[str]) -> None:
 def judge_loose_files(
     directory: str, names: Iterable[str], settings: Settings, report: Report, progress: Progress
 ) -> list[str]:
-    """As `judge_stray_files`, where no partition is around."""
+    """Like `judge_stray_files`, outside of a partition."""
     nowhere = Partition(
         directory, None, None, False, settings.level, settings.now_ms, report,
         buffers=Buffers(settings.max_batch_bytes), jobs=settings.jobs,
@@ -92,7 +92,7 @@ def judge_loose_files(
 
 
 def judge_stray_files(around: Partition, names: Iterable[str], progress: Progress) -> list[str]:
-    """Judges those of the files that hold batches, and tells of those that are packed; the names of both."""
+    """Checks files with batches, and reports compressed ones. Returns the names of both."""
     by_stem: dict[str, set[str]] = defaultdict(set)
     for name in names:
         by_stem[name.partition(".")[0]].add(name)
@@ -110,15 +110,15 @@ def judge_stray_files(around: Partition, names: Iterable[str], progress: Progres
             found.append(name)
         if file is not None and file.kind:
             partition = alone(around, frozenset(by_stem[name.partition(".")[0]]))
-            # A copy that is about to take the place of segments is no log of its own.
+            # A .swap that will replace segments is no log of its own.
             rules: list[Rule] = [BatchRule(partition)] if name.endswith(".swap") else rules_of(partition)
             judge_segments(partition, [file], rules, progress)
     return found
 
 
 def _stray_segment(path: str, name: str, report: Report) -> SegmentFile | None:
-    """The segment that a file is whatever its name says; one of no kind where it is packed, which is told; None where
-    it is neither. Raises PathError."""
+    """Returns a file with batches as a segment, whatever its name. A compressed file is reported, and returned without
+    a kind. Returns None for other files. Raises PathError."""
     with open_source(path) as source:
         told = segment_file(path)
         if tell_packed(source, name, report):

@@ -1,4 +1,5 @@
-"""partition.metadata: a broker that finds another topic's id in it puts the partition aside and begins an empty one.
+"""Checks partition.metadata: a broker that finds another topic's id in it moves the partition aside and starts an empty
+one.
 
 Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
 """
@@ -17,7 +18,7 @@ _MAX_BYTES = 1 << 16
 
 
 def topic_id_at(directory: str) -> str | None:
-    """The topic id that a partition directory's file tells; None where there is none, or no file that can be read."""
+    """Returns the topic id in a partition directory's file; None if it is missing or unreadable."""
     try:
         with open_regular(os.path.join(directory, NAME)) as stream:
             found = list(read_partition_metadata(stream.read(_MAX_BYTES)))
@@ -27,7 +28,7 @@ def topic_id_at(directory: str) -> str | None:
 
 
 class TopicIdRule(Rule):
-    """Reads the file when all segments have been seen; leaves the id in ``partition.topic_id``."""
+    """Reads the file after all segments; stores the id in ``partition.topic_id``."""
 
     def finish(self) -> None:
         partition = self.partition

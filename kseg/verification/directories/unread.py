@@ -1,4 +1,4 @@
-"""Files that cannot be judged: packed ones, and those that cannot be opened or are no files. Each is a finding."""
+"""Reports files that cannot be checked: compressed ones, unreadable ones, and other than regular files."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from kseg.verification.report import Report
 
 
 def tell_packed(source: Source, name: str, report: Report) -> bool:
-    """Whether a file is a packed segment, which is then told. Raises PathError."""
+    """Reports a file if it is a compressed segment. Returns whether it is one. Raises PathError."""
     text = packed(source)
     if text is not None and not is_packed_segment(name, read_head(source)):
         return False
@@ -22,7 +22,7 @@ def tell_packed(source: Source, name: str, report: Report) -> bool:
 
 
 def packed(source: Source) -> str | None:
-    """How a file is packed and what judges it, None where it is not packed. Raises PathError."""
+    """Returns how a file is compressed and the command to check it; None if it is not compressed. Raises PathError."""
     packing = packing_of(read_head(source))
     if packing is None:
         return None
@@ -31,13 +31,13 @@ def packed(source: Source) -> str | None:
 
 
 def tell_unread(path: str, reason: str, report: Report) -> None:
-    """Tells of a file that could not be opened."""
+    """Reports a file that could not be opened."""
     report.add("unreadable-file", path, reason, details={"reason": reason})
     report.totals.not_judged += 1
 
 
 def why_no_file(path: str) -> str:
-    """Why what lies there cannot be read as a file."""
+    """Returns why a path cannot be read as a file."""
     try:
         mode = os.stat(path).st_mode
         if os.path.islink(path):

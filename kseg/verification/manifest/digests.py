@@ -1,4 +1,4 @@
-"""Digests of a segment's bytes, block by block, on as many threads as asked for: hashing works without the GIL."""
+"""Computes digests of a segment in blocks, with several threads: hashing releases the GIL."""
 
 import hashlib
 import os
@@ -18,13 +18,13 @@ from kseg.verification.manifest.manifest_file import Block
 
 BLOCK_BYTES = 1 << 20
 BLOCK_BATCHES = 8192
-"""A block ends with the batch that makes it so long, or of so many."""
+"""A block ends with the batch that reaches this size, or this number of batches."""
 
 _PIECE_BYTES = 1 << 20
 
 
 def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipeline: Pipeline) -> Iterator[Block]:
-    """All blocks of a segment, which tile it. Raises PathError where the file becomes shorter meanwhile."""
+    """Yields the blocks of a segment, which tile it. Raises PathError if the file shrinks meanwhile."""
     return pipeline.each(
         partial(_block, source, position, end - position, rows, code)
         for position, end, rows, code in _ranges(source, is_07, is_live, scratch)
@@ -32,7 +32,7 @@ def blocks_of(source: Source, is_07: bool, is_live: bool, scratch: Scratch, pipe
 
 
 def sha256_of(source: Source, position: int, size: int) -> bytes:
-    """Of bytes of the file as it is now, fewer where it has become shorter."""
+    """Returns the digest of current bytes of the file; of fewer if it has shrunk."""
     digest = hashlib.sha256()
     end = position + size
     while position < end and (data := os.pread(source.descriptor, min(_PIECE_BYTES, end - position), position)):
@@ -44,7 +44,7 @@ def sha256_of(source: Source, position: int, size: int) -> bytes:
 def _ranges(
     source: Source, is_07: bool, is_live: bool, scratch: Scratch
 ) -> Iterator[tuple[int, int, memoryview | None, str]]:
-    """(start, end, rows, code) of each block: rows of its batches, or None and a code of damage."""
+    """Yields (start, end, rows, code) of each block: the rows of its batches, or None and a code of damage."""
     survey = SegmentSurvey(SegmentReader(source, is_07, 0, is_live, None, scratch), FULL)
     held, start = int64s(0), 0
     for item in survey:
@@ -76,7 +76,7 @@ def _end(rows: memoryview) -> int:
 
 
 def _full_block(rows: memoryview, start: int) -> int:
-    """How many of the batches make a block, 0 where more may be added."""
+    """Returns the number of batches that make a block, 0 if more may be added."""
     count = min(len(rows) // BATCH_WIDTH, BLOCK_BATCHES)
     if count and _end(rows[: count * BATCH_WIDTH]) - start >= BLOCK_BYTES:
         low, high = 0, count

@@ -1,7 +1,7 @@
-"""Writes what the bytes of segments are into a manifest, and checks later that they still are (bit rot, tampering).
+"""Writes digests of segments to a manifest, and checks the segments against it later (bit rot, tampering).
 
-A batch's own checksum leaves out its first 21 bytes (v2; 16 of v0 and v1), and whoever changes a record can make it
-anew; a manifest covers every byte. Files beside segments are left out: brokers rebuild them.
+A batch's own checksum does not cover its first 21 bytes (v2; 16 of v0 and v1), and after a deliberate change it can be
+recomputed. A manifest covers every byte. It leaves out side files, because brokers rebuild them.
 """
 
 import os
@@ -23,19 +23,20 @@ from kseg.verification.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How segments are read: as `kseg.verification.settings.Settings` says."""
+    """How segments are read; see `kseg.verification.settings.Settings`."""
 
     jobs: int = 1
     max_batch_bytes: int = 1 << 28
     is_live: bool = False
     era_07: bool = False
     advance: Callable[[int], None] = lambda _: None
-    """Told of bytes that are done."""
+    """Receives numbers of bytes read."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """A segment below a PATH; ``is_last`` of its directory. ``name`` is relative to the PATH."""
+    """A segment below a PATH; ``is_last``: whether it is the last of its directory. ``name`` is relative to the
+    PATH."""
 
     file: SegmentFile
     name: bytes
@@ -43,7 +44,7 @@ class _Found:
 
 
 def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], None]) -> ManifestLines:
-    """Gives the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
+    """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
     lines, scratch = ManifestLines(), Scratch(manner.max_batch_bytes)
     put(lines.head())
     with Pipeline(manner.jobs) as pipeline:
@@ -59,9 +60,8 @@ def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], 
 
 
 def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Report) -> int:
-    """Reports how the segments below ``paths`` differ from the manifest at ``path``; how many of them it names.
-
-    Raises PathError.
+    """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
+    segments that are in the manifest. Raises PathError.
     """
     there = _segments(paths)
     known = _Known()
@@ -95,7 +95,7 @@ def _is_07(file: SegmentFile, manner: Manner) -> bool:
 
 
 def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
-    """All segments below the paths, by their names relative to the path. Raises PathError."""
+    """Returns all segments below the paths by name, relative to the path. Raises PathError."""
     found: dict[bytes, _Found] = {}
     for path in paths:
         if path == STANDARD_INPUT:
@@ -114,7 +114,7 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
 
 @dataclass(slots=True)
 class _Known:
-    """The segments that a manifest names: base offsets by directory."""
+    """The base offsets of a manifest's segments, by directory."""
 
     names: set[bytes] = field(default_factory=set)
     bases: dict[bytes, list[int]] = field(default_factory=dict)
@@ -125,13 +125,13 @@ class _Known:
 
 
 def _base(name: bytes) -> int:
-    """The number that a file's name begins with, -1 without one."""
+    """Returns the number at the start of a file's name, -1 if there is none."""
     digits = os.path.basename(name).split(b".")[0].split(b"-")[0]
     return int(digits) if digits.isdigit() and len(digits) <= 20 else -1
 
 
 def _report_gone(gone: list[tuple[bytes, int]], there: dict[bytes, _Found], root: str, report: Report) -> None:
-    """Segments of the manifest that are not there: from the front of a log retention takes them."""
+    """Reports missing segments of the manifest; at the start of a log retention removes them."""
     first: dict[bytes, int] = {}
     for name in there:
         folder = os.path.dirname(name)
@@ -146,7 +146,7 @@ def _report_gone(gone: list[tuple[bytes, int]], there: dict[bytes, _Found], root
 
 
 def _report_new(known: _Known, there: dict[bytes, _Found], report: Report) -> None:
-    """Segments that the manifest does not name: newer ones are what a log that grows has."""
+    """Reports segments that the manifest does not have; newer ones are expected in a growing log."""
     newer: dict[bytes, list[_Found]] = {}
     for name, found in there.items():
         if name in known.names:

@@ -1,4 +1,4 @@
-"""The form of a manifest: what the bytes of segments were at some time, as JSON Lines.
+"""The format of a manifest: digests of segments as JSON Lines.
 
     {"type":"manifest","version":1}
     {"type":"segment","file","size"}                             of each file, then its blocks
@@ -6,9 +6,9 @@
     {"type":"damage","position","size","sha256","code"}          bytes that no batch claims
     {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
 
-A block is some batches, end to end, up to about 1 MiB. Its SHA-256 tells whether anything in it has changed,
-``batches`` which of them: base64 of their fingerprints (`kseg.kernel.state.fingerprints`). Paths are relative to the
-PATH that the manifest was made of, so that an archive may move.
+A block has adjacent batches of up to about 1 MiB. Its SHA-256 shows whether it has changed; ``batches``, the base64 of
+their fingerprints (`kseg.kernel.state.fingerprints`), shows which batches have. Paths are relative to the PATH of the
+manifest, so that an archive can be moved.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _LOW_64_BITS = (1 << 64) - 1
 
 
 class Batch(NamedTuple):
-    """One batch of a block: where it was, the last offset in it, CRC-32C of all its bytes."""
+    """One batch of a block: position, last offset, and CRC-32C of all its bytes."""
 
     position: int
     size: int
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Bytes ``[position, position + size)`` of a file. ``count`` is 0 for damage, ``code`` then tells its kind."""
+    """Bytes ``[position, position + size)`` of a file. For damage ``count`` is 0, and ``code`` is its kind."""
 
     position: int
     size: int
@@ -53,7 +53,7 @@ class Block:
     code: str = ""
 
     def batches(self) -> Iterator[Batch]:
-        """Its batches in order; of damage one that stands for all its bytes."""
+        """Returns its batches in order; for damage one entry for all its bytes."""
         if not self.fingerprints:
             yield Batch(self.position, self.size, -1, int.from_bytes(self.sha256[:4], "little"))
             return
@@ -68,7 +68,7 @@ class Block:
             position += size
 
     def is_sound(self) -> bool:
-        """Whether the fingerprints make sense, those of a file that somebody wrote."""
+        """Whether the fingerprints of an untrusted file are consistent."""
         try:
             ends = [batch.end for batch in self.batches()]
         except ValueError:
@@ -76,7 +76,7 @@ class Block:
         return len(ends) == max(self.count, 1) and ends[-1] == self.position + self.size and len(self.sha256) == 32
 
     def line(self) -> dict[str, Any]:
-        """As an object of the manifest."""
+        """Returns the block as an object of the manifest."""
         row: dict[str, Any] = {"type": "damage" if self.code else "block", "position": self.position, "size": self.size}
         row["sha256"] = self.sha256.hex()
         if self.code:
@@ -89,7 +89,7 @@ class Block:
 
 @dataclass(slots=True)
 class Entry:
-    """A segment of a manifest: its path as bytes, relative, and its size."""
+    """A segment of a manifest: its relative path as bytes, and its size."""
 
     name: bytes
     size: int
@@ -109,7 +109,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class ManifestLines:
-    """Makes the lines of a manifest."""
+    """Builds the lines of a manifest."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
@@ -138,7 +138,7 @@ class ManifestLines:
 
 
 class ManifestReader:
-    """Reads a manifest from a file. Raises PathError where it is none, was cut short or changed by hand."""
+    """Reads a manifest from a file. Raises PathError if it is none, or was truncated or edited."""
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
         self._stream = stream
@@ -153,7 +153,7 @@ class ManifestReader:
             raise self._error(f"a manifest of version {head.get('version')!r:.20}, known is {VERSION}")
 
     def entries(self) -> Iterator[Entry]:
-        """Every segment; its blocks have to be read before the next."""
+        """Yields the segments; the caller must read the blocks of each before the next."""
         row = self._next()
         while row.get("type") == "segment":
             entry = Entry(self._name(row), self._number_of(row, "size"))

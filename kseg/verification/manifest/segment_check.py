@@ -1,7 +1,7 @@
-"""One segment against its blocks in a manifest: which batches were changed, are missing, were added.
+"""Checks one segment against its blocks in a manifest: batches changed, missing or added.
 
-Blocks are compared where they stood. Only if the end of the file shows that bytes moved, batches cut out or put in, are
-the batches of both aligned by their fingerprints.
+Blocks are compared at their positions. Only if the end of the file shows that bytes moved because batches were removed
+or inserted, the batches of both are aligned by their fingerprints.
 """
 
 import os
@@ -21,12 +21,12 @@ from kseg.verification.manifest.manifest_file import Batch, Block, Entry
 from kseg.verification.report import Report
 
 KEPT_BATCHES_MAX = 200_000
-"""So many batches that differ are told, and so many behind the first one aligned; of more only that there are."""
+"""Limit of reported batches that differ, and of aligned batches after the first one; more are only counted."""
 
 
 @dataclass(slots=True)
 class _Differences:
-    """Batches of the manifest that are not as they were, in order; ``more`` beyond those kept."""
+    """Batches of the manifest that have changed, in order; ``more``: the number of those not kept."""
 
     batches: list[Batch] = field(default_factory=list)
     more: int = 0
@@ -52,7 +52,7 @@ class SegmentCheck:
     report: Report
 
     def run(self, entry: Entry) -> None:
-        """Raises PathError where the segment cannot be read, or the manifest ends early."""
+        """Compares. Raises PathError if the segment cannot be read, or the manifest ends early."""
         with open_source(self.file.path) as source:
             differences, kept, room, end = _Differences(), list[Block](), KEPT_BATCHES_MAX, 0
             for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
@@ -105,7 +105,7 @@ def _compare(source: Source, block: Block) -> tuple[Block, bool]:
 
 
 def _changed(source: Source, block: Block) -> Iterator[Batch]:
-    """Of a block that has changed, the batches that did; one for all of it where the fingerprints don't tell."""
+    """Returns the changed batches of a changed block; one entry for the block if the fingerprints do not show them."""
     found = False
     for batch in block.batches():
         data = os.pread(source.descriptor, min(batch.size, source.size), batch.position) if block.fingerprints else b""
@@ -117,13 +117,13 @@ def _changed(source: Source, block: Block) -> Iterator[Batch]:
 
 
 def _has_moved(source: Source, entry: Entry, differences: _Differences) -> bool:
-    """Whether what differs through the end differs because bytes went or came in front of it."""
+    """Whether the bytes up to the end differ because bytes were removed or inserted before them."""
     is_cut = all(batch.end > source.size for batch in differences.batches)
     return source.size != entry.size and not is_cut
 
 
 class _Alignment:
-    """Pairs the batches of before and now: the same fingerprints, in the same order."""
+    """Aligns old and new batches with equal fingerprints, in order."""
 
     def __init__(self, path: str, report: Report) -> None:
         self._path = path
@@ -146,7 +146,7 @@ class _Alignment:
         self._between(before[at:], run, is_end=True)
 
     def _between(self, before: list[Batch], now: list[Batch], is_end: bool = False) -> None:
-        """What is not the same between two batches that are."""
+        """Reports the differences between two matching batches."""
         pairs = min(len(before), len(now))
         for batch in islice(now, pairs):
             self._add("manifest-changed", batch, _CHANGED)

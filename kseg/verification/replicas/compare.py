@@ -1,8 +1,8 @@
-"""Two replicas of a partition, offset by offset: what both have and agree on, where they diverge, who lacks what.
+"""Compares two replicas of a partition by offset: equal records, different ones, and those that one side lacks.
 
-Bytes may differ where records do not: each broker cleans for itself, and may hold other batch bounds and codecs.
-Batches that begin at the same offset are compared by their bytes, many at a time; where those differ, record by record:
-leader epoch, key, value, timestamp, headers. Both are read once, and nothing of them is kept.
+Bytes may differ where records do not: each broker compacts by itself, and may have other batch bounds and codecs.
+Batches with the same first offset are compared as bytes, many at a time. If these differ, records are compared: leader
+epoch, key, value, timestamp, headers. Both sides are read once, and not kept in memory.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ EVENT_ROOM = 512
 
 
 class _Range(NamedTuple):
-    """Records of offsets ``first`` to ``last``, so many, from ``position`` of ``file`` on."""
+    """Records with offsets ``first`` to ``last``, their number, and their start: ``position`` of ``file``."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class _Range(NamedTuple):
 
 @dataclass(slots=True)
 class _Lacking:
-    """What one replica lacks in its middle; those ``shown`` and all."""
+    """Ranges that one replica lacks in its middle: ``shown`` ones, and counts of all."""
 
     shown: list[_Range] = field(default_factory=list)
     ranges: int = 0
@@ -53,7 +53,7 @@ class _Lacking:
 
 
 class _Opened:
-    """The records of the batch that a replica stands at. ``i``: the next of ``rows``."""
+    """The records of a replica's current batch. ``i``: the next one of ``rows``."""
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
@@ -67,7 +67,7 @@ class _Opened:
         return self._iterator is None
 
     def fill(self) -> Rows | None:
-        """Rows with one at least that is not done; None where the batch is done, and the replica goes on."""
+        """Returns rows with at least one record left; None at the end of the batch, after moving to the next."""
         if self._iterator is None:
             self._iterator = self.replica.open()
         while self.rows is None or self.i >= self.rows.count:
@@ -80,9 +80,9 @@ class _Opened:
 
 
 class ReplicaComparison:
-    """Compares two replicas and reports. ``is_compacted``: whether the log is known to be cleaned.
+    """Compares two replicas and reports the differences. ``is_compacted``: whether the log is known to be compacted.
 
-    A flag that is true for ``here`` (A, the partition that is judged) and false for the other (B) names the sides.
+    Flags are true for ``here`` (A, the checked partition) and false for the other side (B).
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ReplicaComparison:
         self._there = ("", 0)
 
     def run(self) -> Comparison:
-        """Reads both to their ends."""
+        """Reads both sides to their ends."""
         a, b, found = self._sides[True], self._sides[False], self.found
         while not (a.is_at_end or b.is_at_end):
             self._tell_damage()
@@ -125,7 +125,7 @@ class ReplicaComparison:
         return found
 
     def _same_bytes(self) -> bool:
-        """Goes behind batches that both have byte for byte, if the next one is among them."""
+        """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
         a, b = self._sides[True], self._sides[False]
         wanted = min(max(a.size, self._window), a.span_end - a.position, b.span_end - b.position)
         mine, other = a.read(wanted), b.read(wanted)
@@ -143,7 +143,7 @@ class ReplicaComparison:
         return True
 
     def _only_batch(self, is_here: bool) -> None:
-        """The batch of one side holds no offset that the other could have in the batch it stands at."""
+        """Handles a batch whose offsets do not overlap the other side's current batch."""
         side = self._sides[is_here]
         first = side.first_offset if side.first_offset >= 0 else side.end_offset
         if count := side.records_in(1):
@@ -151,7 +151,7 @@ class ReplicaComparison:
         side.step()
 
     def _records(self) -> None:
-        """Compares record by record until both stand between batches, or one at its end."""
+        """Compares record by record until both sides are between batches, or one is at its end."""
         a, b = _Opened(self._sides[True]), _Opened(self._sides[False])
         while True:
             mine, other = a.fill(), b.fill()
@@ -165,7 +165,7 @@ class ReplicaComparison:
                 return self._rest(True, a)
 
     def _rest(self, is_here: bool, opened: _Opened) -> None:
-        """What is left of an open batch of one side when the other is at its end."""
+        """Handles the rest of an open batch when the other side is at its end."""
         while (rows := opened.fill()) is not None:
             offsets = rows.rows[opened.i * ROW_WIDTH + ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH]
             self._only(is_here, offsets[0], offsets[-1], len(offsets))
@@ -196,7 +196,7 @@ class ReplicaComparison:
         a.i, b.i = ours.next, theirs.next
 
     def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
-        """Records that one side has and the other lacks, told by what that one is."""
+        """Adds records that one side has and the other lacks."""
         side, lacking = self._sides[is_here], self._sides[not is_here]
         self._settle(but=not is_here)
         if is_here:
@@ -223,7 +223,7 @@ class ReplicaComparison:
         self._diverged = _Range(first, last, count, a.path, a.position)
 
     def _settle(self, but: bool | None = None) -> None:
-        """Ends the ranges that are being followed, except that of what one side lacks."""
+        """Ends the current ranges, except that of records which one side lacks."""
         for side, lacking in self._lacking.items():
             if side is not but:
                 lacking.is_open = False
@@ -284,7 +284,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _common(a: bytes, b: bytes) -> int:
-    """How many bytes are the same from the start on."""
+    """Returns the length of the common prefix."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,11 +1,12 @@
-"""What the comparison of two replicas found, in numbers."""
+"""The result of comparing two replicas, in numbers."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What a comparison found, of partition ``path`` against ``other``. Counts are of records; offsets None: none."""
+    """The result for partition ``path`` against ``other``. Counts are of records; an offset is None if there is
+    none."""
 
     path: str
     other: str

@@ -1,4 +1,5 @@
-"""What `kseg verify --against DIR` pairs: two files or partitions, or the partitions of two log directories by name."""
+"""Finds the pairs for `kseg verify --against DIR`: two files or partitions, or partitions of two log directories by
+name."""
 
 import os
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def compare_path(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     advance: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Compares what is at ``path`` with what is at ``against``. Raises PathError where there is nothing of Kafka's."""
+    """Compares the files at ``path`` and ``against``. Raises PathError if there are no files of Kafka."""
     for here, there in _pairs(path, against, report):
         comparison, done_bytes = _compare(here, there, report, jobs, max_batch_bytes)
         tell(comparison)
@@ -75,7 +76,7 @@ def _is_partition(place: str) -> bool:
 
 
 def _is_compacted(place: str) -> bool:
-    """Whether the log is known to be cleaned: by its topic, or by the checkpoint of the log directory's cleaner."""
+    """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
     directory = os.path.abspath(place if os.path.isdir(place) else os.path.dirname(os.path.abspath(place)))
     name = parse_partition_name(os.path.basename(directory))
     if name is None:
@@ -87,7 +88,7 @@ def _is_compacted(place: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
-    """The partitions that the cleaner has a checkpoint of."""
+    """Returns the partitions in the cleaner's checkpoint."""
     data = b""
     with suppress(OSError), open_regular(os.path.join(log_directory, "cleaner-offset-checkpoint")) as file:
         data = file.read(_CHECKPOINT_BYTES_MAX)

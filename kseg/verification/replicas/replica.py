@@ -1,6 +1,6 @@
-"""One replica of a partition as a comparison reads it: its intact batches in the order of its segments.
+"""Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
 
-Batches come in spans, many at a time; where two replicas differ, records are opened batch by batch.
+Batches are read in spans of many; where two replicas differ, records are read batch by batch.
 """
 
 import os
@@ -32,10 +32,10 @@ from kseg.stores.source import Source, open_source
 
 
 class Replica:
-    """Stands at a batch, which the properties tell of, until ``is_at_end``.
+    """A position at a batch, described by the properties, until ``is_at_end``.
 
-    ``not_compared`` are the ranges that were passed and are damaged: (file, position, length), to be taken by the
-    caller. ``was_damaged``: such a range, or one of another kind that is not known, lies before the batch it stands at.
+    ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
+    ``was_damaged``: damage, or another unknown range, precedes the current batch.
     """
 
     def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
@@ -76,7 +76,7 @@ class Replica:
                 self.bytes += source.size
 
     def _intact(self, item: Headers) -> Iterator[Headers]:
-        """The stretches of batches whose checksums are right."""
+        """Yields spans of batches with right checksums."""
         states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         start = 0
         for i, state in enumerate(states):
@@ -103,7 +103,7 @@ class Replica:
 
     @property
     def holds_gaps(self) -> bool:
-        """Whether batches were met that have fewer records than offsets, as cleaners leave them."""
+        """Whether a batch had fewer records than offsets, as the cleaner leaves them."""
         return self._chain.holed > 0
 
     def _column(self, column: int) -> int:
@@ -111,7 +111,7 @@ class Replica:
 
     @property
     def first_offset(self) -> int:
-        """-1 for a compressed v0 or v1 message: opening it tells."""
+        """First offset of the batch; -1 for a compressed v0 or v1 message, which must be decompressed for it."""
         return self._column(BATCH_FIRST_OFFSET)
 
     @property
@@ -133,17 +133,17 @@ class Replica:
 
     @property
     def span_end(self) -> int:
-        """Position behind the last batch of the span."""
+        """Position after the last batch of the span."""
         last = (self._count - 1) * BATCH_WIDTH
         return int(self._rows[last + BATCH_POSITION] + self._rows[last + BATCH_SIZE])
 
     def read(self, size: int) -> bytes:
-        """Bytes from the batch on."""
+        """Returns bytes from the batch on."""
         assert self._source is not None
         return os.pread(self._source.descriptor, size, self.position)
 
     def batches_within(self, size: int) -> int:
-        """How many batches of the span end within so many bytes of the batch's position."""
+        """Returns the number of batches of the span that end within ``size`` bytes of the batch's position."""
         limit = self.position + size
         ends = range(self._i, self._count)
         return bisect_right(ends, limit, key=self._end_of)
@@ -152,16 +152,16 @@ class Replica:
         return int(self._rows[i * BATCH_WIDTH + BATCH_POSITION] + self._rows[i * BATCH_WIDTH + BATCH_SIZE])
 
     def records_in(self, count: int) -> int:
-        """Records that the headers of the next ``count`` batches tell of."""
+        """Returns the record count of the next ``count`` batches by their headers."""
         start, stop = self._i * BATCH_WIDTH + BATCH_COUNT, (self._i + count) * BATCH_WIDTH
         return sum(number if number >= 0 else 1 for number in self._rows[start:stop:BATCH_WIDTH].tolist())
 
     def last_of(self, count: int) -> int:
-        """Last offset of the next ``count`` batches."""
+        """Returns the last offset of the next ``count`` batches."""
         return int(self._rows[(self._i + count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET])
 
     def step(self, count: int = 1) -> None:
-        """Goes on by so many batches of the span."""
+        """Moves by ``count`` batches of the span."""
         self.was_damaged = False
         self._i += count
         self.last_offset = max(self.last_offset, int(self._rows[(self._i - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]))
@@ -169,7 +169,7 @@ class Replica:
             self._next_span()
 
     def open(self) -> Iterator[Rows]:
-        """The records of the batch; where they cannot be decoded the batch is told as not compared."""
+        """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
         position, size, magic = self.position, self.size, self._column(BATCH_MAGIC)
         kind = RecordBatch if magic >= 2 else Message
         batch = kind(self.read(size), position, size, magic, True, self._scratch)

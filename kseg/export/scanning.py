@@ -19,7 +19,7 @@ from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.export.records import RecordColumns, Wanted
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
-from kseg.segment.files import SegmentFile, between
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import is_worth_parts
 from kseg.segment.paths import expand_path, segments_at
@@ -58,12 +58,23 @@ class ScanRequest:
         return self.partitions is None or file.partition in self.partitions
 
 
+class Offsets(NamedTuple):
+    """A range of offsets, inclusive."""
+
+    first: int = -(1 << 63)
+    last: int = LAST_OFFSET
+
+
 class Part(NamedTuple):
-    """A part of a segment. ``transactions``: those of its partition, if only committed records are requested."""
+    """A part of a segment. ``transactions``: those of its partition, if only committed records are requested.
+
+    ``offsets``: the range to read of its partition, within that of the request.
+    """
 
     file: SegmentFile
     slice: Slice = Slice()
     transactions: Transactions | None = None
+    offsets: Offsets = Offsets()
 
 
 def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, Part]]:
@@ -154,7 +165,11 @@ class PartReader:
             run_bytes=LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES,
         )  # fmt: skip
         chunks = Chunks(self._columns, self._scale, room=self._chunk_bytes)
-        wanted = request.wanted._replace(transactions=part.transactions)
+        wanted = request.wanted._replace(
+            first_offset=max(request.wanted.first_offset, part.offsets.first),
+            last_offset=min(request.wanted.last_offset, part.offsets.last),
+            transactions=part.transactions,
+        )
         yield from RecordColumns(reader, file, chunks, partial(self._tell, file), wanted, part.slice, jobs)
 
 

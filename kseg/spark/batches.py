@@ -59,7 +59,7 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
 
 def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
     scratch = Scratch(options.max_batch_bytes)
-    for file, asked, _ in parts:
+    for file, asked, first_offset, last_offset, _ in parts:
         source, part = open_part(file, asked, options.storage, scratch)
         with source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
@@ -69,7 +69,7 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
                     continue
                 for row in _run(reader, run):
                     first = row["lastOffset"] if row["baseOffset"] is None else row["baseOffset"]
-                    if first <= options.last_offset and row["lastOffset"] >= options.first_offset:
+                    if first <= last_offset and row["lastOffset"] >= first_offset:
                         yield place | row
 
 

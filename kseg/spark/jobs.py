@@ -1,9 +1,12 @@
 """Runs work of the commands on Spark. Tasks return findings and counts, never records."""
 
+import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from kseg.errors import KsegError
 from kseg.spark.session import reason_of
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directories import Outcome, Task, Together, judge_task
@@ -30,7 +33,27 @@ def run(
     slices = min(len(items), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not slices:
         return []
-    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(work), watch)
+    placed = _InDirectory(os.getcwd(), work)
+    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(placed), watch)
+
+
+@dataclass(frozen=True, slots=True)
+class _InDirectory:
+    """Does work of a task in the driver's working directory, so that relative paths mean the same files."""
+
+    directory: str
+    work: Callable[[Iterable[Any]], Iterator[Any]]
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
+        before = os.getcwd()
+        try:
+            os.chdir(self.directory)
+        except OSError as error:
+            raise KsegError(f"{self.directory}: {error.strerror} on {socket.gethostname()}") from error
+        try:
+            yield from self.work(items)
+        finally:
+            os.chdir(before)
 
 
 def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:

@@ -1,34 +1,73 @@
-"""The options of the data source, as strings from Spark. Names are case-insensitive."""
+"""The options of the data source, as strings from Spark. Names are case-insensitive.
+
+Those of Spark's Kafka source have its names and meanings (KafkaSourceProvider).
+"""
 
 import json
+import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
+import kseg.spark.option_values as values
 from kseg.errors import KsegError
-from kseg.formats.compressing import parse_target
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.times import LAST_TIMESTAMP, parse_time
+from kseg.segment.times import LAST_TIMESTAMP
+from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
 
 MODES = ("records", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 64 << 20
-_FIRST = -(1 << 63)
+
+_CATALOG_NAMES = frozenset(
+    {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
+)
+"""What Spark's catalogs add to the options of a table (TableCatalog.RESERVED_PROPERTIES)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The partitions to read; None: all. Files outside partition directories are in no subscription."""
+
+    topics: frozenset[str] | None = None
+    pattern: re.Pattern[str] | None = None
+    partitions: frozenset[Place] | None = None
+
+    def has(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a partition is to be read."""
+        if self.topics is not None and topic not in self.topics:
+            return False
+        if self.pattern is not None and (topic is None or not self.pattern.fullmatch(topic)):
+            return False
+        return self.partitions is None or (topic, partition) in self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Options of streams. ``most_files`` and ``most_bytes`` in a micro-batch; None: no limit."""
+
+    most_files: int | None = None
+    most_bytes: int | None = None
+    includes_last: bool = False
+    fails_on_data_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
 
-    ``storage``: options for the file system of URLs, without their prefix.
+    ``start`` and ``end``: where Spark's Kafka source would begin and end; both they and the ranges hold. ``storage``:
+    options for the file system of URLs, without their prefix.
     """
 
     paths: tuple[str, ...] = ()
     mode: str = "records"
-    first_offset: int = _FIRST
+    first_offset: int = FIRST_OFFSET
     last_offset: int = LAST_OFFSET
-    earliest_ms: int = _FIRST
+    earliest_ms: int = FIRST_OFFSET
     latest_ms: int = LAST_TIMESTAMP
     is_committed: bool = False
     split_bytes: int = SPLIT_BYTES
@@ -37,6 +76,13 @@ class Options:
     pushes_filters: bool = False
     level: str = "full"
     now_ms: int | None = None
+    fails_without_timestamp: bool = True
+    includes_headers: bool = True
+    ignores_log_start: bool = False
+    start: Positions = field(default_factory=Positions)
+    end: Positions = field(default_factory=Positions)
+    subscription: Subscription = field(default_factory=Subscription)
+    stream: StreamOptions = field(default_factory=StreamOptions)
     storage: tuple[tuple[str, str], ...] = ()
 
 
@@ -54,7 +100,12 @@ class WriteOptions:
 def parse_options(given: Mapping[str, str]) -> Options:
     """Returns the options of a read. Raises KsegError for an unknown option or invalid value."""
     storage = sorted((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
-    return Options(storage=tuple(storage), **_parsed(given, _OPTIONS))
+    found = _parsed(given, _OPTIONS)
+    groups = {
+        group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
+        for group, kind in _GROUPS.items()
+    }
+    return Options(storage=tuple(storage), **found, **groups)
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -66,7 +117,7 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[st
     found: dict[str, Any] = {"paths": _paths(given)}
     for name, text in given.items():
         key = name.lower()
-        if key in ("path", "paths") or "." in key:  # options with dots belong to Spark and Hive
+        if key in ("path", "paths") or key in _CATALOG_NAMES or "." in key:  # those with dots are Spark's and Hive's
             continue
         if key not in known:
             from difflib import get_close_matches
@@ -74,89 +125,72 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[st
             near = get_close_matches(key, known, 1, 0.6)
             hint = f"; is it {known[near[0]][0]}?" if near else f": it has {', '.join(o[0] for o in known.values())}"
             raise KsegError(f"format kseg has no option {name!r}{hint}")
-        shown, field, parse = known[key]
+        shown, place, parse = known[key]
         try:
-            found[field] = parse(text)
+            found[place] = parse(text)
         except ValueError as error:
             raise KsegError(f"option {shown} of format kseg: {text!r} is not {error}") from None
     return found
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the paths of ``load(path)``, or of ``load([path, path])``, which Spark passes as JSON."""
+    """Returns the paths of ``load(path)``, or of ``load([path, path])``, which Spark passes as JSON; a catalog passes
+    ``location``.
+
+    Local paths become absolute: workers have another working directory.
+    """
     paths = [given["path"]] if given.get("path") else []
-    return (*paths, *(json.loads(given["paths"]) if given.get("paths") else ()))
-
-
-def _one_of(*values: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in values:
-            raise ValueError(f"one of {', '.join(values)}")
-        return text.lower()
-
-    return parse
-
-
-def _chosen(first: str, second: str) -> Callable[[str], bool]:
-    """Returns True for the second of two words."""
-    parse = _one_of(first, second)
-    return lambda text: parse(text) == second
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ValueError("a number from 0 on")
-    return int(text)
-
-
-def _time(end: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        found = parse_time(text)
-        if found is None:
-            raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
-        return found[end]
-
-    return parse
-
-
-def _bytes(text: str) -> int:
-    number, unit = text.rstrip("kKmMgG"), text[len(text.rstrip("kKmMgG")) :].upper()
-    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
-    if scale is None or not (number.isascii() and number.isdigit()) or not int(number):
-        raise ValueError("a number of bytes such as 1000000, 64m or 1g")
-    return int(number) * scale
-
-
-def _codec(text: str) -> str:
-    if text != "none":
-        try:
-            parse_target(text)
-        except ValueError as error:
-            raise ValueError(f"none or a codec: {error}") from None
-    return text
+    paths += json.loads(given["paths"]) if given.get("paths") else ()
+    if not paths and given.get("location"):
+        paths = [given["location"]]
+    return tuple(path if urlsplit(path).scheme else os.path.abspath(path) for path in paths)
 
 
 _Option = tuple[str, str, Callable[[str], Any]]
+"""The name, the field of `Options` (of one of its groups: after a dot), and the parser of its value."""
+
+_GROUPS: Mapping[str, Callable[..., Any]] = {
+    "start": Positions,
+    "end": Positions,
+    "subscription": Subscription,
+    "stream": StreamOptions,
+}
 
 _ALL: tuple[_Option, ...] = (
-    ("mode", "mode", _one_of(*MODES)),
-    ("startOffset", "first_offset", _number),
-    ("endOffset", "last_offset", _number),
-    ("startTimestamp", "earliest_ms", _time(0)),
-    ("endTimestamp", "latest_ms", _time(1)),
-    ("isolation", "is_committed", _chosen("read_uncommitted", "read_committed")),
-    ("onDamage", "fails_on_damage", _chosen("skip", "fail")),
-    ("splitBytes", "split_bytes", _bytes),
-    ("maxBatchBytes", "max_batch_bytes", _bytes),
-    ("pushFilters", "pushes_filters", _chosen("false", "true")),
-    ("level", "level", _one_of(*LEVELS)),
-    ("now", "now_ms", _time(0)),
+    ("mode", "mode", values.one_of(*MODES)),
+    ("startOffset", "first_offset", values.number),
+    ("endOffset", "last_offset", values.number),
+    ("startTimestamp", "earliest_ms", values.time(0)),
+    ("endTimestamp", "latest_ms", values.time(1)),
+    ("startingOffsets", "start.offsets", lambda text: parse_word_or_offsets(text, "earliest", LATEST)),
+    ("endingOffsets", "end.offsets", lambda text: parse_word_or_offsets(text, "latest", EARLIEST)),
+    ("startingTimestamp", "start.timestamp", values.number),
+    ("endingTimestamp", "end.timestamp", values.number),
+    ("startingOffsetsByTimestamp", "start.timestamps", values.timestamps),
+    ("endingOffsetsByTimestamp", "end.timestamps", values.timestamps),
+    ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", values.chosen("latest", "error")),
+    ("subscribe", "subscription.topics", values.topics),
+    ("subscribePattern", "subscription.pattern", values.topic_pattern),
+    ("assign", "subscription.partitions", values.assigned),
+    ("includeHeaders", "includes_headers", values.truth),
+    ("ignoreLogStart", "ignores_log_start", values.truth),
+    ("maxFilesPerTrigger", "stream.most_files", values.count),
+    ("maxBytesPerTrigger", "stream.most_bytes", values.byte_count),
+    ("includeLast", "stream.includes_last", values.truth),
+    ("failOnDataLoss", "stream.fails_on_data_loss", values.truth),
+    ("isolation", "is_committed", values.chosen("read_uncommitted", "read_committed")),
+    ("onDamage", "fails_on_damage", values.chosen("skip", "fail")),
+    ("splitBytes", "split_bytes", values.byte_count),
+    ("maxBatchBytes", "max_batch_bytes", values.byte_count),
+    ("pushFilters", "pushes_filters", values.truth),
+    ("level", "level", values.one_of(*LEVELS)),
+    ("now", "now_ms", values.time(0)),
 )
 _WRITING: tuple[_Option, ...] = (
-    ("codec", "codec", _codec),
-    ("batchBytes", "batch_bytes", _bytes),
-    ("segmentBytes", "segment_bytes", _bytes),
-    ("indexIntervalBytes", "interval_bytes", _bytes),
+    ("codec", "codec", values.codec),
+    ("batchBytes", "batch_bytes", values.byte_count),
+    ("segmentBytes", "segment_bytes", values.byte_count),
+    ("indexIntervalBytes", "interval_bytes", values.byte_count),
 )
 _OPTIONS = {option[0].lower(): option for option in _ALL}
 _WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}

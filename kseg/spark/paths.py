@@ -12,7 +12,7 @@ def local_paths(paths: Iterable[str]) -> list[str]:
     """Returns paths with globs expanded. Raises PathError if nothing matches, KsegError if there is no path."""
     found = expand_globs(map(without_scheme, paths))
     if not found:
-        raise KsegError("format kseg needs a path: load('orders-0')")
+        raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")
     return found
 
 

@@ -1,6 +1,8 @@
 """The columns of each mode, and the check of a schema given by the user."""
 
+import inspect
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
@@ -16,6 +18,12 @@ from pyspark.sql.types import (
 )
 
 from kseg.errors import KsegError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_TABLE_OPTIONS = "kseg.options"
+"""Name in the metadata of a column."""
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -92,9 +100,26 @@ ENTRIES: Mapping[str, DataType] = {
 COLUMNS = {"records": RECORDS, "batches": BATCHES, "findings": FINDINGS, "entries": ENTRIES}
 
 
-def schema_of(mode: str) -> StructType:
-    """Returns all columns of a mode."""
-    return StructType([StructField(name, kind) for name, kind in COLUMNS[mode].items()])
+def schema_of(mode: str, includes_headers: bool = True) -> StructType:
+    """Returns all columns of a mode; ``includes_headers`` false: without that of the headers."""
+    columns = [(name, kind) for name, kind in COLUMNS[mode].items() if includes_headers or name != "headers"]
+    return StructType([StructField(name, kind) for name, kind in columns])
+
+
+def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Returns the columns of a table in a catalog, the first one with the table's options in its metadata.
+
+    Spark stores the columns, but passes none of the options when the table is read (PySpark 4.3). Options of storage
+    are left out: they may be secrets, and metadata is copied to whatever is made of the column.
+    """
+    kept = {name: value for name, value in options.items() if not name.startswith(("storage.", "option."))}
+    first, *others = schema
+    return StructType([StructField(first.name, first.dataType, True, {_TABLE_OPTIONS: kept}), *others])
+
+
+def table_options(schema: StructType) -> dict[str, str]:
+    """Returns the options of a table in a catalog, none for other schemas."""
+    return dict(next((field.metadata[_TABLE_OPTIONS] for field in schema if _TABLE_OPTIONS in field.metadata), {}))
 
 
 def check_schema(mode: str, schema: StructType) -> None:
@@ -108,3 +133,12 @@ def check_schema(mode: str, schema: StructType) -> None:
             raise KsegError(f"column {field.name} of mode {mode} is {wanted}, not {given}")
         if not field.nullable:
             raise KsegError(f"column {field.name} of mode {mode} may be null: leave out NOT NULL")
+
+
+def arrow_schema_of(schema: StructType) -> "pyarrow.Schema":
+    """Returns the Arrow schema that Spark expects of a reader, with timestamps in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Before 4.2 there was no time zone to give: timestamps were in UTC.
+    named = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **named)

@@ -5,15 +5,17 @@ whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from kseg.errors import KsegError
 from kseg.spark.filters import Narrowed
 from kseg.spark.modes import module_of
 from kseg.spark.options import Options, parse_options, parse_write_options
-from kseg.spark.schemas import check_schema, schema_of
+from kseg.spark.schemas import arrow_schema_of, check_schema, schema_of, table_options, with_table_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,20 +24,22 @@ if TYPE_CHECKING:
     from kseg.spark.writing import KsegWriter
 
 
+_IN_A_CATALOG = "provider"
+"""An option that only the creation of a table in a catalog has."""
+
+
 class KsegDataSource(DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments."""
-
-    @property
-    def _parsed(self) -> Options:
-        """Returns the options. Raises KsegError for invalid ones."""
-        return parse_options(self.options)
 
     @classmethod
     def name(cls) -> str:
         return "kseg"
 
     def schema(self) -> StructType:
-        return schema_of(self._parsed.mode)
+        """Returns the columns. Raises KsegError for invalid options."""
+        options = parse_options(self.options)
+        found = schema_of(options.mode, options.includes_headers)
+        return with_table_options(found, self.options) if _IN_A_CATALOG in self.options else found
 
     def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
         from kseg.spark.writing import KsegWriter
@@ -43,15 +47,27 @@ class KsegDataSource(DataSource):
         return KsegWriter(parse_write_options(self.options), schema, overwrite)
 
     def reader(self, schema: StructType) -> "KsegReader":
-        check_schema(self._parsed.mode, schema)
-        kind = KsegPushingReader if self._parsed.pushes_filters else KsegReader
-        return kind(self._parsed, schema)
+        """Raises KsegError for invalid options or columns."""
+        options = self._options_for(schema)
+        kind = KsegPushingReader if options.pushes_filters else KsegReader
+        return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> "KsegStreamReader":
+        options = self._options_for(schema)
+        if find_spec("pyspark.sql.streaming.datasource") is not None:
+            from kseg.spark.limited_streams import LimitedStreamReader
+
+            return LimitedStreamReader(options, schema)
         from kseg.spark.streams import KsegStreamReader
 
-        check_schema(self._parsed.mode, schema)
-        return KsegStreamReader(self._parsed, schema)
+        if options.stream.most_files is not None or options.stream.most_bytes is not None:
+            raise KsegError("maxFilesPerTrigger and maxBytesPerTrigger need PySpark 4.2 or later")
+        return KsegStreamReader(options, schema)
+
+    def _options_for(self, schema: StructType) -> Options:
+        options = parse_options(table_options(schema) | dict(self.options))
+        check_schema(options.mode, schema)
+        return options
 
 
 class Part(InputPartition):
@@ -76,9 +92,7 @@ class KsegReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = arrow_schema_of(self._schema)
         return iter(self._mode.read(partition.value, self.narrowed.options, wanted))
 
 

@@ -1,29 +1,68 @@
 """Segments as a stream: each closed segment once, as it appears in the directories.
 
 A segment is closed when its partition has a later one, because the broker (or a copying program) has moved on to that.
-The stream's offset holds, for each partition directory, the base offset of the first unread segment.
+The stream's offset is a JSON object of this version; that of version 0 was the inner object with numbers only:
+
+    {"version": 1, "partitions": {"/archive/orders-0": {"next": 4711, "segments": 12}}}
+
+``next`` is the base offset of the first unread segment, ``segments`` the number of segments of the directory that the
+stream has passed: with both, the loss of an unread segment is noticed.
 """
 
+import logging
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-import kseg.spark.records as records
-from kseg.errors import KsegError
-from kseg.export.scanning import grouped
-from kseg.segment.files import SegmentFile, list_segments
+from kseg.errors import KsegError, PathError
+from kseg.export.scanning import grouped, logs_around
+from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import module_of
 from kseg.spark.options import Options
 from kseg.spark.paths import local_only, places
+from kseg.spark.positions import Positions
+from kseg.spark.records import Part as RecordsPart
+from kseg.spark.records import Planner, parts_of
+from kseg.spark.schemas import arrow_schema_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 MODES = ("records", "batches")
+VERSION = 1
+_log = logging.getLogger("kseg.spark")
 
-Place = dict[str, int]
+
+_UNKNOWN = -1
+"""Number of segments in an offset of version 0."""
+
+
+class Place(NamedTuple):
+    """How far a partition directory has been read."""
+
+    next: int = -1
+    segments: int = 0
+
+
+class ClosedSegment(NamedTuple):
+    """A segment to which nothing is added. ``next``: the base offset of the segment behind it."""
+
+    file: SegmentFile
+    next: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.file.base_offset or 0
+
+
+Places = dict[str, Place]
+Offset = dict[str, Any]
+"""The JSON object of `Places`."""
 
 
 class Part(InputPartition):
@@ -38,41 +77,118 @@ class KsegStreamReader(DataSourceStreamReader):
             raise KsegError(f"mode {options.mode} of format kseg is no stream; {' and '.join(MODES)} are")
         if options.is_committed:
             raise KsegError("isolation read_committed is for batches: a stream does not know how transactions will end")
+        if options.end != Positions():
+            raise KsegError("a stream of format kseg has no end: endingOffsets and endingTimestamp are for batches")
         local_only(options.paths, "a stream")
         self._options = options
         self._schema = schema
 
-    def initialOffset(self) -> Place:
+    def initialOffset(self) -> Offset:
         """Returns the offset before the first segment."""
-        return {}
+        return offset_of({})
 
-    def latestOffset(self) -> Place:
-        """Returns the offset after the closed segments. Raises PathError if a path does not exist."""
+    def latestOffset(self) -> Offset:
+        """Returns the offset after all closed segments, as PySpark before 4.2 asks for it.
+
+        Raises PathError if a path does not exist.
+        """
+        return offset_of(self.closed())
+
+    def closed(self) -> Places:
+        """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
+        listed = {directory: self._closed(directory) for directory in self._directories()}
+        return {directory: Place(files[-1].next, len(files)) for directory, files in listed.items() if files}
+
+    def unread(self, start: Places) -> dict[str, list[ClosedSegment]]:
+        """Returns the closed segments of each directory behind an offset, in order.
+
+        Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
+        """
+        directories = self._directories()
+        for directory in sorted(start.keys() - set(directories)):
+            self.lose(f"{directory} is gone; it was read up to offset {start[directory].next}")
         found = {}
-        for place in places(self._options.paths):
-            logs = _logs(place)
-            if logs:
-                found[place] = logs[-1].base_offset or 0
+        for directory in directories:
+            begin = start.get(directory, Place()).next
+            files = [each for each in self._closed(directory) if each.base_offset >= begin]
+            # Without includeLast an open segment began at this offset, and has not been read.
+            is_gone = not self._options.stream.includes_last and all(_base(log) != begin for log in _logs(directory))
+            if begin >= 0 and is_gone:
+                self.lose(f"{directory}: the segment at offset {begin} is gone; it was not read yet")
+            if files:
+                found[directory] = files
         return found
 
-    def partitions(self, start: Place, end: Place) -> list[InputPartition]:
-        """Returns the tasks for the segments between two offsets, without segments deleted meanwhile."""
-        files = [file for place in sorted(end) for file in _between(place, start.get(place, -1), end[place])]
-        parts = (part for file in files for part in records.parts_of(file, self._options))
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
+        before, after = places_of(start), places_of(end)
+        planner = Planner(self._options)
+        parts: list[tuple[int, RecordsPart]] = []
+        for directory in sorted(after):
+            files = self._between(directory, before.get(directory, Place()), after[directory])
+            for whole in planner.parts(files, partial(logs_around, directory), is_directory=True):
+                parts += parts_of(whole, self._options.split_bytes)
         return [Part(task) for task in grouped(parts, self._options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = arrow_schema_of(self._schema)
         return iter(module_of(self._options.mode).read(partition.value, self._options, wanted))
 
+    def lose(self, what: str) -> None:
+        """Raises KsegError, or with failOnDataLoss false logs a warning."""
+        if self._options.stream.fails_on_data_loss:
+            raise KsegError(f"{what}. With option failOnDataLoss false the stream goes on without it")
+        _log.warning("%s", what)
 
-def _logs(place: str) -> list[SegmentFile]:
-    """Returns the .log files of a partition directory by base offset."""
-    return [file for file in list_segments(place) if file.kind == ".log" and file.base_offset is not None]
+    def _directories(self) -> list[str]:
+        names = list(places(self._options.paths))
+        return [path for path in names if self._options.subscription.has(*_topic_and_partition(path))]
+
+    def _closed(self, directory: str) -> list[ClosedSegment]:
+        logs = _logs(directory)
+        closed = [ClosedSegment(log, _base(after)) for log, after in pairwise(logs)]
+        if logs and self._options.stream.includes_last:
+            closed.append(ClosedSegment(logs[-1], _base(logs[-1]) + 1))
+        return closed
+
+    def _between(self, directory: str, start: Place, end: Place) -> list[SegmentFile]:
+        """Returns the segments between two offsets of a directory. Raises KsegError if some of them are gone."""
+        try:
+            files = [log for log in _logs(directory) if start.next <= _base(log) < end.next]
+        except PathError as error:
+            if start != end:
+                self.lose(str(error))
+            return []
+        missing = end.segments - start.segments - len(files)
+        if missing > 0 and min(start.segments, end.segments) >= 0:
+            self.lose(f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet")
+        return files
 
 
-def _between(place: str, first: int, stop: int) -> list[SegmentFile]:
-    return [file for file in _logs(place) if first <= (file.base_offset or 0) < stop]
+def offset_of(found: Places) -> Offset:
+    """Returns the JSON object of an offset."""
+    return {"version": VERSION, "partitions": {directory: place._asdict() for directory, place in found.items()}}
+
+
+def places_of(offset: Offset) -> Places:
+    """Returns the places of a JSON object. Raises KsegError if a newer kseg has written it."""
+    version = offset.get("version", 0)
+    if version not in (0, VERSION):
+        raise KsegError(f"the checkpoint of this stream has version {version}; this kseg knows those up to {VERSION}")
+    if not version:
+        return {os.path.abspath(directory): Place(number, _UNKNOWN) for directory, number in offset.items()}
+    return {directory: Place(**place) for directory, place in offset["partitions"].items()}
+
+
+def _topic_and_partition(directory: str) -> tuple[str | None, int | None]:
+    return parse_partition_name(own_name(directory)) or (None, None)
+
+
+def _logs(directory: str) -> list[SegmentFile]:
+    """Returns the .log files of a partition directory by base offset. Raises PathError if it cannot be read."""
+    return [file for file in list_segments(directory) if file.kind == ".log" and file.base_offset is not None]
+
+
+def _base(file: SegmentFile) -> int:
+    return file.base_offset or 0

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "testdata/kafka-4.3.1/clients"
 
 PROGRAM = """
+import os
 import sys
 import pyspark_kseg
 from pathlib import Path
@@ -34,13 +35,19 @@ spark = (
     .config("spark.driver.bindAddress", "127.0.0.1")
     .getOrCreate()
 )
-frame = spark.read.format("kseg").option("splitBytes", "2k").load(logs)
+relative = os.path.relpath(logs)
+frame = spark.read.format("kseg").option("splitBytes", "2k").load(relative)
 print("records", frame.count())
 here = spark.sparkContext.parallelize(range(4), 4).map(lambda _: __import__("kseg").__file__).distinct().collect()
 print("kseg", *here)
 ranged = frame.drop("topic", "partition").repartitionByRange(2, "offset").sortWithinPartitions("offset")
 ranged.write.format("kseg").mode("append").save(target)
 sys.stdout.flush()
+sys.stdout.flush()
+try:
+    run(["dump", "--engine", "spark", "--format", "json", "-o", "dumped", relative])
+except SystemExit as end:
+    print("dump", end.code, flush=True)
 run(["compact", "--engine", "spark", "--quiet", *sys.argv[4:], partition])
 """
 
@@ -89,8 +96,11 @@ def test_executors_read_write_and_compact(tmp_path: Path, installed: Path) -> No
         [*command, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=580
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("records", "kseg ")))
-    assert lines == {"records": "240", "kseg": str(installed / "kseg/__init__.py")}
+    lines = dict(
+        line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("records", "kseg ", "dump "))
+    )
+    assert lines == {"records": "240", "kseg": str(installed / "kseg/__init__.py"), "dump": "0"}
+    assert f'"file":"{os.path.relpath(source, tmp_path)}/' in (tmp_path / "dumped").read_text("utf-8")
     assert files(partition, ".log", ".index", ".timeindex", ".txnindex") == files(
         pair.after, ".log", ".index", ".timeindex", ".txnindex"
     )

@@ -7,8 +7,17 @@ import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import grouped
-from kseg.spark.options import NAMES, WRITE_NAMES, Options, WriteOptions, parse_options, parse_write_options
+from kseg.spark.options import (
+    NAMES,
+    WRITE_NAMES,
+    Options,
+    StreamOptions,
+    WriteOptions,
+    parse_options,
+    parse_write_options,
+)
 from kseg.spark.paths import local_paths, places
+from kseg.spark.positions import Positions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")
@@ -16,18 +25,19 @@ PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")
 
 def test_names_are_case_insensitive_and_values_are_parsed() -> None:
     given = {
-        "path": "a", "STARTOFFSET": "5", "endoffset": "9", "startTimestamp": "2026-01-31", "endTimestamp": "2026-01-31",
-        "isolation": "READ_COMMITTED", "onDamage": "fail", "splitBytes": "64m", "maxBatchBytes": "1g",
+        "path": "/a", "STARTOFFSET": "5", "endoffset": "9",
+        "startTimestamp": "2026-01-31", "endTimestamp": "2026-01-31", "isolation": "READ_COMMITTED",
+        "onDamage": "fail", "splitBytes": "64m", "maxBatchBytes": "1g",
         "pushFilters": "true", "mode": "Batches", "level": "deep", "now": "7", "serialization.format": "1",
     }  # fmt: skip
     assert parse_options(given) == Options(
-        ("a",), "batches", 5, 9, 1769817600000, 1769903999999, True, 64 << 20, 1 << 30, True, True, "deep", 7
+        ("/a",), "batches", 5, 9, 1769817600000, 1769903999999, True, 64 << 20, 1 << 30, True, True, "deep", 7
     )
 
 
 def test_writing_has_other_options() -> None:
-    given = {"path": "a", "CODEC": "zstd:3", "batchbytes": "1m", "segmentBytes": "100k", "indexIntervalBytes": "512"}
-    assert parse_write_options(given) == WriteOptions(("a",), "zstd:3", 1 << 20, 100 << 10, 512)
+    given = {"path": "/a", "CODEC": "zstd:3", "batchbytes": "1m", "segmentBytes": "100k", "indexIntervalBytes": "512"}
+    assert parse_write_options(given) == WriteOptions(("/a",), "zstd:3", 1 << 20, 100 << 10, 512)
     for given, said in [
         ({"startOffset": "1"}, "it has codec"),
         ({"codec": "brotli"}, "none or a codec"),
@@ -38,7 +48,39 @@ def test_writing_has_other_options() -> None:
 
 
 def test_a_list_of_paths_arrives_as_json() -> None:
-    assert parse_options({"paths": '["a", "b c"]'}).paths == ("a", "b c")
+    assert parse_options({"paths": '["/a", "/b c"]'}).paths == ("/a", "/b c")
+
+
+def test_relative_paths_are_those_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = parse_options({"paths": '["orders-0", "../*-0", "s3://archive/orders-0", "file:///a"]'}).paths
+    assert found == (f"{tmp_path}/orders-0", f"{tmp_path.parent}/*-0", "s3://archive/orders-0", "file:///a")
+
+
+def test_names_of_a_catalog_are_no_options() -> None:
+    given = {"owner": "root", "location": "file:/warehouse/archive", "provider": "kseg", "comment": "old orders"}
+    assert parse_options(given) == Options(("file:/warehouse/archive",))
+    assert parse_options(given | {"path": "/archive"}) == Options(("/archive",))
+
+
+def test_options_of_the_kafka_source() -> None:
+    given = {
+        "startingOffsets": '{"orders": {"0": 23, "1": -2}}', "endingOffsets": '{"orders": {"0": 50, "1": -1}}',
+        "startingOffsetsByTimestamp": '{"orders": {"1": 1769850000000}}', "endingTimestamp": "1769850000001",
+        "startingOffsetsByTimestampStrategy": "latest", "subscribe": "orders, payments", "subscribePattern": "or.*",
+        "assign": '{"orders": [0, 1]}', "includeHeaders": "false", "failOnDataLoss": "false",
+        "maxFilesPerTrigger": "2", "maxBytesPerTrigger": "1g", "includeLast": "true", "ignoreLogStart": "true",
+    }  # fmt: skip
+    found = parse_options(given)
+    assert found.start == Positions(
+        offsets={("orders", 0): 23, ("orders", 1): -2}, timestamps={("orders", 1): 1769850000000}
+    )
+    assert found.end == Positions(timestamp=1769850000001, offsets={("orders", 0): 50, ("orders", 1): -1})
+    assert (found.fails_without_timestamp, found.includes_headers, found.ignores_log_start) == (False, False, True)
+    assert found.stream == StreamOptions(2, 1 << 30, True, False)
+    has = found.subscription.has
+    assert [has("orders", 0), has("orders", 2), has("payments", 0), has(None, None)] == [True, False, False, False]
+    assert parse_options({"startingOffsets": "earliest", "endingOffsets": "LATEST"}) == Options()
 
 
 @pytest.mark.parametrize(
@@ -51,6 +93,18 @@ def test_a_list_of_paths_arrives_as_json() -> None:
         ("splitBytes", "64mb", "number of bytes"),
         ("startOffset", "-1", "a number from 0 on"),
         ("startTimestamp", "yesterday", "a time such as"),
+        ("startingOffsets", "latest", "earliest or JSON"),
+        ("startingOffsets", '{"orders": {"0": -1}}', "earliest or JSON without -1"),
+        ("startingOffsets", '{"orders": {"0": -3}}', "earliest or JSON"),
+        ("startingOffsets", '{"orders": {"0": true}}', "earliest or JSON"),
+        ("startingOffsets", '{"orders": [0]}', "earliest or JSON"),
+        ("endingOffsets", '{"orders": {"0": -2}}', "latest or JSON without -2"),
+        ("endingOffsetsByTimestamp", '{"orders": 5}', "JSON such as"),
+        ("subscribePattern", "(", "a regular expression"),
+        ("subscribe", " ,", "a list of topics"),
+        ("assign", '{"orders": "0"}', "JSON such as"),
+        ("maxFilesPerTrigger", "0", "a number from 1 on"),
+        ("failOnDataLoss", "no", "one of false, true"),
     ],
 )
 def test_an_invalid_option_is_reported(name: str, value: str, said: str) -> None:

@@ -40,6 +40,33 @@ def test_sql_counts_by_key_over_a_glob_with_a_schema(spark: Any) -> None:
     assert sorted(row.offset for row in offsets.collect()) == list(range(240))
 
 
+def test_a_table_of_the_catalog_keeps_its_options(spark: Any) -> None:
+    path = CLIENTS / "librdkafka-gzip-0"
+    start = '{"librdkafka-gzip": {"0": 200}}'
+    spark.sql(f"create table archive using kseg options (path '{path}', startingOffsets '{start}')")
+    try:
+        assert spark.sql("select count(*), min(offset) from archive").first()[:] == (40, 200)
+    finally:
+        spark.sql("drop table archive")
+    spark.sql("create table columns (offset bigint) using kseg options (path '/nowhere')")
+    try:
+        with pytest.raises(Exception, match="a table needs one, and no columns of its own"):
+            spark.table("columns").count()
+    finally:
+        spark.sql("drop table columns")
+
+
+def test_the_secrets_of_a_table_are_not_in_its_columns() -> None:
+    from kseg.spark.source import KsegDataSource
+
+    given = {"path": "s3://archive/orders-0", "provider": "kseg", "storage.secret_key": "s3cret", "owner": "root"}
+    schema = KsegDataSource(given).schema()
+    assert "s3cret" not in schema.json()
+    assert "s3://archive/orders-0" in schema.json()
+    del given["provider"]
+    assert "orders" not in KsegDataSource(given).schema().json()
+
+
 def test_pushed_filters_are_not_in_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     reading = spark.read.format("kseg").option("pushFilters", "true").option("splitBytes", "2k")
     frame = reading.load(str(CLIENTS / "librdkafka-gzip-0")).where("offset >= 10 and offset < 13 and topic like 'l%'")

@@ -1,0 +1,62 @@
+"""Streams with limits of a micro-batch, for PySpark 4.2 and later.
+
+A limit is reached segment by segment, in turns over the partition directories; a micro-batch has at least one segment.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from kseg.spark.streams import ClosedSegment, KsegStreamReader, Offset, Place, Places, offset_of, places_of
+
+
+class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
+    """The stream reader with ``maxFilesPerTrigger`` and ``maxBytesPerTrigger``."""
+
+    _target: Places | None = None
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Returns a limit of the options; if there are two, `latestOffset` respects both."""
+        stream = self._options.stream
+        if stream.most_files is not None:
+            return ReadMaxFiles(stream.most_files)
+        return ReadAllAvailable() if stream.most_bytes is None else ReadMaxBytes(stream.most_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Ends the query behind the segments that are closed now."""
+        self._target = self.closed()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # type: ignore[override]
+        """Returns the offset after the next micro-batch.
+
+        Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
+        """
+        end = places_of(start)
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        files = size = 0
+        for directory, closed in _in_turns(self.unread(end)):
+            if self._target is not None and closed.next > self._target.get(directory, Place()).next:
+                continue
+            files, size = files + 1, size + os.path.getsize(closed.file.path)
+            if is_limited and files > 1 and self._is_above(files, size):
+                break
+            end[directory] = Place(closed.next, end.get(directory, Place()).segments + 1)
+        return offset_of(end)
+
+    def _is_above(self, files: int, size: int) -> bool:
+        stream = self._options.stream
+        return files > (stream.most_files or files) or size > (stream.most_bytes or size)
+
+
+def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:
+    """Yields the first segment of each directory, then the second ones, and so on."""
+    each = ([(directory, closed) for closed in files] for directory, files in unread.items())
+    return (found for found in chain.from_iterable(zip_longest(*each)) if found is not None)

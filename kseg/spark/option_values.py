@@ -1,0 +1,98 @@
+"""Parses the values of options. Each parser raises ValueError, whose text says what is expected."""
+
+import re
+from collections.abc import Callable
+
+from kseg.formats.compressing import parse_target
+from kseg.segment.times import parse_time
+from kseg.spark.positions import Place, parse_numbers
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return text.lower()
+
+    return parse
+
+
+def chosen(first: str, second: str) -> Callable[[str], bool]:
+    """Returns a parser that returns True for the second of two words."""
+    parse = one_of(first, second)
+    return lambda text: parse(text) == second
+
+
+truth = chosen("false", "true")
+
+
+def number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise ValueError("a number from 0 on")
+    return int(text)
+
+
+def count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        raise ValueError("a number from 1 on")
+    return int(text)
+
+
+def time(end: int) -> Callable[[str], int]:
+    """``end``: 0 for the first millisecond of what the text names, 1 for the last one."""
+
+    def parse(text: str) -> int:
+        found = parse_time(text)
+        if found is None:
+            raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
+        return found[end]
+
+    return parse
+
+
+def timestamps(text: str) -> dict[Place, int]:
+    return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
+
+
+def byte_count(text: str) -> int:
+    digits, unit = text.rstrip("kKmMgG"), text[len(text.rstrip("kKmMgG")) :].upper()
+    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
+    if scale is None or not (digits.isascii() and digits.isdigit()) or not int(digits):
+        raise ValueError("a number of bytes such as 1000000, 64m or 1g")
+    return int(digits) * scale
+
+
+def codec(text: str) -> str:
+    if text != "none":
+        try:
+            parse_target(text)
+        except ValueError as error:
+            raise ValueError(f"none or a codec: {error}") from None
+    return text
+
+
+def topics(text: str) -> frozenset[str]:
+    found = frozenset(filter(None, (name.strip() for name in text.split(","))))
+    if not found:
+        raise ValueError("a list of topics such as orders,payments")
+    return found
+
+
+def topic_pattern(text: str) -> "re.Pattern[str]":
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression: {error}") from None
+
+
+def assigned(text: str) -> frozenset[Place]:
+    import json
+
+    expected = 'JSON such as {"orders": [0, 1]}'
+    try:
+        found = frozenset((topic, number) for topic, numbers in json.loads(text).items() for number in numbers)
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(expected) from None
+    if not found or not all(type(number) is int and number >= 0 for _, number in found):
+        raise ValueError(expected)
+    return found

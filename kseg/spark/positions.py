@@ -1,0 +1,110 @@
+"""Where a read begins and ends in each partition, by the options of Spark's Kafka source.
+
+``startingOffsets`` and ``endingOffsets`` name offsets, the options by timestamp the earliest record with that timestamp
+or a later one. The start is included, the end is not. Source: Spark's Kafka source (KafkaSourceProvider).
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kseg.errors import KsegError
+from kseg.formats.rows import Scratch
+from kseg.segment.batches import Batch
+from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.reader import SegmentReader
+from kseg.segment.seek import seek_time
+from kseg.stores.source import Source
+
+EARLIEST, LATEST = -2, -1
+"""Offsets that stand for the ends of a log, in JSON."""
+
+FIRST_OFFSET = -(1 << 63)
+
+Place = tuple[str, int]
+Opened = Callable[[str], Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """One end of a read. The fields are tried in this order; a partition that no field names is read to its end.
+
+    ``timestamp`` (ms) holds for all partitions.
+    """
+
+    timestamp: int | None = None
+    timestamps: Mapping[Place, int] = field(default_factory=dict)
+    offsets: Mapping[Place, int] = field(default_factory=dict)
+
+    def timestamp_of(self, place: Place) -> int | None:
+        """Returns the timestamp of a partition in ms, None if none is given."""
+        return self.timestamps.get(place) if self.timestamp is None else self.timestamp
+
+
+def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[Place, int]:
+    """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``word``. ``forbidden``: the wrong end of the log.
+
+    Raises ValueError.
+    """
+    if text.strip().lower() == word:
+        return {}
+    offsets = parse_numbers(text, f'{word} or JSON such as {{"orders": {{"0": 23}}}}', EARLIEST)
+    if forbidden in offsets.values():
+        raise ValueError(f"{word} or JSON without {forbidden}")
+    return offsets
+
+
+def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[Place, int]:
+    """Returns the numbers of ``{"topic": {"0": 23}}`` by topic and partition. Raises ValueError(``expected``)."""
+    try:
+        given = json.loads(text)
+        found = {(topic, int(number)): value for topic, each in given.items() for number, value in each.items()}
+    except (ValueError, AttributeError):
+        raise ValueError(expected) from None
+    if not all(type(value) is int and least <= value <= LAST_OFFSET for value in found.values()):
+        raise ValueError(expected)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """Finds the range of offsets to read in a partition. ``logs``: its segments in order; ``opened``: opens a path."""
+
+    place: Place
+    logs: Sequence[SegmentFile]
+    opened: Opened
+    scratch: Scratch
+
+    def first(self, start: Positions, fails_without: bool) -> int:
+        """Returns the first offset. Raises KsegError if no record has the timestamp and ``fails_without``."""
+        timestamp = start.timestamp_of(self.place)
+        if timestamp is None:
+            return max(start.offsets.get(self.place, FIRST_OFFSET), 0) if self.place in start.offsets else FIRST_OFFSET
+        found = self._offset_at(timestamp)
+        if found is None and fails_without:
+            topic, partition = self.place
+            raise KsegError(
+                f"{topic}-{partition} has no record from timestamp {timestamp} on: "
+                "startingOffsetsByTimestampStrategy latest reads nothing of it"
+            )
+        return LAST_OFFSET if found is None else found
+
+    def last(self, end: Positions) -> int:
+        """Returns the last offset, inclusive."""
+        timestamp = end.timestamp_of(self.place)
+        stop = end.offsets.get(self.place, LATEST) if timestamp is None else self._offset_at(timestamp)
+        return LAST_OFFSET if stop is None or stop == LATEST else stop - 1
+
+    def _offset_at(self, timestamp: int) -> int | None:
+        """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
+        for file in self.logs:
+            with self.opened(file.path) as source:
+                reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self.scratch)
+                reader.begin_at(seek_time(reader, file, timestamp).position)
+                for item in reader:
+                    if not isinstance(item, Batch) or not item.is_valid or item.max_timestamp < timestamp:
+                        continue
+                    for record in item:
+                        if record.timestamp is not None and record.timestamp >= timestamp:
+                            return record.offset
+        return None

@@ -16,12 +16,14 @@ from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.cli.changing import run_change
-from kseg.cli.changing_options import changing_options, paths_argument
+from kseg.cli.changing_options import changing_options
 from kseg.cli.compaction import CompactedTopics
 from kseg.cli.eras import IntervalTeller, era_option, with_known_interval
+from kseg.cli.from_remote import check_options, recover_from_remote
 from kseg.cli.options import ByteCount, interval_option, jobs_option
 from kseg.cli.records import RecordsFile, check_records_path
 from kseg.cli.recovery_facts import facts
+from kseg.cli.remote_options import rebuild_options
 from kseg.cli.topics import Topics
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.kernel.files.guard import keep_freed_memory
@@ -58,7 +60,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 @click.command("recover")
-@paths_argument
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
 @click.option(
     "--mode",
     type=click.Choice(["broker", "salvage"]),
@@ -107,6 +109,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     show_default=True,
     help="With --era 0.8.1 to 0.10.2: a larger message counts as damaged, as for such a broker.",
 )
+@rebuild_options
 @interval_option
 @click.option("--now", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch.")
 @jobs_option
@@ -120,6 +123,9 @@ def command(paths: tuple[str, ...], change: ChangeOptions, presentation: Present
     kept: kseg undo.
     """
     keep_freed_memory()
+    check_options(paths, change, options)
+    if options["from_remote"] is not None:
+        return recover_from_remote(paths, change, presentation, options)
     given = [name for name in _SALVAGE_OPTIONS if options[name] not in (None, False, ())]
     if given:
         mode = click.get_current_context().get_parameter_source("mode")

@@ -195,6 +195,11 @@ _CHANGES = [
 RECOVER = [
     *_CHANGES,
     (
+        "rebuilt",
+        "directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int, "
+        "newBytes: int, wasThere: flag",
+    ),
+    (
         "cut",
         f"code: text?, {_PLACE}length: int, nextOffset: int, laterSegments: []bytes, intactBatches: int, "
         "intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?",

@@ -24,7 +24,7 @@ class Notices:
 
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
         self.is_verbose = verbose
-        self._is_quiet = quiet
+        self.is_quiet = quiet
         self.before: Callable[[], None] | None = None
         """Called before each line."""
         self._is_colored = color == "always" or (color == "auto" and _is_color_wanted())
@@ -34,7 +34,7 @@ class Notices:
         self._put(str(message), "red")
 
     def warning(self, message: str) -> None:
-        if not self._is_quiet:
+        if not self.is_quiet:
             self._put(message, "yellow")
 
     def detail(self, message: str) -> None:

@@ -38,6 +38,8 @@ SHORT_TAIL_BYTES = 17
 
 UNREADABLE = "unreadable-bytes"
 
+_LARGEST_HEADER_BYTES = 61
+
 LEAST_SIZE = 14
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
@@ -160,6 +162,7 @@ class SegmentReader:
         self._scan.forget_prefixes()
         self._scan.last_offset = -1
         if batch_before >= 0:
+            self.source.need(batch_before, position)
             self._scan.position, self._scan.largest = batch_before, self.scratch.max_batch_bytes
             kernel.scan(self._scan, self.buffer, position, self._rows[:FRAME_WIDTH], self._room)
 
@@ -237,7 +240,8 @@ class SegmentReader:
             if self._frames_first < frames == _FRAMES_AHEAD:
                 self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
-            status = kernel.scan(self._scan, self.buffer, self.end, rows, self._room)
+            reach = self.source.reach(position, self.end)
+            status = kernel.scan(self._scan, self.buffer, reach, rows, self._room)
             count, reached = self._scan.count, self._scan.position
             if self._has_shrunk() and reached > self.end:
                 self._scan.last_offset = last_offset
@@ -248,6 +252,9 @@ class SegmentReader:
                 yield Run(self._rows, count)
                 position = reached
             if status == IRREGULAR and position < self.end:
+                if reach < self.end:
+                    self.source.reach_further(position, self.end)
+                    continue
                 if not self._scan.has_prefixes:
                     # From the first irregular frame on, CRCs of long frames come from prefix CRCs.
                     self._scan.use_prefixes(position, self.end - position)
@@ -265,8 +272,13 @@ class SegmentReader:
         """Returns the intact frame at ``position``, None if there is none. Invalidates earlier runs."""
         self.source.expect_jumps(True)
         largest = self.scratch.max_batch_bytes
-        if not 0 <= position < self.end or not claimed_end(self.buffer, position, self.end, self.era_07, largest):
+        if not 0 <= position < self.end:
             return None
+        self.source.need(position, position + _LARGEST_HEADER_BYTES)
+        end = claimed_end(self.buffer, position, self.end, self.era_07, largest)
+        if not end:
+            return None
+        self.source.need(position, end)
         self._scan.position, self._scan.largest = position, 0
         kernel.scan(self._scan, self.buffer, self.end, self._rows[:FRAME_WIDTH])
         run = Run(self._rows, 1)

@@ -142,6 +142,16 @@ class Source:
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error
 
+    def need(self, start: int, end: int) -> None:
+        """Makes these bytes of ``buffer`` readable. A source that is read in place fetches them first."""
+
+    def reach(self, position: int, end: int) -> int:
+        """Makes bytes from ``position`` on readable, as many as is cheap. Returns where they end, at most ``end``."""
+        return end
+
+    def reach_further(self, position: int, end: int) -> None:
+        """Makes `reach` return more, twice as much with each call."""
+
     @property
     def descriptor(self) -> int:
         """A descriptor of the open file, for pread; the source closes it."""

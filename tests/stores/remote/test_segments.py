@@ -23,7 +23,8 @@ def test_logs_are_those_that_the_broker_copied(variant: str) -> None:
     for segment in segments:
         with RemoteSource(segment, segment.path()) as source:
             assert digest(bytes(source.buffer[0 : source.size])) == known[segment.segment_id]["sha256Log"]
-        with RemoteSource(segment, segment.path(), is_in_place=False) as source:
+        with RemoteSource(segment, segment.path(), is_in_place=True) as source:
+            source.need(0, source.size)
             assert digest(bytes(source.buffer)) == known[segment.segment_id]["sha256Log"]
         assert list(segment.size_problems()) == []
 
@@ -71,11 +72,15 @@ def test_a_range_reads_only_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert len(segment.chunks) > 20
     monkeypatch.setattr(segment.store, "read", counted)
-    with RemoteSource(segment, "x") as source:
-        window = source.buffer[segment.size - 100 : segment.size]
-    last = segment.chunks.positions
-    assert reads == [(last[-2], last[-1] - last[-2])]
-    assert len(window) == 100
+    with RemoteSource(segment, "x", is_in_place=True) as source:
+        source.need(segment.size - 100, segment.size)
+        at = segment.chunks.positions
+        assert reads == [(at[-2], at[-1] - at[-2])]
+        assert source.reach(0, segment.size) == segment.chunks.original_chunk_bytes
+        source.reach_further(0, segment.size)
+        assert source.reach(0, segment.size) == 2 * segment.chunks.original_chunk_bytes
+        assert reads[1:] == [(at[0], at[1]), (at[1], at[2] - at[1])]
+        assert bytes(source.buffer[segment.size - 100 :]).strip(b"\0")
 
 
 def test_a_damaged_chunk_reads_as_zeros_and_is_listed(tmp_path: Path) -> None:
@@ -87,6 +92,7 @@ def test_a_damaged_chunk_reads_as_zeros_and_is_listed(tmp_path: Path) -> None:
     log.write_bytes(data)
     for in_place in (True, False):
         with RemoteSource(segment, "x", in_place) as source:
+            source.need(0, source.size)
             whole = bytes(source.buffer[0 : source.size])
             assert source.look_for_unreadable()
             assert not source.look_for_unreadable()

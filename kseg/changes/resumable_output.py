@@ -1,0 +1,141 @@
+"""A new log directory that is written partition by partition; the same command continues an interrupted run.
+
+Each partition is written to a hidden folder and renamed: it is there whole or not at all. A record in the directory
+holds what was asked for and which partitions are done; it is removed at the end. Only a directory with that record, or
+an empty one, is taken.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from kseg.changes.disk import Disk, umask
+from kseg.changes.lock import LOCK_NAME, locked
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.limits import MAX_MANIFEST_BYTES
+from kseg.stores.no_follow import is_directory, names_in, read_file, resolved
+
+RECORD = ".kseg-from-remote"
+
+
+class ResumableOutput:
+    """``done``: facts about each finished partition, by name; ``request`` must be the same in all runs."""
+
+    def __init__(self, directory: str, request: Mapping[str, Any], disk: Disk) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.done: dict[str, dict[str, Any]] = {}
+        self._lock = Lock()
+        self._request = dict(request)
+
+    def load(self) -> None:
+        """Reads the record of an interrupted run. Raises KsegError if it was of another request."""
+        try:
+            record = json.loads(read_file(os.path.join(self.directory, RECORD), MAX_MANIFEST_BYTES)[0])
+            request, done = record["request"], dict(record["done"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise KsegError(f"{self.directory}: the record of an interrupted run cannot be read: {error}") from error
+        if request != self._request:
+            raise KsegError(
+                f"{self.directory}: was begun with other options: repeat that command, or give another --output"
+            )
+        self.done = {name: facts for name, facts in done.items() if is_directory(os.path.join(self.directory, name))}
+
+    @contextmanager
+    def partition(self, name: str) -> Iterator[str]:
+        """Yields an empty folder that becomes the partition at `finish_partition`; removes it if the block raises."""
+        staged = os.path.join(self.directory, f".kseg-{name}.new")
+        if os.path.lexists(os.path.join(self.directory, name)):
+            raise PathError(f"{os.path.join(self.directory, name)}: already exists")
+        self._drop(staged)
+        self.disk.make_directory(staged)
+        os.chmod(staged, 0o777 & ~umask())
+        try:
+            yield staged
+        except BaseException:
+            self._drop(staged)
+            raise
+
+    def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
+        """Moves the folder of a partition, whose files are synced, into place."""
+        self.disk.sync_directory(staged)
+        with self._lock:
+            self.done[name] = facts
+            self.write_record()
+            self.disk.rename(staged, os.path.join(self.directory, name))
+            self.disk.sync_directory(self.directory)
+
+    def write_record(self) -> None:
+        record = {"request": self._request, "done": self.done}
+        self.write_file(RECORD, json.dumps(record).encode())
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes a file of the log directory; one that exists is replaced."""
+        temporary = os.path.join(self.directory, f".kseg-new-{name.lstrip('.')}")
+        if os.path.lexists(temporary):
+            self.disk.unlink(temporary)
+        descriptor = self.disk.create(temporary)
+        try:
+            self.disk.write(descriptor, content)
+            os.fchmod(descriptor, 0o666 & ~umask())
+            self.disk.sync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.disk.rename(temporary, os.path.join(self.directory, name))
+        self.disk.sync_directory(self.directory)
+
+    def close(self) -> None:
+        """Removes the record: the directory is complete."""
+        self.disk.unlink(os.path.join(self.directory, RECORD))
+        self.disk.sync_directory(self.directory)
+
+    def _drop(self, staged: str) -> None:
+        if is_directory(staged):
+            self.disk.remove_tree(staged)
+
+
+@contextmanager
+def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: bool) -> Iterator[ResumableOutput]:
+    """Makes the directory, or goes on with that of an interrupted run, and holds its lock.
+
+    The caller writes the last files and calls `ResumableOutput.close`. Raises KsegError if the directory is another's,
+    StoppedHalfwayError for a failure in between: the same command then goes on.
+    """
+    directory, disk = os.path.abspath(resolved(directory)), Disk()
+    output = ResumableOutput(directory, request, disk)
+    try:
+        if not os.path.lexists(directory):
+            disk.make_directory(directory)
+            os.chmod(directory, 0o777 & ~umask())
+        elif not is_directory(directory):
+            raise PathError(f"{directory}: is no directory")
+        is_begun = _check(directory)
+    except OSError as error:
+        raise PathError(f"{directory}: {error.strerror}") from error
+    with locked(directory, takes_lock):
+        if is_begun:
+            output.load()
+        else:
+            try:
+                output.write_record()
+            except OSError as error:
+                raise KsegError(f"{directory}: nothing was written: {text_of(error)}") from error
+        try:
+            yield output
+        except OSError as error:
+            if isinstance(error, BrokenPipeError | InterruptedError):
+                raise
+            raise StoppedHalfwayError(f"{directory}: {text_of(error)}; repeat the command to go on") from error
+
+
+def _check(directory: str) -> bool:
+    """Whether an interrupted run has begun here. Raises PathError if the directory has other contents."""
+    names = set(names_in(directory)) - {LOCK_NAME}
+    if RECORD in names:
+        return True
+    if any(not name.startswith(".kseg-new-") for name in names):
+        raise PathError(f"{directory}: already exists; nothing was written")
+    return False

@@ -1,0 +1,149 @@
+"""Which remote segments of a partition are live, and which offsets of each.
+
+A segment is found by leader epoch and offset, never by the offset alone: after an unclean election the same offsets are
+written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) tells which epoch holds each offset.
+Several segments that hold the same offsets of the same epoch have the same records; of these the one that reaches
+furthest is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Generic, NamedTuple, TypeVar
+
+from kseg.limits import MAX_OFFSET
+from kseg.sidefiles.leader_epochs import EpochEntry
+
+T = TypeVar("T")
+
+Lineage = Sequence[EpochEntry]
+
+
+class Candidate(NamedTuple, Generic[T]):
+    """A whole remote segment. ``epochs`` are the entries of its leader epoch file, from the log's first epoch on."""
+
+    segment: T
+    start_offset: int
+    end_offset: int
+    epochs: Lineage
+
+
+class Piece(NamedTuple, Generic[T]):
+    """Offsets ``first`` to ``last`` of a segment."""
+
+    candidate: Candidate[T]
+    first: int
+    last: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.first <= self.candidate.start_offset and self.last >= self.candidate.end_offset
+
+
+class Hole(NamedTuple):
+    """Offsets that no segment holds."""
+
+    first: int
+    last: int
+
+
+class LiveSegments(NamedTuple, Generic[T]):
+    """``pieces`` by offset; ``abandoned`` were written by leaders whose records were lost, at least in part;
+    ``superseded`` hold only offsets that others hold as well."""
+
+    pieces: list[Piece[T]]
+    holes: list[Hole]
+    abandoned: list[Candidate[T]]
+    superseded: list[Candidate[T]]
+
+
+def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
+    """Returns the lineage by the store alone: that of the segment with the latest epoch, and of those the last one."""
+    newest = max(
+        (found for found in candidates if found.epochs),
+        key=lambda found: (found.epochs[-1].epoch, found.end_offset),
+        default=None,
+    )
+    return [] if newest is None else newest.epochs
+
+
+def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_start: int = 0) -> LiveSegments[T]:
+    """Chooses segments for all offsets of the lineage from ``log_start`` on."""
+    usable: list[Piece[T]] = []
+    abandoned: list[Candidate[T]] = []
+    for candidate in candidates:
+        ranges = _in_lineage(candidate, lineage)
+        if sum(last - first + 1 for first, last in ranges) < candidate.end_offset - candidate.start_offset + 1:
+            abandoned.append(candidate)
+        usable += [Piece(candidate, first, last) for first, last in ranges if last >= log_start]
+    pieces, holes = _covering(usable)
+    used = {id(piece.candidate) for piece in pieces}
+    lost = {id(candidate) for candidate in abandoned}
+    meant = {id(piece.candidate): piece.candidate for piece in usable}
+    superseded = [found for at, found in meant.items() if at not in used and at not in lost]
+    return LiveSegments(pieces, holes, abandoned, superseded)
+
+
+def _in_lineage(candidate: Candidate[T], lineage: Lineage) -> list[tuple[int, int]]:
+    """Returns the offsets of a segment that were written in the epochs that the lineage has for them."""
+    found: list[tuple[int, int]] = []
+    for epoch, first, last in epochs_within(candidate.epochs, candidate.start_offset, candidate.end_offset):
+        span = _span(lineage, epoch)
+        if span is None:
+            continue
+        first, last = max(first, span[0]), min(last, span[1])
+        if first > last:
+            continue
+        if found and found[-1][1] + 1 == first:
+            first = found.pop()[0]
+        found.append((first, last))
+    return found
+
+
+def _span(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
+    """Returns the offsets that the lineage gives to an epoch, None if it has no such epoch.
+
+    The lineage begins at the log start offset. What lies below it in a segment that it cuts is of no interest to anyone
+    and stays.
+    """
+    if lineage and epoch < lineage[0].epoch:
+        return 0, lineage[0].start_offset - 1
+    for number, (entry, following) in enumerate(zip_longest(lineage, lineage[1:])):
+        if entry.epoch == epoch:
+            return entry.start_offset if number else 0, MAX_OFFSET if following is None else following.start_offset - 1
+    return None
+
+
+def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Returns the epochs between two offsets as (epoch, first offset, last offset).
+
+    Offsets below the first entry, which is at the log start offset, count as its epoch.
+    """
+    found: list[tuple[int, int, int]] = []
+    for number, (entry, following) in enumerate(zip_longest(epochs, epochs[1:])):
+        first = max(entry.start_offset, start) if number else start
+        last = end if following is None else min(following.start_offset - 1, end)
+        if first <= last:
+            found.append((entry.epoch, first, last))
+    return found
+
+
+def _covering(usable: list[Piece[T]]) -> tuple[list[Piece[T]], list[Hole]]:
+    """Covers all offsets with as few pieces as possible, each cut to begin where the one before ends."""
+    pieces: list[Piece[T]] = []
+    holes: list[Hole] = []
+    waiting = sorted(usable, key=lambda piece: piece.first, reverse=True)
+    open_pieces: list[Piece[T]] = []
+    offset = waiting[-1].first if waiting else 0
+    while waiting or open_pieces:
+        while waiting and waiting[-1].first <= offset:
+            open_pieces.append(waiting.pop())
+        open_pieces = [piece for piece in open_pieces if piece.last >= offset]
+        if not open_pieces:
+            if waiting:
+                holes.append(Hole(offset, waiting[-1].first - 1))
+                offset = waiting[-1].first
+            continue
+        best = max(open_pieces, key=lambda piece: (piece.last, piece.first == offset, piece.candidate.end_offset))
+        pieces.append(best._replace(first=offset))
+        offset = best.last + 1
+    return pieces, holes

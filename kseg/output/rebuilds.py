@@ -1,0 +1,212 @@
+"""What a rebuild from remote storage makes: a line or an object for each partition, and what remains to be done."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kseg.formats.json_values import encode, name_value
+from kseg.output.notices import Notices, on_one_line, put_line
+from kseg.output.paint import plural
+from kseg.output.sink import Sink
+
+_MOST_LEFT_OUT = 5
+
+
+class LeftOutRow(NamedTuple):
+    """Offsets of a remote segment that are not used."""
+
+    path: str
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RebuiltRow:
+    """A partition: ``start`` and ``end`` are the log's offsets. ``is_made`` is false if there was nothing to make,
+    ``is_deleted`` true if that is because the broker had begun to delete it."""
+
+    directory: str
+    topic_id: str = ""
+    is_made: bool = True
+    is_deleted: bool = False
+    was_done: bool = False
+    start: int = 0
+    end: int = 0
+    segments: int = 0
+    size: int = 0
+    last_epoch: int = 0
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    left_out: list[LeftOutRow] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+class Steps(NamedTuple):
+    """What the text after a rebuild depends on."""
+
+    output: str
+    new_cluster: str
+    has_topic_id: bool
+    resets_epochs: bool
+
+
+class RebuildPrinter:
+    """Base class. ``count``: partitions made; ``has_damage``: whether offsets or records are missing in one."""
+
+    def __init__(self, sink: Sink, notices: Notices, steps: Steps, is_dry: bool) -> None:
+        self.sink, self.notices = sink, notices
+        self._steps, self._is_dry = steps, is_dry
+        self.count = 0
+        self.has_damage = False
+        self.rows: list[RebuiltRow] = []
+
+    def show(self, row: RebuiltRow) -> None:
+        """Prints a partition, and what is wrong with it on standard error."""
+        self.count += row.is_made
+        self.rows.append(row)
+        self.has_damage |= bool(row.holes or row.damage) or not (row.is_made or row.is_deleted)
+        self._put(row)
+        for text in row.remarks:
+            self.notices.warning(f"{row.directory}: {text}")
+        for first, last in row.holes:
+            self.notices.warning(f"{row.directory}: offsets {first} to {last} are missing: no segment holds them")
+        for text in row.damage:
+            self.notices.warning(f"{row.directory}: {text}")
+
+    def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
+        raise NotImplementedError
+
+    def finish(self, failed: list[str]) -> None:
+        raise NotImplementedError
+
+    def _put(self, row: RebuiltRow) -> None:
+        raise NotImplementedError
+
+
+class TextRebuilds(RebuildPrinter):
+    """Prints for people."""
+
+    def _put(self, row: RebuiltRow) -> None:
+        if not row.is_made:
+            self.notices.warning(f"{row.directory}: nothing of it is live; not made")
+        else:
+            made = "would be made" if self._is_dry else "was there already" if row.was_done else "made"
+            text = f"{row.directory}: {made}: offsets {row.start} to {row.end - 1}"
+            if not self._is_dry:
+                text += f", {plural(row.segments, 'segment', 'segments')}, {row.size} bytes"
+            self.sink.write(f"{on_one_line(text)}\n".encode())
+        self.left_out(row.left_out, row.directory)
+
+    def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
+        rows = list(rows)
+        for left in rows[:_MOST_LEFT_OUT]:
+            self.notices.warning(
+                f"left out: offsets {left.first_offset} to {left.last_offset} of {left.path}: {left.reason}"
+            )
+        if len(rows) > _MOST_LEFT_OUT:
+            self.notices.warning(f"left out: {len(rows) - _MOST_LEFT_OUT} more segments; --format json lists all")
+
+    def finish(self, failed: list[str]) -> None:
+        self.sink.flush()
+        if not self._is_dry and self.count and not self.notices.is_quiet:
+            for line in next_steps(self._steps, max(row.last_epoch for row in self.rows)):
+                put_line(line)
+
+
+class JsonRebuilds(RebuildPrinter):
+    """Prints one object a line; the last one is the summary."""
+
+    def _put(self, row: RebuiltRow) -> None:
+        if row.is_made:
+            self._write(
+                {
+                    "type": "rebuilt",
+                    "directory": name_value(row.directory),
+                    "topicId": row.topic_id,
+                    "logStartOffset": row.start,
+                    "logEndOffset": row.end,
+                    "lastLeaderEpoch": row.last_epoch,
+                    "segments": row.segments,
+                    "newBytes": row.size,
+                    "wasThere": row.was_done,
+                }
+            )
+        self.left_out(row.left_out, row.directory)
+
+    def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
+        for left in rows:
+            self._write(
+                {
+                    "type": "left",
+                    "directory": name_value(directory),
+                    "firstOffset": left.first_offset,
+                    "lastOffset": left.last_offset,
+                    "from": name_value(left.path),
+                    "reason": left.reason,
+                }
+            )
+
+    def finish(self, failed: list[str]) -> None:
+        gaps = [
+            {"directory": name_value(row.directory), "firstOffset": first, "lastOffset": last}
+            for row in self.rows
+            for first, last in row.holes
+        ]
+        size = sum(row.size for row in self.rows if not row.was_done)
+        self._write(
+            {
+                "type": "summary",
+                "changed": not self._is_dry and any(row.is_made and not row.was_done for row in self.rows),
+                "dryRun": self._is_dry,
+                "damageRemains": self.has_damage,
+                "directories": self.count,
+                "actions": {"create": self.count},
+                "removedBytes": 0,
+                "removedRecords": 0,
+                "missingOffsets": sum(last - first + 1 for row in self.rows for first, last in row.holes),
+                "gaps": gaps,
+                "newBytes": size,
+                "peakBytes": size,
+                "kept": [],
+                "failed": [name_value(name) for name in failed],
+            }
+        )
+        self.sink.flush()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self.sink.write(encode(row) + b"\n")
+
+
+def rebuild_printer(form: str, sink: Sink, notices: Notices, steps: Steps, is_dry: bool) -> RebuildPrinter:
+    """Returns the printer for a --format."""
+    return (JsonRebuilds if form == "json" else TextRebuilds)(sink, notices, steps, is_dry)
+
+
+def next_steps(steps: Steps, last_epoch: int) -> list[str]:
+    """Returns the text about what has to be done with the output."""
+    has_ids = bool(steps.new_cluster) or steps.has_topic_id
+    lines = ["What remains, for each topic:"]
+    if not has_ids:
+        lines += [
+            "  1. Make the topic in the new cluster, with as many partitions as here.",
+            "     Its id is new: repeat this command with --for-cluster LOGDIR, a log directory of a new broker, and",
+            "     another --output. A broker sets directories with the old id aside as -stray.",
+        ]
+    else:
+        lines.append("  1. The topic ids written here must be those of the topics in the new cluster.")
+    place = steps.new_cluster or "the log directory"
+    lines += [
+        "  2. Stop the broker cleanly.",
+        f"  3. Replace the empty partition directories in {place} by those in {steps.output}.",
+        f"  4. Put the lines of {steps.output}/log-start-offset-checkpoint into the broker's file of that name"
+        + (": it already holds both." if steps.new_cluster else "."),
+        "  5. Give all files to the broker's user, and start the broker.",
+    ]
+    if last_epoch and not steps.resets_epochs:
+        lines += [
+            f"The batches keep leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
+            "that has committed an offset waits for ever when it starts again. Make the output with --reset-epochs, or",
+            "restart the broker until its leader epoch is higher.",
+        ]
+    return [on_one_line(line) for line in lines]

@@ -1,0 +1,95 @@
+"""A log directory that is written partition by partition, and continued after an interruption."""
+
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.disk import Disk
+from kseg.changes.resumable_output import RECORD, resumable_output
+from kseg.errors import KsegError, StoppedHalfwayError
+
+
+class KilledError(BaseException):
+    """Stands for a kill of the process: nothing is cleaned up that a kill would not let be cleaned up."""
+
+
+def write(output: Path, names: list[str], request: dict[str, object] | None = None, fail_at: str = "") -> list[str]:
+    """Makes partitions, each with one file; returns the names of those that were there already."""
+    with resumable_output(str(output), request or {"a": 1}, takes_lock=True) as found:
+        there = list(found.done)
+        for name in names:
+            if name in found.done:
+                continue
+            with found.partition(name) as folder:
+                (Path(folder) / "file").write_text(name)
+                if name == fail_at:
+                    raise OSError(28, "No space left on device")
+                found.finish_partition(name, folder, {"name": name})
+        found.write_file("checkpoint", b"0\n0\n")
+        found.close()
+    return there
+
+
+def test_all_in_one_run(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert write(output, ["a-0", "b-0"]) == []
+    assert sorted(path.name for path in output.iterdir()) == [".lock", "a-0", "b-0", "checkpoint"]
+    assert (output / "a-0" / "file").read_text() == "a-0"
+
+
+def test_a_failure_leaves_what_is_whole_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(StoppedHalfwayError, match="repeat the command"):
+        write(output, ["a-0", "b-0"], fail_at="b-0")
+    assert sorted(path.name for path in output.iterdir()) == [RECORD, ".lock", "a-0"]
+    assert write(output, ["a-0", "b-0"]) == ["a-0"]
+    assert not (output / RECORD).exists()
+
+
+def test_a_kill_between_the_record_and_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, rename = tmp_path / "out", Disk.rename
+
+    def killed(self: Disk, path: str, target: str) -> None:
+        if target.endswith("a-0"):
+            raise KilledError
+        rename(self, path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "rename", killed)
+        patch.setattr(Disk, "remove_tree", lambda *_: None)
+        with pytest.raises(KilledError):
+            write(output, ["a-0"])
+    assert (output / ".kseg-a-0.new").exists()
+    assert write(output, ["a-0"]) == []
+    assert (output / "a-0" / "file").read_text() == "a-0"
+    assert not (output / ".kseg-a-0.new").exists()
+
+
+def test_another_request_is_refused(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(StoppedHalfwayError):
+        write(output, ["a-0"], fail_at="a-0")
+    with pytest.raises(KsegError, match="other options"):
+        write(output, ["a-0"], {"a": 2})
+    (output / RECORD).write_text("{")
+    with pytest.raises(KsegError, match="cannot be read"):
+        write(output, ["a-0"])
+
+
+def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    for place, reason in (
+        (tmp_path, "already exists"),
+        (tmp_path / "file", "no directory"),
+        (tmp_path / "x/y", "No such"),
+    ):
+        with pytest.raises(KsegError, match=reason):
+            write(place, ["a-0"])
+    assert write(tmp_path / "empty", ["a-0"]) == []
+
+
+def test_the_lock_is_held(tmp_path: Path) -> None:
+    with resumable_output(str(tmp_path / "out"), {}, takes_lock=True) as found:
+        found.close()
+        assert (tmp_path / "out" / ".lock").exists()

@@ -1,0 +1,294 @@
+"""``kseg recover --from-remote``: what comes out is what a consumer read through the broker before it was lost."""
+
+import gzip
+import json
+import os
+import shutil
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg.sidefiles.leader_epochs import plain_epochs
+from kseg.stores.remote import segment as remote_segment
+from tests.cli.command import Kseg
+from tests.stores.remote.stores import KEY_OPTIONS, REMOTE, copied, digest, storage, store_of, truth
+
+KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
+NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def recover(kseg: Kseg, store: Path, output: Path, *options: object, logs: Path | None = None) -> Any:
+    paths = [] if logs is None else [logs]
+    return kseg("recover", "--from-remote", store, *KEYS, "--output", output, "--format", "json", *options, *paths)
+
+
+def consumed(variant: str, name: str) -> list[dict[str, Any]]:
+    with gzip.open(REMOTE / variant / "truth" / f"{name}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def as_base64(value: Any) -> str | None:
+    if value is None:
+        return None
+    return str(value["base64"]) if isinstance(value, dict) else b64encode(value.encode()).decode()
+
+
+def check_records(
+    kseg: Kseg, directory: Path, expected: list[dict[str, Any]], *options: str, epochs: bool = True
+) -> None:
+    rows = kseg("dump", "--deep-iteration", "--print-data-log", "--format", "json", *options, directory).objects
+    epoch, found = -1, []
+    for row in rows:
+        if row["type"] == "batch":
+            epoch = row["partitionLeaderEpoch"]
+        elif row["type"] == "record" and "control" not in row:
+            headers = [[header["key"], as_base64(header["value"])] for header in row["headers"]]
+            values = [row["offset"], row["timestamp"], as_base64(row.get("key")), as_base64(row.get("value")), headers]
+            found.append([*values, epoch if epochs else None])
+    names = ("offset", "timestamp", "key", "value", "headers")
+    assert found == [[*(row[name] for name in names), row["leaderEpoch"] if epochs else None] for row in expected]
+
+
+def check_clean(kseg: Kseg, directory: Path) -> None:
+    judged = kseg("verify", "--level", "deep", "--format", "json", directory)
+    errors = [row for row in judged.of_type("finding") if row["severity"] != "info"]
+    assert [(row["code"], row["file"]) for row in errors] == []
+    assert judged.status == 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "name", "start", "tiered_end", "end"),
+    [("plain", "t-del-0", 300, 492, 500), ("zstd", "t-roll-0", 0, 599, 720), ("both", "t-txn-0", 0, 422, 580)],
+)
+def test_joined_with_the_disk_and_from_the_store_alone(
+    kseg: Kseg, tmp_path: Path, variant: str, name: str, start: int, tiered_end: int, end: int
+) -> None:
+    records = [row for row in consumed(variant, f"{name}.ru") if row["offset"] >= start]
+    topic = name.rpartition("-")[0]
+    for logs, log_end in ((REMOTE / variant / "logs", end), (None, tiered_end)):
+        output = tmp_path / str(log_end)
+        made = recover(kseg, store_of(variant), output, "--topic", topic, logs=logs)
+        assert made.status == 0, made.err
+        (rebuilt,) = made.of_type("rebuilt")
+        assert (rebuilt["logEndOffset"], rebuilt["directory"]) == (log_end, str(output / name))
+        assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg")]
+        options = ["--offsets", f"{start}.."] if start else []
+        check_records(kseg, output / name, [row for row in records if row["offset"] < log_end], *options)
+        check_clean(kseg, output / name)
+
+
+def test_committed_transactions(kseg: Kseg, tmp_path: Path) -> None:
+    recover(kseg, store_of("both"), tmp_path / "out", logs=REMOTE / "both" / "logs")
+    options = "--isolation", "read_committed"
+    check_records(kseg, tmp_path / "out" / "t-txn-0", consumed("both", "t-txn-0.rc"), *options)
+
+
+@pytest.mark.parametrize("variant", ["plain", "zstd", "both"])
+def test_segments_are_the_brokers_own(kseg: Kseg, tmp_path: Path, variant: str) -> None:
+    known = truth(variant)
+    recover(kseg, store_of(variant), tmp_path / "out", "--topic", "t-[drt]*")
+    digests = {digest(path.read_bytes()) for path in (tmp_path / "out").rglob("*.log")}
+    expected = {fact.get("sha256Log") for fact in known.values()}
+    assert len(digests) >= 2
+    assert digests <= expected
+
+
+def test_kafkas_local_tiered_storage(kseg: Kseg, tmp_path: Path) -> None:
+    made = recover(kseg, store_of("local"), tmp_path / "out")
+    assert made.status == 0
+    expected = [row for row in consumed("local", "t-txn-0.ru") if row["offset"] < 324]
+    check_records(kseg, tmp_path / "out" / "t-txn-0", expected)
+    check_clean(kseg, tmp_path / "out" / "t-txn-0")
+
+
+def test_the_log_start_comes_along(kseg: Kseg, tmp_path: Path) -> None:
+    recover(kseg, store_of("plain"), tmp_path / "out", logs=REMOTE / "plain" / "logs")
+    assert (tmp_path / "out" / "log-start-offset-checkpoint").read_text() == "0\n1\nt-del 0 300\n"
+    assert (tmp_path / "out" / "t-del-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 300\n8 500\n"
+
+
+def test_what_is_left_out_is_told(kseg: Kseg, tmp_path: Path) -> None:
+    left = recover(kseg, store_of("zstd"), tmp_path / "out").of_type("left")
+    assert [(row["firstOffset"], row["lastOffset"]) for row in left] == [(156, 300), (301, 444), (445, 599)]
+    assert {row["reason"].split(":")[0] for row in left} == {"written by a leader whose records were lost"}
+    made = recover(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int")
+    assert made.status == 1
+    assert [row["reason"] for row in made.of_type("left")] == ["has no .indexes, .rsm-manifest"]
+    assert not (tmp_path / "int" / "t-int-0").exists()
+
+
+def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    made = recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs")
+    assert made.status == 0, made.err
+    assert (output / "new-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {NEW_ID}"
+    assert (output / "new-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+    records = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599]
+    check_records(kseg, output / "new-0", records, epochs=False)
+    epochs = {
+        row["partitionLeaderEpoch"] for row in kseg("dump", "--format", "json", output / "new-0").of_type("batch")
+    }
+    assert epochs == {0}
+    check_clean(kseg, output / "new-0")
+
+
+def test_ids_of_the_new_cluster(kseg: Kseg, tmp_path: Path) -> None:
+    """testdata/log-directories/4.3.1 stands for a broker of the new cluster: it has a topic of another name."""
+    cluster = REMOTE.parent / "log-directories" / "4.3.1"
+    refused = recover(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster)
+    assert refused.status == 3
+    assert "has no topic t-roll: make it first" in refused.err or "no cluster metadata" in refused.err
+
+
+def test_the_next_steps_are_named(kseg: Kseg, tmp_path: Path) -> None:
+    made = kseg("recover", "--from-remote", store_of("zstd"), "--output", tmp_path / "out")
+    assert made.status == 0
+    assert "Make the topic in the new cluster" in made.err
+    assert "Stop the broker" in made.err
+    assert "leader epochs up to 4" in made.err
+    quiet = kseg("recover", "-q", "--from-remote", store_of("zstd"), "--output", tmp_path / "quiet")
+    assert quiet.err == ""
+
+
+def test_a_dry_run_writes_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    made = recover(kseg, store_of("zstd"), tmp_path / "out", "--dry-run")
+    assert (made.status, list(tmp_path.iterdir())) == (1, [])
+    assert made.of_type("summary")[0]["changed"] is False
+
+
+def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = tmp_path / "store"
+    shutil.copytree(store_of("zstd") / "cluster-a", both / "cluster-a")
+    shutil.copytree(store_of("plain"), both, dirs_exist_ok=True)
+    output = tmp_path / "out"
+    read = remote_segment.RemoteSegment.read_chunks
+
+    def failing(self: Any, *arguments: int) -> Any:
+        if "t-roll" in self.path():
+            raise OSError(28, "No space left on device")
+        return read(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remote_segment.RemoteSegment, "read_chunks", failing)
+        stopped = recover(kseg, both, output, "--topic", "t-[dr]*", "--jobs", "1")
+    assert stopped.status == 4
+    assert "repeat the command" in stopped.err
+    assert sorted(entry.name for entry in output.iterdir() if entry.is_dir()) == ["t-del-0"]
+    inode = (output / "t-del-0").stat().st_ino
+    other = recover(kseg, both, output, "--topic", "t-[dr]*", "--reset-epochs")
+    assert other.status == 3
+    assert "other options" in other.err
+    made = recover(kseg, both, output, "--topic", "t-[dr]*")
+    assert made.status == 0
+    assert [row["wasThere"] for row in made.of_type("rebuilt")] == [True, False]
+    assert (output / "t-del-0").stat().st_ino == inode
+    assert "t-roll 0 599" in (output / "recovery-point-offset-checkpoint").read_text()
+    again = recover(kseg, both, output, "--topic", "t-[dr]*")
+    assert again.status == 3
+    assert "already exists" in again.err
+
+
+def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> None:
+    store = copied("both", tmp_path)
+    segment = storage("both").partitions[0].segments[1]
+    log = next(store.rglob(f"*{segment.segment_id}.log"))
+    data = bytearray(log.read_bytes())
+    data[segment.chunks.positions[5] + 40] ^= 1
+    log.write_bytes(data)
+    made = recover(kseg, store, tmp_path / "out")
+    assert made.status == 1
+    assert "chunk 5: authentication failed" in made.err
+    offsets = [
+        row["offset"]
+        for row in kseg("dump", "--deep-iteration", "--format", "json", tmp_path / "out" / "t-txn-0").of_type("record")
+    ]
+    expected = [row["offset"] for row in consumed("both", "t-txn-0.ru") if row["offset"] < 422]
+    lost = set(expected) - set(offsets)
+    assert 0 < len(lost) < 40
+    judged = kseg("verify", "--level", "deep", "--format", "json", tmp_path / "out" / "t-txn-0")
+    assert {row["code"] for row in judged.of_type("finding") if row["severity"] == "error"} == {"gap-unexplained"}
+
+
+def test_a_damaged_local_segment_is_taken_from_the_store(kseg: Kseg, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(REMOTE / "zstd" / "logs", logs)
+    first = sorted((logs / "t-roll-0").glob("*.log"))[0]
+    data = bytearray(first.read_bytes())
+    data[len(data) // 2] ^= 1
+    first.write_bytes(data)
+    made = recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
+    assert made.status == 0
+    assert "is taken from the store" in made.err
+    check_records(kseg, tmp_path / "out" / "t-roll-0", consumed("zstd", "t-roll-0.ru"))
+    check_clean(kseg, tmp_path / "out" / "t-roll-0")
+
+
+def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> None:
+    store = copied("zstd", tmp_path)
+    for path in store.rglob("*0302-*"):
+        path.unlink()
+    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
+    assert made.status == 1
+    (summary,) = made.of_type("summary")
+    assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(302, 451)]
+
+
+def test_a_replica_that_was_behind_is_not_used(kseg: Kseg, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(REMOTE / "zstd" / "logs", logs)
+    (logs / "t-roll-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 300\n")
+    made = recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
+    assert "a replica that was behind" in made.err
+    assert made.of_type("rebuilt")[0]["logEndOffset"] == 599
+
+
+def test_segments_that_the_lineage_cuts(kseg: Kseg, tmp_path: Path) -> None:
+    """Without the segment of epoch 4 at 156, that of epoch 2 is used up to where epoch 2 begins."""
+    store = copied("zstd", tmp_path)
+    lost = next(fact for fact in truth("zstd").values() if fact["startOffset"] == 156 and fact["endOffset"] == 301)
+    for path in store.rglob(f"*{lost['id']}*"):
+        path.unlink()
+    made = recover(kseg, store, tmp_path / "out")
+    (summary,) = made.of_type("summary")
+    assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(300, 301)]
+    rows = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599 and row["offset"] not in (300, 301)]
+    check_records(kseg, tmp_path / "out" / "t-roll-0", rows)
+    assert (tmp_path / "out" / "t-roll-0" / f"{156:020}.index").exists()
+    assert plain_epochs((tmp_path / "out" / "t-roll-0" / "leader-epoch-checkpoint").read_bytes()) == [(0, 0), (4, 300)]
+
+
+@pytest.mark.parametrize("given", [[], ["--private-key", f"k1={REMOTE}/keys/k2-private.pem"]])
+def test_without_the_key(kseg: Kseg, tmp_path: Path, given: list[str]) -> None:
+    made = kseg("recover", "--from-remote", store_of("enc"), *given, "--output", tmp_path / "out")
+    assert made.status == 3
+    assert "k1" in made.err
+    assert not (tmp_path / "out" / "t-txn-0").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--from-remote", "x"],
+        ["--from-remote", "x", "--output", "o", "--mode", "salvage", "--full"],
+        ["--from-remote", "x", "--output", "o", "--topic-id", NEW_ID, "--for-cluster", "c"],
+        ["--from-remote", "x", "--output", "o", "--as", "a/b"],
+        ["--from-remote", "x", "--output", "o", "p", "q"],
+        ["--for-cluster", "c", "p"],
+        ["--private-key", "a=b", "p"],
+        [],
+    ],
+)
+def test_options_that_contradict(kseg: Kseg, options: list[str]) -> None:
+    assert kseg("recover", *options).status == 2
+
+
+def test_another_topic_of_the_same_name(kseg: Kseg, tmp_path: Path) -> None:
+    """A topic that was deleted and made anew: the one on the broker's disk is meant."""
+    store = copied("zstd", tmp_path)
+    old = next(path for path in store.rglob("*") if path.name.startswith("t-roll-"))
+    shutil.copytree(old, old.parent / f"t-roll-{NEW_ID}")
+    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
+    assert made.of_type("rebuilt")[0]["topicId"] == old.name.removeprefix("t-roll-")
+    assert len([row for row in made.of_type("left") if row["reason"].startswith("of an earlier topic")]) == 7

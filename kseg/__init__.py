@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kseg.api.log import Log
     from kseg.api.log import open_log as open
     from kseg.api.scan import Scan, scan
+    from kseg.api.verdict import Summary, Verdict, verify
     from kseg.errors import (
         BrokerRunningError,
         DamageError,
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from kseg.segment.items import Problem
+    from kseg.verification.report import Finding
 
 __all__ = [
     "Batch",
     "BrokerRunningError",
     "Damage",
     "DamageError",
+    "Finding",
     "KsegError",
     "Log",
     "PathError",
@@ -39,22 +42,27 @@ __all__ = [
     "RequestError",
     "Scan",
     "StoppedHalfwayError",
+    "Summary",
     "UnreadableError",
     "UnsupportedError",
+    "Verdict",
     "__version__",
     "open",
     "scan",
+    "verify",
 ]
 
 _MODULES = {
     "kseg.api.items": ("Batch", "Damage", "Record"),
     "kseg.api.log": ("Log",),
     "kseg.api.scan": ("Scan", "scan"),
+    "kseg.api.verdict": ("Summary", "Verdict", "verify"),
     "kseg.errors": (
         "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "StoppedHalfwayError",
         "UnreadableError", "UnsupportedError",
     ),
     "kseg.segment.items": ("Problem",),
+    "kseg.verification.report": ("Finding",),
 }  # fmt: skip
 _HOMES = {name: (module, name) for module, names in _MODULES.items() for name in names}
 _HOMES["open"] = ("kseg.api.log", "open_log")

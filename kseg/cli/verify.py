@@ -2,16 +2,14 @@
 
 import gc
 import time
-from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
-from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.errors import KsegError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
@@ -20,18 +18,9 @@ from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import open_sink
 from kseg.runtime.cores import usable_cores
-from kseg.stores.unreadable import is_disk_error
-from kseg.verification.repairs import Repairs
-from kseg.verification.report import Finding, Report
+from kseg.verification.check import LEVELS, Check
+from kseg.verification.report import Finding
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
-
-if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
-
-MOST_HELD = 1000
-"""Findings of one partition that are held back before they are printed."""
-LEVELS = ("quick", "full", "deep")
 
 
 @click.command("verify")
@@ -110,116 +99,70 @@ class Run:
         self.options = options
         self._spark = spark
         self.paths: tuple[str, ...] = options["paths"]
-        self.jobs = options["jobs"] or usable_cores()
         self.notices = Notices(options["color"], options["quiet"], options["verbose"])
         self.progress = progress_over(self.paths, options["quiet"])
         if self.progress.total is not None:
             self.progress.total *= 1 + bool(options["manifest"]) + bool(options["against"])
         self.notices.before = self.progress.erase
-        self.repairs = Repairs(self.paths)
         self.status = 0
-        self._held: list[Finding] = []
-        self._held_place = ""
-        self._settled: deque[Finding] = deque()
 
     def run(self) -> int:
         """Judges, compares, writes; the exit status."""
         options = self.options
         with open_sink(options["output"]) as sink:
             self.printer = printer_of(options["form"], sink, options["color"], options["fail_on"], self.paths)
-            self.report = Report(self._show, options["ignore"])
+            check = Check(
+                self.paths, self._settings(), self._show, options["ignore"], self._together(),
+                progress=self.progress.advance,
+            )  # fmt: skip
             try:
                 with self.progress:
-                    self._judge()
+                    self._judge(check)
             except KeyboardInterrupt:
-                self.report.was_interrupted = True
-                self._finish()
+                check.report.was_interrupted = True
+                self.printer.finish(check.finish(), self.notices)
                 raise
-            self._finish()
-        totals = self.report.totals
+            self.printer.finish(check.finish(), self.notices)
+        totals = check.report.totals
         failed = totals.errors > 0 or (options["fail_on"] == "warning" and totals.warnings > 0)
         return max(self.status, int(failed))
 
-    def _judge(self) -> None:
+    def _settings(self) -> Settings:
         options = self.options
         now = options["now"] if options["now"] is not None else int(time.time() * 1000)
-        settings = Settings(
-            LEVELS.index(options["level"]), now, self.jobs, options["max_batch_bytes"], options["live"],
-            options["era"] == "0.7",
+        return Settings(
+            LEVELS.index(options["level"]), now, options["jobs"] or usable_cores(), options["max_batch_bytes"],
+            options["live"], options["era"] == "0.7",
         )  # fmt: skip
-        judge = judge_path
-        if self._spark is not None:
-            from kseg.spark.jobs import judging
 
-            judge = partial(judge_path, together=judging(self._spark))
+    def _together(self) -> Any:
+        if self._spark is None:
+            return None
+        from kseg.spark.jobs import judging
+
+        return judging(self._spark)
+
+    def _judge(self, check: Check) -> None:
+        options = self.options
         for path in self.paths:
             self.progress.at(path)
-            self._attempt(path, partial(judge, path, settings, self.report, self.progress.advance))
+            self._tell(check.judge(path))
             if options["against"]:
-                self._attempt(path, partial(self._compare, path))
+                self._tell(check.compare(path, options["against"], self.printer.compared))
         if manifest := options["manifest"]:
             from kseg.cli.manifest import keep_manifest
 
-            work = partial(keep_manifest, manifest, self.paths, settings, self.report)
-            self._attempt(manifest, partial(work, self.progress.advance, self.notices))
+            work = partial(keep_manifest, manifest, self.paths, check.settings, check.report)
+            self._tell(check.attempt(manifest, partial(work, self.progress.advance, self.notices)))
 
-    def _compare(self, path: str) -> None:
-        from kseg.verification.replicas.pairs import compare_path
-
-        compare_path(
-            path, self.options["against"], self.report, self._compared, self.jobs, self.options["max_batch_bytes"],
-            self.progress.advance,
-        )  # fmt: skip
-
-    def _attempt(self, path: str, work: Callable[[], None]) -> None:
-        """What cannot be done of a path keeps nothing else from being done."""
-        told = len(self.report.failures)
-        try:
-            work()
-        except StoppedHalfwayError:
-            raise
-        except KsegError as error:
-            self.report.failures.append(str(error))
-        except OSError as error:
-            if not is_disk_error(error):
-                raise
-            self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
-        self._show_held()
-        for failure in self.report.failures[told:]:
+    def _tell(self, failures: list[str]) -> None:
+        for failure in failures:
             self.notices.error(failure)
             self.status = KsegError.exit_status
 
-    def _finish(self) -> None:
-        self._show_held()
-        self.report.steps, self.report.needs = self.repairs.steps(), self.repairs.needs()
-        self.printer.finish(self.report, self.notices)
-
     def _show(self, finding: Finding) -> None:
-        """Findings are printed when all of a partition are known: what repairs one depends on the others."""
-        place = self.repairs.place_of(finding)
-        if self._held and (place != self._held_place or len(self._held) == MOST_HELD):
-            self._settle_held()
-        self._held_place = place
-        self._held.append(finding)
-        self._show_settled()
-
-    def _settle_held(self) -> None:
-        self._settled.extend(self.repairs.settled_together(self._held))
-        self._held.clear()
-
-    def _show_settled(self) -> None:
-        """One at a time, so that after an interrupt the rest is still there."""
-        while self._settled:
-            self.progress.erase()
-            self.printer.show(self._settled.popleft())
-
-    def _show_held(self) -> None:
-        self._settle_held()
-        self._show_settled()
-
-    def _compared(self, comparison: "Comparison") -> None:
-        self._show_held()
-        self.printer.compared(comparison)
+        self.progress.erase()
+        self.printer.show(finding)
 
 
 def _check_codes(codes: list[str]) -> None:

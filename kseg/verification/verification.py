@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 
 def judge_path(
-    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None" = None
+    path: str,
+    settings: Settings,
+    report: Report,
+    progress: Progress,
+    together: "Together | None" = None,
+    is_alone: bool = False,
 ) -> None:
     """Checks a PATH. Raises PathError if there are no files of Kafka.
 
     Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``together``
-    checks the partitions if given, else this process and worker processes do.
+    checks the partitions if given, else this process and, unless it ``is_alone``, worker processes do.
     """
     if not os.path.isdir(path):
         if path != "-" and not os.path.lexists(path):
@@ -31,7 +36,7 @@ def judge_path(
         return
     from kseg.verification.directories import directories
 
-    workers = directories.Workers(together, _in_processes)
+    workers = directories.Workers(together, None if is_alone else _in_processes)
     directories.judge_directory(path, settings, report, progress, workers)
 
 

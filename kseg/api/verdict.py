@@ -1,0 +1,133 @@
+"""What ``kseg verify`` finds, as data: the result of ``kseg.verify``."""
+
+import os
+import shlex
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kseg.api.arguments import Path, Paths, paths_of, words_of
+from kseg.errors import PathError, RequestError
+from kseg.findings.table import KINDS
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.output.html_table import html_table
+from kseg.runtime.cores import usable_cores
+from kseg.verification.check import LEVELS, Check
+from kseg.verification.replicas.comparison import Comparison
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Settings
+
+
+class Summary(NamedTuple):
+    """What was judged, and how many findings there are of each severity.
+
+    ``not_judged`` counts files and directories that may hold what is Kafka's and were not read.
+    """
+
+    files: int
+    bytes: int
+    batches: int
+    records: int
+    errors: int
+    warnings: int
+    infos: int
+    not_judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The findings of a check, in the order in which the command prints them.
+
+    ``ok``: nothing of severity error was found, and all could be judged; ``failures`` says what could not.
+    ``next`` are commands that repair what can be repaired, in this order. ``omitted``: file, code and number of
+    findings beyond the first 100 of a code in a file, which are counted only. ``comparisons``: of each partition with
+    ``against``.
+    """
+
+    ok: bool
+    findings: tuple[Finding, ...]
+    summary: Summary
+    next: tuple[list[str], ...]
+    omitted: tuple[tuple[str, str, int], ...]
+    failures: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self._sentence()}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("severity", "code", "file", "position", "offset", "message", "repair")
+        rows = (
+            (
+                each.severity, each.code, each.file, each.position, each.offset, each.message,
+                each.repair and shlex.join(each.repair),
+            )
+            for each in self.findings
+        )  # fmt: skip
+        return html_table(self._sentence(), columns, rows)
+
+    def _sentence(self) -> str:
+        found = self.summary
+        state = "ok" if self.ok else "not ok"
+        more = "; not all could be judged" if self.failures else ""
+        return (
+            f"{state}: errors: {found.errors}, warnings: {found.warnings}, infos: {found.infos}; files: {found.files}, "
+            f"records: {found.records}{more}"
+        )
+
+
+def verify(
+    path: Paths,
+    *,
+    level: str = "full",
+    against: Path | None = None,
+    ignore: str | Iterable[str] | None = None,
+    now: int | None = None,
+    live: bool = False,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Verdict:
+    """Judges segments, partitions and log directories as ``kseg verify`` does.
+
+    ``level``: "quick" reads headers, "full" checksums and side files too, "deep" every record as well. ``against``:
+    another replica to compare with. ``ignore``: codes of findings to leave out. ``now``: what counts as now, in ms
+    since the epoch. ``live``: a partial batch at the end of the last segment is no damage. Raises RequestError for
+    invalid arguments, PathError if nothing could be judged.
+    """
+    ignored = words_of(ignore)
+    for code in ignored:
+        if code not in KINDS:
+            raise RequestError(f"ignore: no finding has the code {code!r}")
+    if level not in LEVELS:
+        raise RequestError(f"level={level!r}: is none of {', '.join(LEVELS)}")
+    paths = paths_of(path)
+    findings: list[Finding] = []
+    comparisons: list[Comparison] = []
+    now_ms = int(time.time() * 1000) if now is None else now
+    settings = Settings(LEVELS.index(level), now_ms, usable_cores(), max_batch_bytes, live)
+    # A program with threads must not fork: all partitions are judged by this process.
+    check = Check(paths, settings, findings.append, ignored, is_alone=True)
+    for each in paths:
+        check.judge(each)
+        if against is not None:
+            check.compare(each, os.fspath(against), comparisons.append)
+    report = check.finish()
+    if report.failures and not report.totals.files:
+        raise PathError("; ".join(report.failures))
+    return _verdict(report, findings, comparisons)
+
+
+def _verdict(report: Report, findings: list[Finding], comparisons: list[Comparison]) -> Verdict:
+    totals = report.totals
+    return Verdict(
+        totals.errors == 0 and report.is_whole,
+        tuple(findings),
+        Summary(
+            totals.files, totals.bytes, totals.batches, totals.records, totals.errors, totals.warnings, totals.infos,
+            totals.not_judged,
+        ),
+        tuple(step.argv for step in report.steps),
+        tuple(report.unshown()),
+        tuple(report.failures),
+        tuple(comparisons),
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+"""Rows as an HTML table, for notebooks."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+MOST_ROWS = 100
+"""Rows that are shown; the others are counted."""
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns a table, or only the caption if there are no rows. None is an empty cell."""
+    lines: list[str] = []
+    left_out = 0
+    for row in rows:
+        if len(lines) == MOST_ROWS:
+            left_out += 1
+            continue
+        lines.append(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>")
+    if not lines:
+        return f"<p>{escape(caption)}</p>"
+    if left_out:
+        lines.append(f'<tr><td colspan="{len(columns)}">and {left_out} more</td></tr>')
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{''.join(lines)}</table>"
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return escape(text.encode("utf-8", "backslashreplace").decode())

@@ -1,4 +1,4 @@
-"""Offsets that are wrong where no checksum covers them: told once, where they lie."""
+"""Offsets and timestamps of batches: wrong ones are reported once, at the batch."""
 
 import shutil
 import struct
@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from kseg.segment.survey import DEEP, FULL
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import Settings
+from kseg.verification.verification import judge_path
 from verification.log_directories import TESTDATA, check
-from verification.made import batch_of
+from verification.made import batch_of, of_records, plain_record
 from verification.partitions import spans
 
 OLD = TESTDATA / "kafka-0.8.2.2" / "codecs"
+DAY_MS = 24 * 3600 * 1000
 
 
 def with_offset(place: Path, target: Path, number: int, offset: int) -> tuple[Path, int, int]:
@@ -49,3 +53,13 @@ def test_a_segment_that_reaches_into_the_next_one(tmp_path: Path) -> None:
     assert (Path(overlap.file).name, overlap.position, overlap.length) == (f"{0:020}.log", first, len(far))
     assert (overlap.offset, "next segment begins at 6" in overlap.message) == (502, True)
     assert set(found.codes) == {"segments-overlap", "gap-unexplained"}
+
+
+@pytest.mark.parametrize(("ahead_ms", "codes"), [(DAY_MS, []), (DAY_MS + 1, ["future-timestamp"])])
+def test_a_timestamp_may_be_a_day_ahead(ahead_ms: int, codes: list[str], tmp_path: Path) -> None:
+    """Clocks differ, also by a time zone."""
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=10 * DAY_MS + ahead_ms))
+    found: list[Finding] = []
+    judge_path(str(path), Settings(FULL, 10 * DAY_MS, 1), Report(found.append), lambda _: None)
+    assert [finding.code for finding in found if finding.severity == "warning"] == codes

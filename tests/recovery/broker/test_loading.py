@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kseg.recovery.broker.loading import EPOCH_FILE
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.salvage.salvage import plan_salvage
@@ -222,6 +223,23 @@ def test_a_log_below_its_start_offset_is_dropped(partition: Path) -> None:
     found = recover(partition, log_start_offset=10_000)
     assert found.next_offset == 10_000
     assert [path.name for path in partition.glob("*.log")] == [f"{10_000:020d}.log"]
+
+
+@pytest.mark.parametrize(("version", "is_dropped"), [("2.1", False), ("2.2", True)])
+def test_up_to_2_1_a_log_below_its_start_offset_stays(partition: Path, version: str, is_dropped: bool) -> None:
+    before = sorted(path.name for path in partition.glob("*.log"))
+    recover(partition, log_start_offset=10_000, era=era_of(version))
+    after = sorted(path.name for path in partition.glob("*.log"))
+    assert after == ([f"{10_000:020d}.log"] if is_dropped else before)
+
+
+@pytest.mark.parametrize(("version", "entries"), [("2.0", ["0 0"]), ("2.1", []), ("2.5", []), ("2.6", ["0 0"])])
+def test_from_2_1_to_2_5_a_scan_learns_no_epoch_0(partition: Path, version: str, entries: list[str]) -> None:
+    """LogSegment.recover then took epochs above 0 only."""
+    path = partition / EPOCH_FILE
+    path.unlink(missing_ok=True)
+    recover(partition, era=era_of(version))
+    assert (path.read_text().splitlines()[2:] if path.exists() else []) == entries
 
 
 def test_an_empty_directory_gets_a_segment(tmp_path: Path) -> None:

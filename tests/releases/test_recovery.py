@@ -1,0 +1,61 @@
+"""The releases in which a rule of loading and recovery changed: each property, in every release that kseg knows."""
+
+import pytest
+
+from kseg.releases.recovery import AT_ONCE, IGNORED, JAVA, RECOVERED, RELEASES, RENAMED, SCALA_2_12, SCALA_2_13, Era
+
+DAY_MS = 24 * 3600 * 1000
+
+SINCE = {
+    "has_time_index": (0, 10, 1), "has_producers": (0, 11), "has_epochs": (0, 11), "has_topic_ids": (2, 8),
+    "checks_range": (2, 0), "refuses_bad_tails": (0, 10, 2), "searches_by_first_offset": (4, 1),
+    "drops_log_below_start": (2, 2), "deletes_leftovers": (0, 8, 1), "knows_splits": (2, 0),
+    "snapshots_before_scan": (1, 0), "keeps_snapshot_of_each": (2, 8), "learns_epochs_while_loading": (3, 0),
+    "starts_epochs_at_checkpoint": (3, 0),
+}  # fmt: skip
+BEFORE = {
+    "is_07": (0, 8), "uses_first_offset": (2, 0), "scans_last_only": (0, 8, 1), "bounds_each_replayed": (2, 3),
+    "deletes_index_swaps": (1, 1), "refuses_bad_indexes": (0, 9), "refuses_lost_indexes": (0, 8, 1),
+    "checks_indexes": (2, 3), "empty_index_is_at_base": (2, 0), "forgets_below_start": (2, 4),
+    "indexes_empty_aborts": (2, 8), "snapshots_each_replayed": (2, 0), "knows_old_formats": (3, 0),
+    "has_strict_epochs": (2, 0),
+}  # fmt: skip
+BETWEEN = {
+    "misses_lost_indexes": ((1, 1), (2, 3)), "skips_old_formats": ((2, 0), (3, 0)),
+    "deletes_epochs_of_old_formats": ((2, 1), (3, 0)), "lowest_scanned_epoch": ((2, 1), (2, 6)),
+}  # fmt: skip
+VALUES = {
+    "swaps": [((0, 7), IGNORED), ((0, 8, 1), AT_ONCE), ((0, 9), RECOVERED), ((3, 0), RENAMED)],
+    "snapshot_form": [((0, 7), 0), ((1, 0), 1), ((2, 4), 2)],
+    "snapshot_order": [((0, 7), SCALA_2_12), ((2, 6), SCALA_2_13), ((3, 5), JAVA)],
+    "expiration_ms": [((0, 7), 7 * DAY_MS), ((3, 4), DAY_MS)],
+    "max_message_bytes": [((0, 7), (1 << 31) - 1), ((0, 8, 1), 1_000_012), ((0, 11), None)],
+}
+"""The first release of each value."""
+
+
+@pytest.mark.parametrize("rule", SINCE)
+def test_a_rule_begins_with_its_release(rule: str) -> None:
+    assert [getattr(Era(release), rule) for release in RELEASES] == [release >= SINCE[rule] for release in RELEASES]
+
+
+@pytest.mark.parametrize("rule", BEFORE)
+def test_a_rule_ends_before_its_release(rule: str) -> None:
+    assert [getattr(Era(release), rule) for release in RELEASES] == [release < BEFORE[rule] for release in RELEASES]
+
+
+@pytest.mark.parametrize("rule", BETWEEN)
+def test_a_rule_was_there_for_some_releases(rule: str) -> None:
+    first, end = BETWEEN[rule]
+    assert [bool(getattr(Era(release), rule)) for release in RELEASES] == [first <= one < end for one in RELEASES]
+
+
+@pytest.mark.parametrize("rule", VALUES)
+def test_a_value_begins_with_its_release(rule: str) -> None:
+    wanted = [[value for first, value in VALUES[rule] if first <= release][-1] for release in RELEASES]
+    assert [getattr(Era(release), rule) for release in RELEASES] == wanted
+
+
+def test_every_rule_is_here() -> None:
+    rules = {name for name, value in vars(Era).items() if isinstance(value, property)} - {"name"}
+    assert rules == {*SINCE, *BEFORE, *BETWEEN, *VALUES}

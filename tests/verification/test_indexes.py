@@ -55,6 +55,16 @@ def test_each_entry_of_an_offset_index_is_compared(partition: Path, tmp_path: Pa
         index.write_bytes(whole)
 
 
+def test_entries_of_a_time_index_may_share_an_offset(tmp_path: Path) -> None:
+    """TimeIndex.maybeAppend refuses a lower offset than that of the entry before, not the same."""
+    copied = copy_of(MIX, tmp_path)
+    times = copied / f"{STEM}.timeindex"
+    set_entry(times, 1, second=entries(times)[2][1])
+    found = findings(copied)
+    assert [(f.code, f.position) for f in found] == [("time-index-mismatch", 12)]
+    assert "up to offset 80 is later" in found[0].message
+
+
 def test_each_entry_of_a_time_index_is_compared(tmp_path: Path) -> None:
     copied = copy_of(MIX, tmp_path)
     times = copied / f"{STEM}.timeindex"

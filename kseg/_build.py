@@ -1,19 +1,28 @@
 """Compiles the kernel where there is a C compiler; else the same files run interpreted.
 
 ``KSEG_KERNEL`` forces a mode at build time: ``compiled`` makes a failed compilation an error, ``python`` compiles
-nothing. Named as ``build_ext`` in pyproject.toml, so there is no setup.py.
+nothing. Named as ``build_ext`` and ``bdist_wheel`` in pyproject.toml, so there is no setup.py.
+
+The kernel keeps to the limited API of Python 3.11, so that one wheel a platform serves this and every later version.
+Free-threaded builds of Python have no such API yet: there it is compiled for the one version.
 """
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import PlatformError
 
 # Holds what Cython would otherwise compile into each module: three quarters of the compiler's work.
 _SHARED = "kseg.kernel._shared"
+
+_IS_LIMITED = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+_OLDEST_PYTHON = "cp311"
+_OLDEST_HEX = "0x030B0000"
 
 _DIRECTIVES = {
     "language_level": 3,
@@ -47,6 +56,8 @@ class BuildKernel(build_ext):
     def run(self) -> None:
         if sys.byteorder != "little":
             raise PlatformError("kseg needs a little-endian machine, and this one is big-endian")
+        for extension in self.extensions:
+            extension.py_limited_api = _IS_LIMITED
         mode = os.environ.get("KSEG_KERNEL", "")
         if mode == "python":
             self._remove_compiled()
@@ -65,10 +76,12 @@ class BuildKernel(build_ext):
         """The extensions of the sub-rooms, each with the C files of its modules as sources."""
         from Cython.Build import cythonize
 
+        # The same for all platforms, so builds for several of them may share it.
+        c_folder = str(Path(self.get_finalized_command("build").build_base) / "cython")
         chosen = os.environ.get("CFLAGS", "").split()
         translated = cythonize(
             [Extension(_module_name(path), [path]) for room in self.extensions for path in room.sources],
-            build_dir=str(Path(self.build_temp) / "cython"),
+            build_dir=c_folder,
             compiler_directives=_DIRECTIVES,
             shared_utility_qualified_name=_SHARED,
             # Debuggers and sanitizers then name lines of the .py files.
@@ -80,7 +93,7 @@ class BuildKernel(build_ext):
             room.sources = [c_file for path in room.sources for c_file in c_files[_module_name(path)]]
         shared = cythonize(
             [Extension(_SHARED, ["kseg/kernel/_shared.c"])],
-            build_dir=str(Path(self.build_temp) / "cython"),
+            build_dir=c_folder,
             shared_utility_qualified_name=_SHARED,
             quiet=True,
         )
@@ -89,6 +102,10 @@ class BuildKernel(build_ext):
             extension.include_dirs = ["kseg/kernel/native"]
             extension.extra_compile_args = _compile_args(chosen)
             extension._needs_stub = False
+            extension.py_limited_api = _IS_LIMITED
+            extension.define_macros = [("Py_LIMITED_API", _OLDEST_HEX)] if _IS_LIMITED else []
+            for name in (extension.name, extension.name.rpartition(".")[2]):  # setuptools asks for either
+                self.ext_map[name] = extension
         return extensions
 
     def _remove_compiled(self) -> None:
@@ -107,3 +124,12 @@ class BuildKernel(build_ext):
 
     def get_output_mapping(self) -> dict[str, str]:
         return {built: source for built, source in super().get_output_mapping().items() if Path(built).exists()}
+
+
+class BuildWheel(bdist_wheel):
+    """Tags a wheel with all versions of Python that its kernel runs on."""
+
+    def finalize_options(self) -> None:
+        if _IS_LIMITED:
+            self.py_limited_api = _OLDEST_PYTHON
+        super().finalize_options()

@@ -88,9 +88,9 @@ def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from kseg.kernel import description
+    from kseg.cli.version import lines
 
-    click.echo(f"kseg {__version__} ({description()} kernel)")
+    click.echo("\n".join(lines(is_verbose=bool(ctx.params.pop("verbose", False)))))
     ctx.exit()
 
 
@@ -108,11 +108,11 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--verbose", is_flag=True, is_eager=True, help="With --version: of all that kseg works with, too.")
 @click.option(
     "--version",
     is_flag=True,
     expose_value=False,
-    is_eager=True,
     callback=_print_version,
     help="Show the version and exit.",
 )
@@ -126,7 +126,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     callback=_print_schema,
     help="Show the JSON Schema of what --format json prints, of a command or of all, and exit.",
 )
-def main() -> None:
+def main(verbose: bool) -> None:
     """Segment forensics and repair for Apache Kafka logs, with no broker and no JVM.
 
     A PATH is a segment file, a partition directory, a log directory, or - for a segment on standard input.
@@ -134,6 +134,8 @@ def main() -> None:
     Exit status: 0 clean, 1 damage found, 2 wrong usage, 3 could not do it, 4 stopped half-way, 130 interrupted
     (128 and the number of the signal).
     """
+    if verbose:
+        raise click.UsageError("--verbose here belongs to --version: for a command, put it after the command's name")
 
 
 def run(arguments: list[str] | None = None) -> None:

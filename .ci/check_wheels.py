@@ -1,0 +1,56 @@
+"""Checks that wheels hold the whole of kseg, compiled for the processor that their tags name.
+
+usage: python .ci/check_wheels.py WHEEL...
+
+Needs packaging and pyelftools, which auditwheel brings.
+"""
+
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from packaging.utils import parse_wheel_filename
+
+ROOT = Path(__file__).resolve().parent.parent
+MACHINES = {"x86_64": "x64", "aarch64": "AArch64"}
+EXTENSIONS = {f"kseg/kernel/{room.parent.name}/_compiled.abi3.so" for room in ROOT.glob("kseg/kernel/*/__init__.py")}
+EXTENSIONS -= {f"kseg/kernel/{room}/_compiled.abi3.so" for room in ("layout", "native")}  # C reads these as headers
+PAGES = {f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").iterdir()}
+
+
+def faults(wheel: Path) -> list[str]:
+    """What is wrong with a wheel, a sentence each."""
+    _, _, _, tags = parse_wheel_filename(wheel.name)
+    processors = {name for tag in tags for name in MACHINES if tag.platform.endswith(name)}
+    found = [f"has the tag {tag}" for tag in tags if (tag.interpreter, tag.abi) != ("cp311", "abi3")]
+    if len(processors) != 1:
+        return [*found, "is for no processor or for several"]
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        libraries = {name for name in names if name.endswith(".so")}
+        for name in sorted(libraries):
+            library = ELFFile(BytesIO(archive.read(name)))
+            if library.get_machine_arch() != MACHINES[min(processors)]:
+                found.append(f"holds {name} for {library.get_machine_arch()}")
+            dynamic = library.get_section_by_name(".dynamic")
+            if {"DT_RPATH", "DT_RUNPATH"} & {tag.entry.d_tag for tag in dynamic.iter_tags()}:
+                found.append(f"holds {name}, which looks for libraries in a folder of the machine that built it")
+    missing = (EXTENSIONS | {"kseg/kernel/_shared.abi3.so"}) - libraries
+    missing |= {page for page in PAGES if not any(name.endswith(f".data/data/{page}") for name in names)}
+    found += [f"lacks {name}" for name in sorted(missing)]
+    if not any(name.endswith("licenses/LICENSE") for name in names):
+        found.append("lacks LICENSE")
+    return found + [f"holds {name}" for name in sorted(names) if name.endswith((".c", ".pyc"))]
+
+
+def main() -> int:
+    wheels = [Path(name) for name in sys.argv[1:]]
+    found = [f"{wheel.name} {fault}" for wheel in wheels for fault in faults(wheel)]
+    print("\n".join(found) or f"{len(wheels)} wheels are whole")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,8 @@
-"""Checks that wheels hold the whole of kseg, compiled for the processor that their tags name.
+"""Checks that wheels hold the whole of kseg, compiled for the processor and the C library that their tags name.
 
 usage: python .ci/check_wheels.py WHEEL...
 
-Needs packaging and pyelftools, which auditwheel brings.
+Needs auditwheel, with the packages that it requires.
 """
 
 import sys
@@ -10,6 +10,8 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+from auditwheel.wheel_abi import analyze_wheel_abi
+from auditwheel.wheeltools import get_wheel_architecture, get_wheel_libc
 from elftools.elf.elffile import ELFFile
 from packaging.utils import parse_wheel_filename
 
@@ -27,6 +29,12 @@ def faults(wheel: Path) -> list[str]:
     found = [f"has the tag {tag}" for tag in tags if (tag.interpreter, tag.abi) != ("cp311", "abi3")]
     if len(processors) != 1:
         return [*found, "is for no processor or for several"]
+    proved = analyze_wheel_abi(
+        get_wheel_libc(wheel.name), get_wheel_architecture(wheel.name), wheel, frozenset(),
+        disable_isa_ext_check=False, allow_graft=False,
+    )  # fmt: skip
+    if any(proved.overall_policy < proved.policies.get_policy_by_name(tag.platform) for tag in tags):
+        found.append(f"is only {proved.overall_policy.name} by what it asks of libraries")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         libraries = {name for name in names if name.endswith(".so")}

@@ -53,6 +53,8 @@ def _module_name(path: str) -> str:
 class BuildKernel(build_ext):
     """Compiles the kernel, one extension a sub-room. Without a compiler it says so and leaves the .py files."""
 
+    extensions: "list[Extension]"
+
     def run(self) -> None:
         if sys.byteorder != "little":
             raise PlatformError("kseg needs a little-endian machine, and this one is big-endian")

@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from kseg import __version__
 from kseg.errors import KsegError, text_of
 from kseg.signals import Terminated
 

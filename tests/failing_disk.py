@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kseg.stores import source, windows
+from kseg.stores.extent import Extent
 
 PAGE = 4096
 Ranges = list[tuple[int, int]]
@@ -70,19 +71,19 @@ class FailingDisk:
             self._times -= 1
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    def _failing_map(self, descriptor: int, size: int) -> mmap.mmap | None:
-        ranges = self._of(descriptor)
+    def _failing_map(self, extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
+        ranges = self._of(extent.descriptor)
         if not ranges:
-            return self._map(descriptor, size)
+            return self._map(extent, size)
         mapping = mmap.mmap(-1, size)
-        mapping[:] = self._pread(descriptor, size, 0)
+        mapping[:] = self._pread(extent.descriptor, size, extent.start)
         for start, stop in ranges:
             stop = min(stop, size)
             mapping[start:stop] = bytes(stop - start)
         self._zeroed.append(mapping)
         if self._times is not None:
             self._times -= 1
-        return mapping
+        return mapping, memoryview(mapping)
 
     def _failing_was_cut(self, buffer: Any) -> bool:
         return any(buffer is mapping for mapping in self._zeroed) or self._was_cut(buffer)

@@ -75,7 +75,7 @@ def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Win
         position, last_offset = 0, -1
         while position < source.size:
             manner = BELIEVE_CHECKSUMS if skips_checksums else 0
-            found = Windows(source.descriptor, position, source.size, manner, buffers=buffers)
+            found = Windows(source.extent, position, source.size, manner, buffers=buffers)
             for data, frames, count, origin in found:
                 rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
                 headers.read(data, frames, count, False, 0, rows)

@@ -44,6 +44,7 @@ from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions, parse_partition_name, segment_file
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
+from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 
 NAMELESS = "segment-0"
@@ -178,13 +179,13 @@ class Copies:
         with open_report(self._is_dry, self._notices.error) as sink:
             printer = plan_printer(self._presentation.form, sink, self._presentation.color, self._is_dry, keeps=False)
             plans: list[Plan] = []
-            model = next(map(resolved, filter(os.path.isdir, self._options["paths"])), "")
+            model = next(map(resolved, filter(trees.isdir, self._options["paths"])), "")
             with new_directories(output, not self._options["no_lock"], self._is_dry, model) as made:
                 for name, part, directory in self._parts(output):
                     folder = made.add(name, self._is_dry, directory or resolved(part) * (part != "-"))
                     plans.append(self._convert(part, directory, os.path.join(output, name), folder))
                 for path in self._options["paths"]:
-                    if os.path.isdir(path) and not is_partition(path) and not self._is_dry:
+                    if trees.isdir(path) and not is_partition(path) and not self._is_dry:
                         write_root_copy(resolved(path), {}, made.folder)
             for plan in plans:
                 printer.show(plan)
@@ -203,7 +204,7 @@ class Copies:
             for part in parts:
                 if path != part and is_left_alone(part, self._notices):
                     continue
-                tell_passed_over(part, os.path.isdir(part) and not segments_at(part), self._notices.warning)
+                tell_passed_over(part, trees.isdir(part) and not segments_at(part), self._notices.warning)
                 name, directory = _place(part)
                 if name in sources:
                     raise PathError(
@@ -233,7 +234,7 @@ class Copies:
 
 def _place(path: str) -> tuple[str, str | None]:
     """Name of the new partition, and the directory that is converted, None for a single file."""
-    if os.path.isdir(path):
+    if trees.isdir(path):
         return own_name(path), resolved(path)
     parent = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
     return own_name(os.path.dirname(os.path.abspath(path))) if parse_partition_name(parent) else NAMELESS, None

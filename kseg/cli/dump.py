@@ -1,9 +1,12 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.dump_options import content_options, decoder_options, filter_options, side_file_options, view_options
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
@@ -12,7 +15,8 @@ from kseg.dump.options import TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.sink import open_sink
+from kseg.output.notices import Notices
+from kseg.output.sink import Sink, open_sink
 
 
 @click.command("dump")
@@ -65,6 +69,7 @@ from kseg.output.sink import open_sink
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @side_file_options
 @view_options
+@spool_options
 @engine_options
 @output_options
 def command(engine: str, master: str | None, **given: Any) -> int:
@@ -78,12 +83,17 @@ def command(engine: str, master: str | None, **given: Any) -> int:
     keep_freed_memory()
     if engine == "spark":
         _check_for_spark(options)
+    notices = Notices(options.color, options.quiet, options.verbose)
     with open_sink(options.output) as sink, spark_session({"engine": engine, "master": master, **given}) as spark:
         if spark is None:
-            return Dump(sink, options).run()
+            return over_archives(options.paths, given, notices, lambda paths: _dump(sink, options, paths))
         from kseg.spark.dump import Remote
 
         return Dump(sink, options, lambda files: Remote(spark, options, sink.is_terminal, files)).run()
+
+
+def _dump(sink: Sink, options: DumpOptions, paths: Sequence[str]) -> int:
+    return Dump(sink, replace(options, paths=paths)).run()
 
 
 def _options(given: dict[str, Any]) -> DumpOptions:

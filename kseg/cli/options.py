@@ -1,10 +1,11 @@
 """Options that several commands share, and the kinds of values they take."""
 
-import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import click
+
+from kseg.stores import trees
 
 
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
@@ -69,7 +70,7 @@ def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     """The paths of both forms. Raises UsageError where none is given, or where a word beside --files is no path."""
     for word in paths if files else ():
-        if word != "-" and not os.path.lexists(word):
+        if word != "-" and not trees.lexists(word):
             raise click.UsageError(f"{word!r} is neither the value of an option nor a file: leave it out")
     found = [*paths, *((name for name in files.split(",") if name) if files else ())]
     if not found:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kseg.cli.archives import mounted, spool_options
 from kseg.cli.engine import engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
 from kseg.errors import KsegError
@@ -70,6 +71,7 @@ from kseg.verification.settings import Settings
     "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
+@spool_options
 @engine_options
 @output_options
 def command(**options: Any) -> int:
@@ -88,7 +90,7 @@ def command(**options: Any) -> int:
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
     gc.freeze()  # what was imported stays
-    with spark_session(options) as spark:
+    with spark_session(options) as spark, mounted(options["paths"], options):
         return Run(options, spark).run()
 
 

@@ -1,11 +1,10 @@
 """Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run."""
 
-import os
-
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.conversion.request import Request
 from kseg.conversion.rewriting import rewrite
 from kseg.segment.files import SegmentFile
+from kseg.stores import trees
 
 _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
@@ -19,7 +18,7 @@ def check_space(place: str, name: str, files: list[SegmentFile], directory: str 
     growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
     if request.target is not None and not request.target.codec:
         growth = _EXPANDED
-    size = sum(os.path.getsize(file.path) for file in files if os.path.isfile(file.path))
+    size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
     if size * growth + MARGIN_BYTES <= free_bytes(place):
         return
     check_free(place, sum(rewrite(name, files, directory, request, None).files.values()))

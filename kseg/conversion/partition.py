@@ -182,7 +182,7 @@ class _Conversion:
             self._drain()
             if source.current_size() < source.size:
                 raise KsegError(f"{file.path}: became shorter while it was read")
-            mtime_ns = os.fstat(source.descriptor).st_mtime_ns if source.descriptor >= 0 else None
+            mtime_ns = source.extent.mtime_ns() if source.extent.descriptor >= 0 else None
         if self._request.segment_bytes is None:
             self._end_segments(mtime_ns)
 

@@ -15,6 +15,7 @@ from kseg.errors import PathError, UnsupportedError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
 from kseg.segment.items import Damage
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 
 MOST_GAPS = 10_000
@@ -40,7 +41,7 @@ def segments_of(directory: str) -> list[SegmentFile]:
     found = list_segments(directory)
     if not found:
         raise PathError(f"{directory}: holds no segments")
-    if unfinished := [name for name in sorted(os.listdir(directory)) if name.endswith(_UNFINISHED)]:
+    if unfinished := [name for name in sorted(trees.listdir(directory)) if name.endswith(_UNFINISHED)]:
         raise UnsupportedError(f"{directory}/{unfinished[0]}: a cleaning was interrupted; kseg recover finishes it")
     return found
 
@@ -68,7 +69,7 @@ def rewrite(
     keeps_batches = found.is_same_log or request.batch_bytes is None
     stays: tuple[str, ...] = ()
     if directory is not None:
-        made.carried = [EPOCH_FILE] if os.path.exists(os.path.join(directory, EPOCH_FILE)) else []
+        made.carried = [EPOCH_FILE] if trees.exists(os.path.join(directory, EPOCH_FILE)) else []
         if found.has_same_segments:
             stays = DERIVED if keeps_batches else tuple(suffix for suffix in DERIVED if suffix != SNAPSHOT)
             carried = carried_files(directory)
@@ -91,7 +92,7 @@ def _seed(directory: str | None, found: Converted) -> bytes | None:
     if directory is None or not found.segments:
         return None
     path = os.path.join(directory, _first_snapshot(found))
-    if not os.path.exists(path):
+    if not trees.exists(path):
         return None
     return read_regular(path, MAX_ROOT_FILE_BYTES)
 
@@ -100,7 +101,7 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
     """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
     disk = Disk()
     for name in [*carried, PARTITION_FILE]:
-        if os.path.exists(os.path.join(directory, name)):
+        if trees.exists(os.path.join(directory, name)):
             disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
     copy_owner(folder, directory, umask())
 
@@ -108,7 +109,7 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
 def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
     """Sets owner and mode of new files, less ``mask``, as far as this user may."""
     disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(trees.listdir(folder)):
         with suppress(PermissionError):
             disk.copy_owner(os.path.join(folder, name), model, mask=mask)
 
@@ -124,13 +125,13 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
         return plan
     plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
-    for name in sorted(os.listdir(directory), reverse=True):
+    for name in sorted(trees.listdir(directory), reverse=True):
         is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
         if (
             is_old
             and name not in made.files
             and name not in made.carried
-            and os.path.isfile(os.path.join(directory, name))
+            and trees.isfile(os.path.join(directory, name))
         ):
             plan.delete(name, f"{reason}: replaced by others", _gone(removed, name))
     for name, size in sorted(made.files.items()):
@@ -159,7 +160,7 @@ def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert"
 
 def _is_same(path: str, other: str) -> bool:
     """Whether two side files have the same content; other files count as different."""
-    if path.endswith(".log") or not os.path.exists(other) or os.path.getsize(path) != os.path.getsize(other):
+    if path.endswith(".log") or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
         return False
     with open_regular(path) as mine, open_regular(other) as theirs:
         return mine.read() == theirs.read()

@@ -4,7 +4,6 @@ They are unchanged if every batch stays in a segment with the same base offset; 
 regrouped. Otherwise they are built from the batches, as a broker does when it appends and rolls.
 """
 
-import os
 from collections.abc import Iterator
 
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
@@ -19,6 +18,7 @@ from kseg.sidefiles.producer_snapshot import (
 )
 from kseg.sidefiles.producer_state import ProducerStates
 from kseg.sidefiles.transaction_index import build_transaction_index
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -32,7 +32,7 @@ _CARRIED = (".txnindex", SNAPSHOT)
 
 def carried_files(directory: str) -> list[str]:
     """Returns the names of files that stay unchanged if the segments keep their offsets."""
-    return [name for name in sorted(os.listdir(directory)) if name.endswith(_CARRIED)]
+    return [name for name in sorted(trees.listdir(directory)) if name.endswith(_CARRIED)]
 
 
 def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Iterator[tuple[str, bytes]]:

@@ -11,6 +11,7 @@ from kseg.output.sink import Sink
 from kseg.output.transactions import json_line, text_line
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.open_transactions import find_open, newest_timestamp
+from kseg.stores import trees
 
 
 def list_open(
@@ -30,7 +31,7 @@ def list_open(
     logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
     if not logs:
         raise UnsupportedError(f"{path}: no .log files, so there are no transactions")
-    if path != "-" and not os.path.isdir(path):
+    if path != "-" and not trees.isdir(path):
         beside = list_segments(os.path.dirname(os.path.abspath(path)))
         names = [file.name for file in beside]
         if logs[0].name in names:

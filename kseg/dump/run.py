@@ -28,6 +28,7 @@ from kseg.segment.items import Damage
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
+from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -179,14 +180,14 @@ class Dump:
         tell_passed_over(path, not all_files, self.notices.warning)
         files = self._files_of(all_files)
         if self.options.summary:
-            self.printer.is_of_directory = os.path.isdir(path)
+            self.printer.is_of_directory = trees.isdir(path)
         self.transactions = None
-        if self.options.read_committed and os.path.exists(path):
+        if self.options.read_committed and trees.exists(path):
             from kseg.segment.isolation import Transactions
 
-            beside = list_segments(path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path)))
+            beside = list_segments(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
             logs = [file for file in beside if file.kind == ".log"]
-            if os.path.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
+            if trees.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
         for file, is_live in files:
             try:
@@ -197,7 +198,7 @@ class Dump:
                 self._failed(error, error.exit_status)
             except OSError as error:
                 self._failed(f"{file.path}: {error.strerror}", 4)
-        if self.options.everything and os.path.isdir(path):
+        if self.options.everything and trees.isdir(path):
             self._side_files(path)
         if self.status < 3:
             self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
@@ -268,11 +269,11 @@ class Dump:
 
     def _refuse(self, file: SegmentFile) -> None:
         if file.is_packed:
-            raise UnsupportedError(f"{file.path}: is compressed; unpack it into a pipe and give - as the path")
+            raise UnsupportedError(f"{file.path}: is not packed, whatever its suffix says: give it another name")
         if file.kind and not file.is_segment and not _side_file_at(file):
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options.output
-        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
+        if output and trees.isfile(output) and trees.isfile(file.path) and os.path.samefile(output, file.path):
             raise RequestError(f"{output}: would be replaced by its own dump")
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:

@@ -225,8 +225,22 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "packed-segment": Kind(
         ERROR,
-        "A file is compressed or an archive.",
-        "What is in it was not judged. No broker reads it: unpack it into a pipe, and give - as the path.",
+        "An archive lies inside a directory or inside another archive.",
+        "What is in it was not judged. No broker reads it: give its own path, or unpack it.",
+        needs=DECISION,
+    ),
+    "damaged-archive": Kind(
+        ERROR,
+        "A packed file or an archive is cut or damaged.",
+        "What could be read before the damage, and in a tar file behind it, was judged; the rest is lost. Another copy "
+        "of the archive may have it.",
+        needs=DECISION,
+    ),
+    "archive-member-skipped": Kind(
+        WARNING,
+        "A member of an archive was not read.",
+        "Its name leads out of the archive or is there twice, it is a device, it is encrypted, or packed in a way that "
+        "kseg does not read.",
         needs=DECISION,
     ),
     "segment-too-large": Kind(

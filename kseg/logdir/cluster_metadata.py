@@ -4,7 +4,6 @@ Reads the newest snapshot and the log after it, up to the first batch that is no
 types; of these only two bytes are read (the framing of `kseg.decoders.framed`).
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 MAX_BYTES = 256 << 20
@@ -120,7 +120,7 @@ def _newest(directory: str) -> tuple[int, list[SegmentFile]]:
     start = newest.base_offset or 0 if newest else 0
     logs = _from(start, [file for file in files if file.kind == ".log"])
     chosen = [newest, *logs] if newest else logs
-    return start, chosen if sum(os.path.getsize(file.path) for file in chosen) <= MAX_BYTES else []
+    return start, chosen if sum(trees.getsize(file.path) for file in chosen) <= MAX_BYTES else []
 
 
 def _records_of(

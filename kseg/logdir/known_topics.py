@@ -7,6 +7,7 @@ import os
 
 from kseg.logdir.cluster_metadata import TopicSettings, read_topic_settings
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.stores import trees
 
 METADATA_PARTITION = f"{METADATA_TOPIC}-0"
 SOURCE = f"as {METADATA_PARTITION} has it"
@@ -24,7 +25,7 @@ class KnownTopics:
         """Returns the settings of a log directory's newest metadata; None if there are none or they are unreadable."""
         path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
         if path not in self._read:
-            self._read[path] = read_topic_settings(path) if os.path.isdir(path) else None
+            self._read[path] = read_topic_settings(path) if trees.isdir(path) else None
         return self._read[path]
 
     def setting(self, partition: str, name: str) -> str | None:

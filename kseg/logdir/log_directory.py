@@ -19,6 +19,7 @@ from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, rea
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def read_log_directory(path: str) -> LogDirectory | None:
     files: list[str] = []
     directories: list[str] = []
     try:
-        with os.scandir(path) as entries:
+        with trees.scandir(path) as entries:
             for entry in entries:
                 if is_directory(entry):
                     directories.append(entry.name)

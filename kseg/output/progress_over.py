@@ -1,11 +1,11 @@
 """Progress over the bytes of all segments of some PATHs."""
 
-import os
 from collections.abc import Callable, Sequence
 
 from kseg.errors import KsegError
 from kseg.output.progress import Progress
 from kseg.segment.paths import expand_path, segments_at
+from kseg.stores import trees
 from kseg.stores.source import STANDARD_INPUT
 
 
@@ -40,4 +40,4 @@ def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str
 
 def segment_bytes(part: str, everything: bool = False) -> int:
     """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
-    return sum(os.path.getsize(file.path) for file in segments_at(part, everything))
+    return sum(trees.getsize(file.path) for file in segments_at(part, everything))

@@ -12,6 +12,7 @@ from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
+from kseg.stores import trees
 
 _META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
 
@@ -19,13 +20,13 @@ _META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
 def node_complaints(directory: str) -> Iterator[str]:
     """Yields a sentence for each such file; nothing if the directory is not of KRaft."""
     metadata = os.path.join(directory, f"{METADATA_TOPIC}-0")
-    if not os.path.isdir(metadata):
+    if not trees.isdir(metadata):
         return
     for path, read, help_ in (
         (os.path.join(directory, _META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
         (os.path.join(metadata, _QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
     ):
-        if not os.path.lexists(path):
+        if not trees.lexists(path):
             if path.endswith(_META_PROPERTIES):
                 yield f"{path}: is not there: a node of KRaft does not start without it; {help_}"
             continue

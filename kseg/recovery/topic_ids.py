@@ -13,6 +13,7 @@ from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
 from kseg.sidefiles.partitions import Partitions
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 
 NAME = "partition.metadata"
@@ -36,7 +37,7 @@ class TopicIds:
     def is_kraft(self) -> bool:
         """Whether a KRaft node has written the log directory; then each partition has the file."""
         if self._is_kraft is None:
-            self._is_kraft = os.path.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
+            self._is_kraft = trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
         return self._is_kraft
 
     def _has_node_id(self) -> bool:

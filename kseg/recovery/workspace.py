@@ -11,6 +11,7 @@ from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gath
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.recovery.spill import File, spill
 from kseg.sidefiles.entry_windows import EntryWindows
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.unreadable import is_disk_error
 
@@ -47,7 +48,7 @@ class Workspace:
         self._moved: set[str] = set()
         self._held_bytes = 0
         try:
-            with os.scandir(directory) as entries:
+            with trees.scandir(directory) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
                         self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size

@@ -4,12 +4,12 @@ A broker does not search for the newest record. After loading a segment it uses 
 there is no entry, or the release has no time index, it uses the modification time of the .log.
 """
 
-import os
 import stat
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.sidefiles.time_index import TimeIndex
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 TIME_INDEX = "time index"
@@ -36,7 +36,7 @@ def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> 
     if entry is not None and entry.timestamp >= 0:
         return entry
     try:
-        return Largest(os.stat(log_path).st_mtime_ns // 1_000_000, None)
+        return Largest(trees.status(log_path).st_mtime_ns // 1_000_000, None)
     except OSError as error:
         raise PathError(f"{log_path}: {error.strerror}") from error
 
@@ -44,7 +44,7 @@ def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> 
 def _last_entry(path: str, base_offset: int) -> Largest | None:
     """Returns the last entry before preallocated zeros; None if there is none."""
     try:
-        status = os.stat(path)
+        status = trees.status(path)
     except FileNotFoundError:
         return None
     except OSError as error:

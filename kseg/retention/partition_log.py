@@ -1,6 +1,5 @@
 """The state of a partition's log that retention needs: segments, sizes, ages and log end offset."""
 
-import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segmen
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent, seek_offset
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 
@@ -69,7 +69,7 @@ def _segment(file: SegmentFile, rules: Rules) -> Segment:
     if base is None or file.name != f"{base:020d}{file.kind}":
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     try:
-        size = os.stat(file.path).st_size
+        size = trees.status(file.path).st_size
     except OSError as error:
         raise PathError(f"{file.path}: {error.strerror}") from error
     return Segment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))

@@ -9,6 +9,7 @@ from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
 from kseg.segment.items import Damage
+from kseg.stores.extent import Extent
 from kseg.stores.holes import next_data
 
 _OFFSET_BYTES = 8
@@ -18,31 +19,37 @@ _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
 
 def describe(
-    buffer: Any, position: int, stop: int, is_followed: bool, era_07: bool, last_offset: int, descriptor: int = -1
+    buffer: Any,
+    position: int,
+    stop: int,
+    is_followed: bool,
+    era_07: bool,
+    last_offset: int,
+    extent: Extent | None = None,
 ) -> Damage:
     """Returns the damage that covers ``[position, stop)`` of a segment.
 
     ``is_followed``: an intact batch begins at ``stop``; otherwise the file ends there. ``last_offset`` is that of the
-    previous batch, -1 if there is none. ``descriptor`` is that of the file, whose holes are not read; -1 if none.
+    previous batch, -1 if there is none. Holes of ``extent``, if given, are not read.
     """
-    if is_followed and is_zero(buffer, position, stop, descriptor):
+    if is_followed and is_zero(buffer, position, stop, extent):
         return Damage("zero-block", position, stop - position, f"{stop - position} zero bytes")
     if is_followed and stop - position < _OFFSET_BYTES:
         return Damage("nonsense-block", position, stop - position, f"{stop - position} bytes that belong to no batch")
-    code, message = _diagnose(buffer, position, stop, era_07, last_offset, descriptor)
+    code, message = _diagnose(buffer, position, stop, era_07, last_offset, extent)
     if not is_followed:
         message += "; no intact batch follows"
     return Damage(code, position, stop - position, message)
 
 
 def _diagnose(
-    buffer: Any, position: int, stop: int, era_07: bool, last_offset: int, descriptor: int
+    buffer: Any, position: int, stop: int, era_07: bool, last_offset: int, extent: Extent | None
 ) -> tuple[str, str]:
     length = stop - position
-    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop, descriptor):
+    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop, extent):
         return "zero-block", f"{length} zero bytes"
     if era_07:
-        return _diagnose_07(buffer, position, stop, descriptor)
+        return _diagnose_07(buffer, position, stop, extent)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
     claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
     whole = _with_length(head, length)
@@ -57,14 +64,14 @@ def _diagnose(
     if continues(head, last_offset):
         return (
             "nonsense-block",
-            f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop, descriptor)}",
+            f"a batch of {claimed} bytes and the bytes after it{_zeros_in(buffer, position, stop, extent)}",
         )
     for magic in range(3):
         if continues(_with_magic(head, magic), last_offset):
             return "bad-magic", f"a batch whose magic is {head[16]}"
     if continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
-    return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, descriptor)}"
+    return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
 
 
 def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
@@ -90,15 +97,15 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     return len(head) < 12 or (be32(head, 8) + 12 > len(head) and (len(head) < 17 or head[16] <= 2))
 
 
-def _zeros_in(buffer: Any, start: int, stop: int, descriptor: int) -> str:
+def _zeros_in(buffer: Any, start: int, stop: int, extent: Extent | None) -> str:
     """Describes the long runs of zero bytes, such as lost pages."""
-    written = list(_written(start, stop, descriptor))
+    written = list(_written(start, stop, extent))
     zeros = stop - start - sum(end - at for at, end in written)
     zeros += sum(long_zeros(buffer[at:end], _ZERO_RUN_BYTES) for at, end in written)
     return f" ({zeros} of them zero)" if zeros else ""
 
 
-def _diagnose_07(buffer: Any, position: int, stop: int, descriptor: int) -> tuple[str, str]:
+def _diagnose_07(buffer: Any, position: int, stop: int, extent: Extent | None) -> tuple[str, str]:
     length = stop - position
     head = bytes(buffer[position : min(position + 10, stop)])
     size = be32(head, 0) if length >= 4 else 0
@@ -110,7 +117,7 @@ def _diagnose_07(buffer: Any, position: int, stop: int, descriptor: int) -> tupl
         return "bad-length", f"a complete message of {length} bytes, whose length field says {size + 4}"
     if size + 4 > length and head[4] <= 1:
         return "truncated-batch", f"{length} of the {size + 4} bytes of a message"
-    return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, descriptor)
+    return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, extent)
 
 
 def zlib_crc(buffer: Any, start: int, stop: int) -> int:
@@ -120,18 +127,18 @@ def zlib_crc(buffer: Any, start: int, stop: int) -> int:
     return crc
 
 
-def is_zero(buffer: Any, start: int, stop: int, descriptor: int = -1) -> bool:
-    """Whether all bytes of the range are zero; ``descriptor`` as in `describe`."""
+def is_zero(buffer: Any, start: int, stop: int, extent: Extent | None = None) -> bool:
+    """Whether all bytes of the range are zero; ``extent`` as in `describe`."""
     if buffer[start] or buffer[stop - 1]:
         return False
-    return all(leading_zeros(buffer[at:end]) == end - at for at, end in _written(start, stop, descriptor))
+    return all(leading_zeros(buffer[at:end]) == end - at for at, end in _written(start, stop, extent))
 
 
-def _written(start: int, stop: int, descriptor: int) -> Iterator[tuple[int, int]]:
+def _written(start: int, stop: int, extent: Extent | None) -> Iterator[tuple[int, int]]:
     """Yields the windows of a range, without its holes."""
     at = start
     while at < stop:
-        data = next_data(descriptor, at, stop)
+        data = at if extent is None else next_data(extent, at, stop)
         if data - at > WINDOW_BYTES:
             at = data
             continue

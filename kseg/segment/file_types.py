@@ -4,7 +4,7 @@ import re
 
 from kseg.errors import PathError
 from kseg.kernel.scan.plausibility import continues
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import Source
 from kseg.stores.unreadable import read_around
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
@@ -13,15 +13,9 @@ HEAD_BYTES = 1 << 16
 _HEADER_BYTES = 61
 _TEXT_BYTES = 512
 
-_PACKED = (
-    (b"\x1f\x8b", "gzip", "zcat"),
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat"),
-    (b"\x04\x22\x4d\x18", "lz4", "lz4cat"),
-    (b"\xfd7zXZ\0", "xz", "xzcat"),
-    (b"BZh", "bzip2", "bzcat"),
-    (b"PK\x03\x04", "zip", "unzip -p"),
-)
-_TAR_AT, _TAR = 257, b"ustar"
+_NEVER_PACKED = (b"", b"\0")
+"""First bytes of the offsets of batches up to 2^56."""
+
 # Compiled on first use.
 _SEGMENT_NAME = (
     r"(.*\.(log|kafka)|[0-9]{20}(-[^.]*)?)"
@@ -30,25 +24,15 @@ _SEGMENT_NAME = (
 _TEXT = rb"[\t\n\r\x1b -~\x80-\xff]+"
 
 
-class Packing:
-    """A compression or archive format: its ``name``, and ``unpack``, the command that prints the contents."""
+def packing_of(head: bytes) -> str | None:
+    """Returns how a file that begins with these bytes is packed: gzip, zstd, lz4, xz, bzip2, tar or zip; else None."""
+    from kseg.stores.archives.forms import form_of  # most files are told by their first byte
 
-    __slots__ = ("name", "unpack")
-
-    def __init__(self, name: str, unpack: str) -> None:
-        self.name, self.unpack = name, unpack
-
-
-def packing_of(head: bytes) -> Packing | None:
-    """Returns the packing of a file that begins with these bytes; None if it is not packed."""
-    for magic, name, unpack in _PACKED:
-        if head.startswith(magic):
-            return Packing(name, unpack)
-    return Packing("tar", "tar xOf") if head[_TAR_AT:].startswith(_TAR) else None
+    return None if head[:1] in _NEVER_PACKED else form_of(head)
 
 
 def is_packed_segment(name: str, head: bytes) -> bool:
-    """Whether a packed file holds a segment, judged by its first unpacked bytes (gzip, bzip2, xz) or its name."""
+    """Whether a packed file holds a segment, judged by its first unpacked bytes or its name."""
     unpacked = _unpacked(head)
     if unpacked and (_is_text(unpacked) or continues(unpacked, -1)):
         return not _is_text(unpacked)
@@ -56,21 +40,16 @@ def is_packed_segment(name: str, head: bytes) -> bool:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """Returns the first unpacked bytes; none if kseg cannot unpack the format."""
-    import bz2
-    import lzma
-    import zlib
+    """Returns the first unpacked bytes; none if it is an archive, or if that takes more than these."""
+    from kseg.stores.archives.forms import packing_name
+    from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
 
+    if packing_name(head) is None:
+        return b""
     try:
-        if head.startswith(b"\x1f\x8b"):
-            return zlib.decompressobj(31).decompress(head, _HEADER_BYTES)
-        if head.startswith(b"BZh"):
-            return bz2.BZ2Decompressor().decompress(head, _HEADER_BYTES)
-        if head.startswith(b"\xfd7zXZ\0"):
-            return lzma.LZMADecompressor().decompress(head, _HEADER_BYTES)
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-        pass
-    return b""
+        return next(unpacked_bytes(head), b"")[:_HEADER_BYTES]
+    except UnpackError:
+        return b""
 
 
 def named_like_segment(name: str) -> bool:
@@ -82,7 +61,7 @@ def named_like_segment(name: str) -> bool:
 def read_head(source: Source) -> bytes:
     """Returns the first bytes of a file. Raises PathError if they cannot be read."""
     try:
-        return read_around(source.descriptor, 0, min(source.size, HEAD_BYTES)) if source.size else b""
+        return read_around(source.extent, 0, min(source.size, HEAD_BYTES)) if source.size else b""
     except OSError as error:
         raise PathError(f"{source.path}: {error.strerror or error}") from error
 
@@ -101,7 +80,7 @@ def holds_batches(source: Source, name: str) -> bool:
     if named_like_segment(name) or continues(head[:_HEADER_BYTES], -1):
         return True
     try:
-        return next_frame(source.descriptor, 0, source.size, FIRST_LOOK_BYTES) >= 0
+        return next_frame(source.extent, 0, source.size, FIRST_LOOK_BYTES) >= 0
     except OSError as error:
         raise PathError(f"{source.path}: {error.strerror or error}") from error
 
@@ -110,12 +89,6 @@ def first_base_offset(source: Source) -> int | None:
     """Returns the base offset of the batch at the start of the file; None if there is none. Raises PathError."""
     head = read_head(source)
     return int.from_bytes(head[:8], "big") if continues(head[:_HEADER_BYTES], -1) else None
-
-
-def packing_at(path: str) -> Packing | None:
-    """Like `packing_of`, for a file. Raises PathError."""
-    with open_source(path) as source:
-        return packing_of(read_head(source))
 
 
 def _is_text(head: bytes) -> bool:

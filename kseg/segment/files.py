@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.stores import trees
 
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
@@ -24,7 +25,7 @@ LOG_DIRECTORY_FILES = frozenset(
     {*(name for name in SIDE_NAMES if name.endswith("-offset-checkpoint")), "meta.properties", CLEAN_SHUTDOWN}
 )
 """Any of these files marks a log directory; no release has all of them."""
-PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".zip")
+PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zstd", ".lz4", ".zip")
 _MOVED_SUFFIXES = ("-delete", "-future", "-stray")
 OWN_PREFIX = ".kseg-"
 """Prefix of the names of kseg's own files in partitions and log directories."""
@@ -95,7 +96,15 @@ def own_name(directory: str) -> str:
 def segment_file(path: str) -> SegmentFile:
     """Parses the name in ``path``. Does not access the disk."""
     directory = "" if path == "-" else os.path.basename(os.path.dirname(os.path.abspath(path)))
-    return _segment_file(path, os.path.basename(path), parse_partition_name(directory) or (None, None))
+    return _segment_file(path, unpacked_name(path), parse_partition_name(directory) or (None, None))
+
+
+def unpacked_name(path: str) -> str:
+    """Returns the name in a path, without the suffix of a packed file that is read as if it were not packed."""
+    name = os.path.basename(path)
+    if name.endswith(PACKED_SUFFIXES) and trees.root_of(path) is not None:
+        return os.path.splitext(name)[0]
+    return name
 
 
 def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") -> SegmentFile:
@@ -139,7 +148,7 @@ def names_in(directory: str) -> tuple[list[str], list[str]]:
     files: list[str] = []
     others: list[str] = []
     try:
-        with os.scandir(directory) as entries:
+        with trees.scandir(directory) as entries:
             for entry in entries:
                 (files if is_regular_file(entry) else others).append(entry.name)
     except OSError as error:
@@ -147,7 +156,7 @@ def names_in(directory: str) -> tuple[list[str], list[str]]:
     return files, others
 
 
-def is_regular_file(entry: "os.DirEntry[str]") -> bool:
+def is_regular_file(entry: trees.AnyEntry) -> bool:
     """Whether the entry is a file, or a link to one, which opening then rejects; False if this cannot be determined, as
     for a link to itself."""
     try:
@@ -156,7 +165,7 @@ def is_regular_file(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def is_directory(entry: "os.DirEntry[str]") -> bool:
+def is_directory(entry: trees.AnyEntry) -> bool:
     """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
         return entry.is_dir()
@@ -210,7 +219,8 @@ def holds_segments(directory: str) -> bool:
 def list_partitions(directory: str) -> list[str]:
     """Returns the paths of a log directory's partition directories, by topic and number."""
     try:
-        names = [entry.name for entry in os.scandir(directory) if is_directory(entry)]
+        with trees.scandir(directory) as entries:
+            names = [entry.name for entry in entries if is_directory(entry)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     parsed = [(parse_partition_name(name), name) for name in names]
@@ -219,7 +229,7 @@ def list_partitions(directory: str) -> list[str]:
 
 def own_partitions(directory: str) -> list[str]:
     """Like `list_partitions`, without links: these lead out of the log directory, beyond the scope of its lock."""
-    return [path for path in list_partitions(directory) if not os.path.islink(path)]
+    return [path for path in list_partitions(directory) if not trees.islink(path)]
 
 
 def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile]:

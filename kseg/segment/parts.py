@@ -4,7 +4,6 @@ The range is divided at apparent starts of intact batches. Bytes inside a record
 only if the previous part ends exactly at its start.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 from kseg.kernel import COMPILED
 from kseg.runtime.threads import Outcome, Threads
+from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ Read = Callable[[int, int], tuple[int, T]]
 
 
 def in_parts(
-    descriptor: int, start: int, end: int, jobs: int, make_read: Callable[[], Read[T]]
+    extent: Extent, start: int, end: int, jobs: int, make_read: Callable[[], Read[T]]
 ) -> Iterator[tuple[int, T]]:
     """Yields the results of ``read(start, end)`` for each part: the position at which it ended, and its value.
 
@@ -44,7 +44,7 @@ def in_parts(
     of the next. Raises any error of ``read``.
     """
     pending: deque[tuple[int, Outcome[tuple[int, T]]]] = deque()
-    position, parts = start, _ranges(descriptor, start, end, jobs)
+    position, parts = start, _ranges(extent, start, end, jobs)
     with Threads(jobs, make_read) as readers:
         while True:
             for part in islice(parts, jobs * PARTS_AHEAD - len(pending)):
@@ -59,13 +59,13 @@ def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
     return read(*part)
 
 
-def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
+def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Yields ranges that begin at apparent batch starts; the last one ends at ``end``."""
     least = min(LAST_PART_BYTES, PART_BYTES)
     most = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
         size = max(min(most, (end - start) // (2 * jobs)), least)
-        found = _cut(descriptor, start, start + size, end)
+        found = _cut(extent, start, start + size, end)
         if not start < found < end:
             break
         yield start, found
@@ -73,18 +73,18 @@ def _ranges(descriptor: int, start: int, end: int, jobs: int) -> Iterator[tuple[
     yield start, end
 
 
-def _cut(descriptor: int, start: int, wanted: int, end: int) -> int:
+def _cut(extent: Extent, start: int, wanted: int, end: int) -> int:
     """Returns an apparent batch start at ``wanted`` or after it, given one at ``start``; -1 if none is found."""
-    found = next_frame(descriptor, wanted, end, wanted + FIRST_LOOK_BYTES)
+    found = next_frame(extent, wanted, end, wanted + FIRST_LOOK_BYTES)
     if found >= 0:
         return found
     # For large batches a few steps from length to length are faster than a search.
     for _ in range(_MOST_STEPS):
-        head = os.pread(descriptor, 12, start)
+        head = extent.pread(12, start)
         size = int.from_bytes(head[8:], "big", signed=True)
         if len(head) < 12 or size <= 0:
             break
         start += 12 + size
         if start >= wanted:
             return start
-    return next_frame(descriptor, wanted + FIRST_LOOK_BYTES, end)
+    return next_frame(extent, wanted + FIRST_LOOK_BYTES, end)

@@ -7,6 +7,7 @@ from shlex import quote
 from kseg.errors import PathError
 from kseg.segment.file_types import holds_batches, is_packed_segment, named_like_segment, packing_of, read_head
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, is_part_of_log, names_in, parse_partition_name
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 DEPTH = 4
@@ -59,7 +60,7 @@ def _is_linked_partition(directory: str, name: str) -> bool:
     if parse_partition_name(name) is None:
         return False
     path = os.path.join(directory, name)
-    return os.path.islink(path) and os.path.isdir(path)
+    return trees.islink(path) and trees.isdir(path)
 
 
 def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_packed_only: bool = False) -> None:
@@ -68,7 +69,7 @@ def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_
 
     Raises PathError if there is nothing else, so that an empty result is not taken for a complete one.
     """
-    if not os.path.isdir(path) or not (names := passed_over(path, is_packed_only)):
+    if not trees.isdir(path) or not (names := passed_over(path, is_packed_only)):
         return
     text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more)"
     if is_empty:
@@ -100,7 +101,7 @@ def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
     except PathError:
         return
     places = {name: os.path.join(path, name) for name in sorted(others) if not name.startswith(OWN_PREFIX)}
-    directories = [name for name, place in places.items() if os.path.isdir(place) and not os.path.islink(place)]
+    directories = [name for name, place in places.items() if trees.isdir(place) and not trees.islink(place)]
     yield path, files, directories
     for name in directories if depth else ():
         yield from _walk(places[name], depth - 1)
@@ -110,7 +111,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
     if not LOG_DIRECTORY_FILES.isdisjoint(files):
         return True
     for name in others:
-        if parse_partition_name(name) is not None and os.path.isdir(os.path.join(path, name)):
+        if parse_partition_name(name) is not None and trees.isdir(os.path.join(path, name)):
             inside, below = names_in(os.path.join(path, name))
             if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
                 return True

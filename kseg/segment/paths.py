@@ -9,11 +9,13 @@ from kseg.segment.files import (
     SegmentFile,
     holds_segments,
     list_segments,
+    names_in,
     own_partitions,
     parse_partition_name,
     segment_file,
 )
 from kseg.segment.passed_over import hint, is_log_directory
+from kseg.stores import trees
 from kseg.stores.regular_files import expect_named
 
 
@@ -36,8 +38,9 @@ def expand_path(path: str) -> list[str]:
 
     Links in a log directory are left out. Raises PathError if ``path`` does not exist or holds nothing of Kafka's.
     """
-    if not os.path.isdir(path):
-        if path != "-" and not os.path.lexists(path):
+    trees.check(path)
+    if not trees.isdir(path):
+        if path != "-" and not trees.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         expect_named(path)
         return [path]
@@ -53,9 +56,32 @@ def expand_path(path: str) -> list[str]:
     raise PathError(f"{path}: neither a partition nor a log directory{text}")
 
 
+def roots_of(path: str) -> list[str]:
+    """Returns the log directories, partitions and directories of segments in an archive at any depth, by name.
+
+    Returns the path itself if it is not that of an archive, or if there is nothing in it. Raises PathError.
+    """
+    trees.check(path)
+    if trees.find(path) is None or not trees.isdir(path):
+        return [path]
+    return list(_roots_in(path)) or [path]
+
+
+def _roots_in(path: str) -> Iterator[str]:
+    places = [os.path.join(path, name) for name in sorted(names_in(path)[1])]
+    inside = [place for place in places if trees.isdir(place)]
+    if is_log_directory(path):
+        yield path
+        inside = [place for place in inside if parse_partition_name(os.path.basename(place)) is None]
+    elif holds_segments(path):
+        yield path
+    for place in inside:
+        yield from _roots_in(place)
+
+
 def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
     """Returns the segments of one path of `expand_path`; those of a directory as `list_segments` returns them."""
-    return list_segments(path, everything) if os.path.isdir(path) else [segment_file(path)]
+    return list_segments(path, everything) if trees.isdir(path) else [segment_file(path)]
 
 
 def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:

@@ -317,8 +317,8 @@ class SegmentReader:
         if self._has_shrunk():
             return None
         stop = self.end if following < 0 else following
-        last_offset, descriptor = self._scan.last_offset, self.source.descriptor
-        return describe(self.buffer, position, stop, following >= 0, self.era_07, last_offset, descriptor)
+        last_offset, extent = self._scan.last_offset, self.source.extent
+        return describe(self.buffer, position, stop, following >= 0, self.era_07, last_offset, extent)
 
     def _next_intact(self, position: int) -> int:
         """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""
@@ -333,7 +333,7 @@ class SegmentReader:
 
     def _behind_hole(self, start: int) -> int:
         """Returns where a search from ``start`` continues: no frame begins in a hole, except for its leading zeros."""
-        data = next_data(self.source.descriptor, start, self.end)
+        data = next_data(self.source.extent, start, self.end)
         if data - start <= NEAR_BYTES:
             return start
         if data < self.end:

@@ -1,13 +1,12 @@
 """Counts the records of a segment from batch headers, without reading the bodies of large batches."""
 
-import os
-
 from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, FrameScan
-from kseg.stores.regular_files import open_descriptor
+from kseg.stores.extent import Extent
+from kseg.stores.regular_files import open_extent
 
 LOOK_BYTES = 4 << 10
 """Size of a read: many small batches, or the beginning of a large one."""
@@ -29,18 +28,18 @@ class RecordCounter:
         read.
         """
         try:
-            descriptor = open_descriptor(path)
+            extent = open_extent(path)
             try:
-                return self._count(descriptor, os.fstat(descriptor).st_size)
+                return self._count(extent, extent.current_size())
             finally:
-                os.close(descriptor)
+                extent.close()
         except OSError as error:
             raise PathError(f"{path}: {error.strerror}") from error
 
-    def _count(self, descriptor: int, end: int) -> int | None:
+    def _count(self, extent: Extent, end: int) -> int | None:
         position, total = 0, 0
         while position < end:
-            data = os.pread(descriptor, LOOK_BYTES, position)
+            data = extent.pread(LOOK_BYTES, position)
             taken, records = _first(data)
             if not taken:
                 taken, records = self._whole(data)

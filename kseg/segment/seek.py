@@ -11,8 +11,6 @@ Either index may be missing, stale or wrong. An entry is therefore used only if 
 matches it. Otherwise earlier entries are tried, and finally the .log is read from its start.
 """
 
-import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -22,6 +20,7 @@ from typing import NamedTuple
 from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
+from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_at_once
 
 LAST_TIMESTAMP = (1 << 63) - 1
@@ -53,17 +52,17 @@ class Start(NamedTuple):
 class Entries:
     """The entries of an index file, read one at a time."""
 
-    def __init__(self, descriptor: int, entry: Struct) -> None:
-        self._descriptor = descriptor
+    def __init__(self, extent: Extent, entry: Struct) -> None:
+        self._extent = extent
         self._entry = entry
-        self._count = os.fstat(descriptor).st_size // entry.size
+        self._count = extent.current_size() // entry.size
 
     def __len__(self) -> int:
         return self._count
 
     def at(self, i: int) -> tuple[int, int] | None:
         """Returns entry i; None for padding, for an impossible entry, or if the file has been truncated."""
-        data = os.pread(self._descriptor, self._entry.size, i * self._entry.size)
+        data = self._extent.pread(self._entry.size, i * self._entry.size)
         if len(data) < self._entry.size:
             return None
         first, second = self._entry.unpack(data)
@@ -213,21 +212,21 @@ def _open_entries(reader: SegmentReader, file: SegmentFile, suffix: str, entry: 
         return
     path = index_path(file, suffix)
     try:
-        descriptor = open_at_once(path)
+        extent = open_at_once(path)
     except OSError as error:
         yield f"{suffix}: {error.strerror}"
         return
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not extent.is_regular():
             yield f"{suffix}: not a regular file"
             return
-        entries = Entries(descriptor, entry)
+        entries = Entries(extent, entry)
         if not len(entries) or entries.at(0) is None or _is_padding(entries):
             yield f"the {suffix} has no entry"
             return
         yield entries
     finally:
-        os.close(descriptor)
+        extent.close()
 
 
 def _is_padding(entries: Entries) -> bool:

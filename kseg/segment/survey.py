@@ -31,6 +31,7 @@ from kseg.segment.items import Damage
 from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import SegmentReader
 from kseg.stores.buffers import Buffers, RowPool
+from kseg.stores.extent import Extent
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error
 from kseg.stores.windows import WINDOW_BYTES, Unproven, Windows
@@ -88,20 +89,20 @@ class SegmentSurvey:
         size = self.source.size
         # Headers alone are best read from a mapped file, unless it has only a few pages.
         if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
-            descriptor = self.source.descriptor
+            extent = self.source.extent
             if is_worth_parts(size, self.jobs):
-                yield from self._parts(descriptor)
+                yield from self._parts(extent)
             else:
                 buffers = self._buffers
                 rows = None if buffers is None else partial(buffers.int64s, "headers")
-                part = _Part(descriptor, 0, size, self.level, self.reader.scratch, buffers, rows)
+                part = _Part(extent, 0, size, self.level, self.reader.scratch, buffers, rows)
                 for items in part:
                     yield from self._recorded(items)
                 self.position = part.position
         if self.position < self.reader.end:
             yield from self._rest()
 
-    def _parts(self, descriptor: int) -> Iterator[Item]:
+    def _parts(self, extent: Extent) -> Iterator[Item]:
         """Reads parts in several threads."""
         pool = None if self._buffers is None else RowPool()
         rows = None if pool is None else pool.take
@@ -110,11 +111,11 @@ class SegmentSurvey:
             buffers = Buffers(self.reader.scratch.max_batch_bytes)
 
             def whole(start: int, end: int) -> tuple[int, list[Item]]:
-                return _Part(descriptor, start, end, self.level, buffers.scratch, buffers, rows).whole()
+                return _Part(extent, start, end, self.level, buffers.scratch, buffers, rows).whole()
 
             return whole
 
-        parts = in_parts(descriptor, 0, self.source.size, self.jobs, reading)
+        parts = in_parts(extent, 0, self.source.size, self.jobs, reading)
         for reached, items in _up_to_disk_error(parts):
             self.position = reached
             for item in self._recorded(items):
@@ -206,12 +207,12 @@ class _Part:
     """A range of a file read in windows: lists of items, each header rows and the problems after them."""
 
     def __init__(
-        self, descriptor: int, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
+        self, extent: Extent, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
         rows: Callable[[int], memoryview] | None,
     ) -> None:  # fmt: skip
         """``rows``: see `Windows.headers`, ``take``."""
         manner = SegmentSurvey.manner(level)
-        self._windows = Windows(descriptor, start, end, manner, scratch.max_batch_bytes, buffers)
+        self._windows = Windows(extent, start, end, manner, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
         self._rows = rows
 

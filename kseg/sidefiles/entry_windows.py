@@ -1,8 +1,6 @@
 """Reads the entries in use of an index file in windows; most of an active segment's 10 MiB index is unused zeros."""
 
 import errno
-import os
-import stat
 from typing import Final
 
 from kseg.stores.holes import end_of_data
@@ -22,15 +20,14 @@ class EntryWindows:
 
     def __init__(self, path: str, width: int) -> None:
         self.width = width
-        self._descriptor = open_at_once(path)
+        self._extent = open_at_once(path)
         try:
-            self._first = os.pread(self._descriptor, FIRST_BYTES, 0)
+            self._first = self._extent.pread(FIRST_BYTES, 0)
             self.size = len(self._first)
             if self.size == FIRST_BYTES:
-                state = os.fstat(self._descriptor)
-                if not stat.S_ISREG(state.st_mode):
+                if not self._extent.is_regular():
                     raise OSError(errno.EINVAL, "not a regular file")
-                self.size = state.st_size
+                self.size = self._extent.current_size()
             if self.size <= FIRST_BYTES:
                 self.close()
             self.used_bytes = self._end_of_use()
@@ -56,19 +53,17 @@ class EntryWindows:
         if self.used_bytes <= len(self._first) and start + self.width <= len(self._first):
             return self._first[start:]
         wanted = min(WINDOW_BYTES // self.width, self.used - entry) * self.width
-        return os.pread(self._descriptor, wanted, entry * self.width)
+        return self._extent.pread(wanted, entry * self.width)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._extent.close()
 
     def _end_of_use(self) -> int:
         first = len(self._first)
-        end = end_of_data(self._descriptor, first, self.size) if self.size > first else first
+        end = end_of_data(self._extent, first, self.size) if self.size > first else first
         while end > first:
             start = max(first, end - WINDOW_BYTES)
-            block = os.pread(self._descriptor, end - start, start)
+            block = self._extent.pread(end - start, start)
             if block != _ZEROS[: len(block)]:
                 return start + len(block.rstrip(b"\0"))
             end = start

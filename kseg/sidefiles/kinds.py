@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.segment.files import LAST_OFFSET, is_regular_file
+from kseg.segment.files import LAST_OFFSET, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
 from kseg.sidefiles.leader_epochs import read_leader_epochs
@@ -19,6 +19,7 @@ from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.sidefiles.remote_index_names import DIRECTORY, parse_remote_index_name
 from kseg.sidefiles.time_index import read_time_index
 from kseg.sidefiles.transaction_index import read_transaction_index
+from kseg.stores import trees
 
 LEFTOVERS = (".deleted", ".cleaned", ".swap", ".tmp")
 
@@ -73,12 +74,12 @@ class SideFile:
     def beside(self, suffix: str) -> str:
         """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""
         path = os.path.join(os.path.dirname(self.path), self.stem + suffix)
-        return path + self.leftover if self.leftover and os.path.exists(path + self.leftover) else path
+        return path + self.leftover if self.leftover and trees.exists(path + self.leftover) else path
 
 
 def side_file(path: str) -> SideFile | None:
     """Returns the side file that ``path`` names, None for other names. Does not access the disk."""
-    name = os.path.basename(path)
+    name = unpacked_name(path)
     whole, leftover = name, ""
     for suffix in LEFTOVERS:
         if whole.endswith(suffix):
@@ -97,13 +98,14 @@ def list_side_files(directory: str) -> list[SideFile]:
     Raises PathError if a directory cannot be read.
     """
     try:
-        names = [entry.name for entry in os.scandir(directory) if is_regular_file(entry)]
+        with trees.scandir(directory) as entries:
+            names = [entry.name for entry in entries if is_regular_file(entry)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
     cache = os.path.join(directory, DIRECTORY)
-    return found + (list_side_files(cache) if os.path.isdir(cache) else [])
+    return found + (list_side_files(cache) if trees.isdir(cache) else [])
 
 
 def read_items(kind: str, buffer: Any, base_offset: int = 0) -> Iterator[Any]:

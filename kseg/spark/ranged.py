@@ -19,6 +19,7 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import CHAINED, index_path
 from kseg.segment.slices import Slice, slices
 from kseg.spark.stores import Storage, file_system, is_stored, open_path, spool_range
+from kseg.stores.extent import Extent
 from kseg.stores.source import Source
 
 _ENTRY = Struct(">ii")
@@ -102,7 +103,7 @@ def _range(url: str, part: RangedSlice, storage: Storage) -> Source:
         with system.open_input_file(path) as stored, tempfile.TemporaryFile() as spool:
             spool.truncate(part.end)
             spool_range(stored, spool, part.proof[0], part.end)
-            return Source(os.dup(spool.fileno()), url, part.end)
+            return Source(Extent(os.dup(spool.fileno())), url, part.end)
     except OSError as error:
         raise PathError(f"{url}: {error}") from error
 

@@ -21,6 +21,7 @@ from kseg.segment.files import (
     segment_file,
     segments_among,
 )
+from kseg.stores.extent import Extent
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def open_path(path: str, storage: Storage) -> Source:
     try:
         with system.open_input_file(inside) as stored, tempfile.TemporaryFile() as spool:
             spool_range(stored, spool, 0, stored.size())
-            return Source(os.dup(spool.fileno()), path)
+            return Source(Extent(os.dup(spool.fileno())), path)
     except OSError as error:
         raise PathError(f"{path}: {error}") from error
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kseg.errors import PathError
-from kseg.stores.regular_files import open_descriptor
+from kseg.stores.regular_files import open_extent
 from kseg.stores.stored_object import StoredObject, is_url
 from kseg.stores.unreadable import read_all
 
@@ -77,11 +77,11 @@ class LocalObjects:
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
         try:
-            descriptor = open_descriptor(path)
+            extent = open_extent(path)
             try:
-                return read_all(descriptor, start, start + length)
+                return read_all(extent, start, start + length)
             finally:
-                os.close(descriptor)
+                extent.close()
         except OSError as error:
             raise PathError(f"{path}: {error.strerror or error}") from error
 

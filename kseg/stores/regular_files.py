@@ -9,6 +9,9 @@ import stat
 from contextlib import suppress
 from io import BufferedReader
 
+from kseg.stores import trees
+from kseg.stores.extent import Extent, ExtentStream
+
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -50,13 +53,22 @@ def open_descriptor(path: str) -> int:
     return descriptor
 
 
-def open_at_once(path: str) -> int:
-    """Returns a descriptor of a file without checking its type first; the caller must reject other than regular files.
+def open_extent(path: str) -> Extent:
+    """Opens a regular file as `open_descriptor` does, or a file of a mounted tree. Raises OSError."""
+    place = trees.find(path)
+    return Extent(open_descriptor(path)) if place is None else place.open()
+
+
+def open_at_once(path: str) -> Extent:
+    """Opens a file without checking its type first; the caller must reject other than regular files.
 
     Links are followed as by `open_descriptor`. Raises OSError.
     """
+    place = trees.find(path)
+    if place is not None:
+        return place.open()
     try:
-        return os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW)
+        return Extent(os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW))
     except OSError as error:
         if error.errno == errno.ELOOP and os.path.islink(path):
             raise OSError(errno.ELOOP, LINK, path) from error
@@ -64,8 +76,9 @@ def open_at_once(path: str) -> int:
 
 
 def open_regular(path: str) -> BufferedReader:
-    """Opens a regular file as `open_descriptor` does. Raises OSError."""
-    return os.fdopen(open_descriptor(path), "rb")
+    """Opens a regular file as `open_extent` does. Raises OSError."""
+    place = trees.find(path)
+    return os.fdopen(open_descriptor(path), "rb") if place is None else BufferedReader(ExtentStream(place.open()))
 
 
 def read_regular(path: str, most: int) -> bytes:

@@ -16,8 +16,10 @@ from typing import BinaryIO
 from kseg.errors import PathError
 from kseg.kernel.files import guard
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
+from kseg.stores import trees
+from kseg.stores.extent import Extent
 from kseg.stores.holes import end_of_data
-from kseg.stores.regular_files import is_expected_pipe, open_descriptor
+from kseg.stores.regular_files import is_expected_pipe, open_extent
 from kseg.stores.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
 
 STANDARD_INPUT = "-"
@@ -35,9 +37,9 @@ class FileBytes:
     ``has_failed``: the disk failed to read something.
     """
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    def __init__(self, extent: Extent, size: int) -> None:
         self.has_failed = False
-        self._descriptor = descriptor
+        self._extent = extent
         self._size = size
         self._window = b""
         self._window_start = 0
@@ -65,25 +67,26 @@ class FileBytes:
 
     def _pread(self, start: int, wanted: int) -> bytes:
         try:
-            return read_all(self._descriptor, start, start + wanted)
+            return read_all(self._extent, start, start + wanted)
         except OSError as error:
             if not is_disk_error(error):
                 raise
             self.has_failed = True
-        return read_around(self._descriptor, start, start + wanted)
+        return read_around(self._extent, start, start + wanted)
 
 
 class Source:
     """The bytes of one segment, as ``buffer``: sliceable, of fixed length, safe if the file shrinks or the disk fails.
 
-    ``size`` is the file's size on opening; later appends are not seen. ``unreadable`` are the ranges that the disk
-    cannot read; it is filled once `look_for_unreadable` has found one of them. They read as zeros.
+    The source closes its ``extent``. ``size`` is the file's size on opening; later appends are
+    not seen. ``unreadable`` are the ranges that the disk cannot read; it is filled once `look_for_unreadable` has found
+    one of them. They read as zeros.
     """
 
-    def __init__(self, descriptor: int, path: str, size: int | None = None) -> None:
+    def __init__(self, extent: Extent, path: str, size: int | None = None) -> None:
         self.path = path
-        self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size if size is None else size
+        self._extent = extent
+        self.size = extent.current_size() if size is None else size
         self._mapping: mmap.mmap | None = None
         self._buffer: memoryview | FileBytes | bytes | None = None
         self.unreadable: list[Range] = []
@@ -97,26 +100,27 @@ class Source:
         return self._buffer
 
     def _opened(self) -> memoryview | FileBytes | bytes:
-        if not self.size or self._descriptor < 0:
+        if not self.size or self._extent.descriptor < 0:
             return b""
         if self.size > SMALL_BYTES and not guard.AVAILABLE:
-            return FileBytes(self._descriptor, self.size)
+            return FileBytes(self._extent, self.size)
         try:
             if self.size <= SMALL_BYTES:
                 return memoryview(self._small().ljust(self.size, b"\0"))
-            self._mapping = _map(self._descriptor, self.size) or _map_copy(self._descriptor, self.size)
+            found = _map(self._extent, self.size) or _map_copy(self._extent, self.size)
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error
-        return memoryview(self._mapping)
+        self._mapping, buffer = found
+        return buffer
 
     def _small(self) -> bytes:
         try:
-            return read_all(self._descriptor, 0, self.size)
+            return read_all(self._extent, 0, self.size)
         except OSError as error:
             if not is_disk_error(error):
                 raise
         self._look_through()
-        return read_around(self._descriptor, 0, self.size)
+        return read_around(self._extent, 0, self.size)
 
     def look_for_unreadable(self) -> bool:
         """Whether bytes read since the last call may be zeros in place of unreadable bytes.
@@ -138,7 +142,7 @@ class Source:
     def _look_through(self) -> None:
         self._was_looked_through = True
         try:
-            self.unreadable = unreadable_ranges(self._descriptor, self.size)
+            self.unreadable = unreadable_ranges(self._extent, self.size)
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error
 
@@ -153,19 +157,19 @@ class Source:
         """Makes `reach` return more, twice as much with each call."""
 
     @property
-    def descriptor(self) -> int:
-        """A descriptor of the open file, for pread; the source closes it."""
-        return self._descriptor
+    def extent(self) -> Extent:
+        """The bytes on disk, for readers by position."""
+        return self._extent
 
     def end_of_data(self) -> int:
         """Returns the size without a hole at the end, or up to a MiB more; bytes after it were never written."""
-        if self.size <= SMALL_BYTES or self._descriptor < 0:
+        if self.size <= SMALL_BYTES or self._extent.descriptor < 0:
             return self.size
-        return end_of_data(self._descriptor, 0, self.size)
+        return end_of_data(self._extent, 0, self.size)
 
     def current_size(self) -> int:
         """Returns the readable size of the file: less than ``size`` if it has been truncated."""
-        return min(self.size, os.fstat(self._descriptor).st_size)
+        return min(self.size, self._extent.current_size())
 
     def expect_jumps(self, is_so: bool) -> None:
         """Turns read-ahead for a mapped file off or on: off while little is read in many places."""
@@ -185,9 +189,7 @@ class Source:
         if self._mapping is not None:
             _unmap(self._mapping)
             self._mapping = None
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._extent.close()
 
     def __enter__(self) -> "Source":
         return self
@@ -196,11 +198,14 @@ class Source:
         self.close()
 
 
-def _map(descriptor: int, size: int) -> mmap.mmap | None:
-    """Returns a guarded mapping; None if it is not possible: no address space, no file system support, guard table
-    full."""
+def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
+    """Returns a guarded mapping, and the extent's bytes in it, which may begin behind its start.
+
+    Returns None if it is not possible: no address space, no file system support, guard table full.
+    """
+    before = extent.start % mmap.ALLOCATIONGRANULARITY
     try:
-        mapping = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+        mapping = mmap.mmap(extent.descriptor, before + size, access=mmap.ACCESS_READ, offset=extent.start - before)
     except (OSError, ValueError):
         return None
     try:
@@ -208,18 +213,19 @@ def _map(descriptor: int, size: int) -> mmap.mmap | None:
     except RuntimeError:
         mapping.close()
         return None
-    return mapping
+    return mapping, memoryview(mapping)[before:]
 
 
-def _map_copy(descriptor: int, size: int) -> mmap.mmap:
+def _map_copy(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview]:
     """Maps an unnamed temporary copy, which nobody can truncate, so that it needs no guard."""
     import tempfile
 
     with tempfile.TemporaryFile() as spool:
         for start in range(0, size, WINDOW_BYTES):
-            spool.write(read_around(descriptor, start, min(start + WINDOW_BYTES, size)))
+            spool.write(read_around(extent, start, min(start + WINDOW_BYTES, size)))
         spool.flush()
-        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        mapping = mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        return mapping, memoryview(mapping)
 
 
 def _unmap(mapping: mmap.mmap) -> None:
@@ -244,15 +250,14 @@ def _unmap(mapping: mmap.mmap) -> None:
 def open_source(path: str) -> Source:
     """Opens a regular file, standard input for ``-``, or a FIFO of `expect_named`. Raises PathError if it cannot."""
     try:
-        if path == STANDARD_INPUT:
+        if path == STANDARD_INPUT and trees.find(path) is None:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
-            return Source(_seekable(sys.stdin.buffer), path)
+            return Source(Extent(seekable(sys.stdin.buffer)), path)
         if is_expected_pipe(path):
             with open(path, "rb") as pipe:
-                return Source(_seekable(pipe), path)
-        descriptor = open_descriptor(path)
-        return Source(descriptor, path, os.fstat(descriptor).st_size)
+                return Source(Extent(seekable(pipe)), path)
+        return Source(open_extent(path), path)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
 
@@ -264,14 +269,14 @@ def check_readable(path: str) -> None:
     """
     with open_source(path) as source:
         try:
-            found = unreadable_ranges(source.descriptor, source.size)
+            found = unreadable_ranges(source.extent, source.size)
         except OSError as error:
             raise PathError(f"{path}: {error.strerror or error}") from error
     if found:
         raise unreadable_error(path, found)
 
 
-def _seekable(stream: BinaryIO) -> int:
+def seekable(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())

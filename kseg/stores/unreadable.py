@@ -5,12 +5,12 @@ unreadable after two failed reads.
 """
 
 import errno
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
 from kseg.errors import UnreadableError
+from kseg.stores.extent import Extent
 from kseg.stores.holes import next_data
 
 PAGE_BYTES = 4096
@@ -34,7 +34,7 @@ def is_disk_error(error: OSError) -> bool:
     return error.errno in _DISK_ERRORS
 
 
-def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
+def unreadable_ranges(extent: Extent, size: int) -> list[Range]:
     """Returns the unreadable ranges of the first ``size`` bytes, in order. Reads all but holes.
 
     Raises OSError for any failure other than the disk's.
@@ -42,11 +42,11 @@ def unreadable_ranges(descriptor: int, size: int) -> list[Range]:
     found: list[Range] = []
     start = 0
     while start < size:
-        data = next_data(descriptor, start, size)
+        data = next_data(extent, start, size)
         if data - start >= _PIECE_BYTES:
             start = data // PAGE_BYTES * PAGE_BYTES
             continue
-        _note(found, _read_piece(descriptor, start, min(start + _PIECE_BYTES, size))[1])
+        _note(found, _read_piece(extent, start, min(start + _PIECE_BYTES, size))[1])
         start += _PIECE_BYTES
     return found
 
@@ -58,13 +58,13 @@ def unreadable_error(path: str, ranges: list[Range]) -> UnreadableError:
     )
 
 
-def read_around(descriptor: int, start: int, stop: int) -> bytes:
+def read_around(extent: Extent, start: int, stop: int) -> bytes:
     """Returns the bytes of a range, with zeros for unreadable or truncated bytes. Raises OSError as
     `unreadable_ranges`."""
     pieces = []
     for at in range(start, stop, _PIECE_BYTES):
         end = min(at + _PIECE_BYTES, stop)
-        pieces.append(_read_piece(descriptor, at, end)[0].ljust(end - at, b"\0"))
+        pieces.append(_read_piece(extent, at, end)[0].ljust(end - at, b"\0"))
     return b"".join(pieces)
 
 
@@ -79,13 +79,13 @@ def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
     return found
 
 
-def read_all(descriptor: int, start: int, stop: int) -> bytes:
+def read_all(extent: Extent, start: int, stop: int) -> bytes:
     """Returns the bytes of a range, fewer only at the end of the file. Raises OSError.
 
     A short read is continued, so that its cause is met.
     """
     pieces = bytearray()
-    while start < stop and (piece := os.pread(descriptor, stop - start, start)):
+    while start < stop and (piece := extent.pread(stop - start, start)):
         pieces += piece
         start += len(piece)
     return bytes(pieces)
@@ -99,16 +99,16 @@ def named(ranges: list[Range]) -> str:
     return f"{count} bytes could not be read (bytes {places}{more})"
 
 
-def _read_piece(descriptor: int, start: int, stop: int) -> tuple[bytes, list[Range]]:
+def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Range]]:
     """Returns the bytes up to the end of the file, and the unreadable ranges, which are zeros."""
     try:
-        return read_all(descriptor, start, stop), []
+        return read_all(extent, start, stop), []
     except OSError as error:
         if not is_disk_error(error):
             raise
     data, lost = bytearray(), list[Range]()
     for first, behind in _pages(start, stop):
-        page = _read_twice(descriptor, first, behind)
+        page = _read_twice(extent, first, behind)
         if page is None:
             _note(lost, [(first, behind)])
             page = bytes(behind - first)
@@ -125,10 +125,10 @@ def _pages(start: int, stop: int) -> Iterator[Range]:
         start = behind
 
 
-def _read_twice(descriptor: int, start: int, stop: int) -> bytes | None:
+def _read_twice(extent: Extent, start: int, stop: int) -> bytes | None:
     for _ in range(2):
         try:
-            return read_all(descriptor, start, stop)
+            return read_all(extent, start, stop)
         except OSError as error:
             if not is_disk_error(error):
                 raise

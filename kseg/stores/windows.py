@@ -4,7 +4,6 @@ This takes half the time of the page faults of a new mapping (measured for 1 GiB
 earlier. The frames of a window are checked while it is in the processor's cache.
 """
 
-import os
 from collections.abc import Callable, Iterator
 
 from kseg.formats.expansion import room
@@ -16,6 +15,7 @@ from kseg.kernel.scan.frames import find
 from kseg.kernel.scan.windowed_scan import ENDED, LOOK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.buffers import Buffers
+from kseg.stores.extent import Extent
 
 WINDOW_BYTES = 1 << 19
 
@@ -58,7 +58,7 @@ class Windows:
 
     def __init__(
         self,
-        descriptor: int,
+        extent: Extent,
         position: int,
         end: int,
         walk: int = True,
@@ -75,7 +75,7 @@ class Windows:
         else:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
-        self._scan = WindowedScan(descriptor, position, end, walk)
+        self._scan = WindowedScan(extent.descriptor, position, end, walk, extent.start)
         self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
 
     @property
@@ -155,7 +155,7 @@ def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> Room:
     return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: room(max_batch_bytes))
 
 
-def next_frame(descriptor: int, start: int, end: int, stop: int | None = None) -> int:
+def next_frame(extent: Extent, start: int, end: int, stop: int | None = None) -> int:
     """Returns the next intact frame in ``[start, stop)`` that is not too large for a pass; -1 if there is none.
 
     It is a place to divide a file of magic 0 to 2 for passes in several threads. Bytes inside a record may look like a
@@ -163,7 +163,7 @@ def next_frame(descriptor: int, start: int, end: int, stop: int | None = None) -
     """
     size, stop = FIRST_LOOK_BYTES, end if stop is None else stop
     while start < stop:
-        data = os.pread(descriptor, min(2 * size, end - start), start)
+        data = extent.pread(min(2 * size, end - start), start)
         # Prefix CRCs keep the search linear even if every byte seems to start a frame.
         scan = FrameScan()
         scan.use_prefixes(0, len(data))

@@ -3,7 +3,6 @@
 Sources: Cleaner and LogToClean of Kafka 4.3.1.
 """
 
-import os
 from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from kseg.segment.batches import Batch
 from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _was_emptied(segment: "Segment") -> bool:
     if segment.size:
         return False
     try:
-        return not any(os.stat(segment.beside(suffix)).st_size for suffix in (".index", ".timeindex"))
+        return not any(trees.status(segment.beside(suffix)).st_size for suffix in (".index", ".timeindex"))
     except OSError:
         return False
 

@@ -1,12 +1,12 @@
 """Classifies missing offsets of a partition: lost, removed by a salvage, or removed by the log cleaner."""
 
-import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.segment.survey import DEEP
+from kseg.stores import trees
 from kseg.verification.compaction import Maker, maker_of_gaps, reach_in
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Gaps:
         from kseg.changes.quarantine import changes, folder_of  # few partitions have gaps
 
         directory = self._partition.directory
-        if directory is None or not os.path.isdir(folder_of(directory)):
+        if directory is None or not trees.isdir(folder_of(directory)):
             return []
         try:
             return [gap for change in changes(directory) for gap in change.gaps]

@@ -3,7 +3,6 @@
 `Partition` and `Segment` are the context of the rules.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +16,7 @@ from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, open_source
 from kseg.verification.directories.unread import packed, tell_unread, why_no_file
@@ -66,7 +66,7 @@ class Segment:
     def has_grown(self) -> bool:
         """Whether the file has grown since it was opened, which was before its side files were read."""
         try:
-            return os.stat(self.path).st_size > self.size
+            return trees.status(self.path).st_size > self.size
         except OSError:
             return False  # the file was removed; the findings are about its earlier content
 
@@ -118,7 +118,7 @@ class Partition:
         """Names of the files in the directory, listed once; none for a stream."""
         if self.listed is None:
             try:
-                self.listed = frozenset(os.listdir(self.directory) if self.directory else ())
+                self.listed = frozenset(trees.listdir(self.directory) if self.directory else ())
             except OSError:
                 self.listed = frozenset()  # it was removed after its segments were listed; these report it
         return self.listed
@@ -183,7 +183,7 @@ def judge_segments(
                 raise
             segment.is_unread = segment.is_damaged = True
             tell_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
-            if not os.path.islink(file.path) and (not partition.others or file.name not in partition.others):
+            if not trees.islink(file.path) and (not partition.others or file.name not in partition.others):
                 partition.report.failures.append(str(error))  # it may be readable to somebody else
         else:
             with source:

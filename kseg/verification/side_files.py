@@ -1,6 +1,5 @@
 """Checks single side files: an index against its .log, all others by themselves."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from kseg.segment.survey import QUICK
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores import trees
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import named
 from kseg.verification.indexes import SUFFIXES, IndexRule
@@ -61,7 +61,7 @@ def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[
 def _judge_index(partition: "Partition", side: SideFile, progress: Callable[[int], None]) -> None:
     rule = IndexRule(partition, {side.kind: side.path})
     log = side.beside(".log")
-    if partition.level != QUICK and not side.is_remote_copy and os.path.isfile(log):
+    if partition.level != QUICK and not side.is_remote_copy and trees.isfile(log):
         judge_segments(partition, [segment_file(log)], [rule], progress)
         return
     with open_source(side.path) as source:

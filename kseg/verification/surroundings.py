@@ -19,6 +19,7 @@ from kseg.segment.files import (
     parse_partition_name,
 )
 from kseg.sidefiles.partitions import Partitions
+from kseg.stores import trees
 
 
 class Place:
@@ -126,10 +127,10 @@ def _directory_of(file: str) -> str | None:
         return None
     if os.path.basename(file) == FOLDER:
         return os.path.dirname(file) or "."
-    if os.path.isdir(file) and (_is_partition(file) or _is_log_directory(file)):
+    if trees.isdir(file) and (_is_partition(file) or _is_log_directory(file)):
         return file
     parent = os.path.dirname(file) or "."
-    if not os.path.isdir(parent):
+    if not trees.isdir(parent):
         return None
     if _is_partition(parent):
         return parent if _is_of_partition(file) else None
@@ -138,7 +139,7 @@ def _directory_of(file: str) -> str | None:
 
 def _is_partition(path: str) -> bool:
     try:
-        return os.path.isdir(path) and (holds_segments(path) or os.path.isdir(os.path.join(path, FOLDER)))
+        return trees.isdir(path) and (holds_segments(path) or trees.isdir(os.path.join(path, FOLDER)))
     except KsegError:
         return False
 
@@ -152,4 +153,4 @@ def _is_log_directory(path: str) -> bool:
 
 def _is_of_partition(path: str) -> bool:
     """Whether a command for the partition treats the file as a part of it."""
-    return is_part_of_log(os.path.basename(path)) or not os.path.isfile(path)
+    return is_part_of_log(os.path.basename(path)) or not trees.isfile(path)

@@ -18,6 +18,7 @@ from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.parts import in_parts
 from kseg.stores.buffers import Buffers
+from kseg.stores.extent import Extent
 from kseg.stores.windows import WINDOW_BYTES, Windows, next_frame
 
 
@@ -30,7 +31,7 @@ class Walker:
 
     def walk(self, start: int, end: int) -> tuple[int, int]:
         """Where the batches from ``start`` on that are intact end, and how many records they hold."""
-        windows, opened = Windows(self._descriptor, start, end, buffers=self._buffers), 0
+        windows, opened = Windows(Extent(self._descriptor), start, end, buffers=self._buffers), 0
         for _, _, unproven in windows.headers(partial(self._buffers.int64s, "headers")):
             if unproven is None:
                 continue
@@ -67,7 +68,7 @@ class Walks:
             def next_walk() -> Callable[[int, int], tuple[int, int]]:
                 return free.pop().walk
 
-            ends, counts = zip(*in_parts(self._descriptor, 0, self._size, threads, next_walk), strict=True)
+            ends, counts = zip(*in_parts(Extent(self._descriptor), 0, self._size, threads, next_walk), strict=True)
         seconds = perf_counter() - start
         if ends[-1] != self._size:
             raise SystemExit(f"not intact from {ends[-1]} on")
@@ -80,7 +81,7 @@ class Shares:
     def __init__(self, path: str, count: int) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         size = os.fstat(descriptor).st_size
-        cuts = [next_frame(descriptor, size * k // count, size) for k in range(1, count)]
+        cuts = [next_frame(Extent(descriptor), size * k // count, size) for k in range(1, count)]
         ends = [0, *cuts, size]
         self._pipes = [self._fork(descriptor, ends[k], ends[k + 1]) for k in range(count)]
 

@@ -160,8 +160,8 @@ def test_a_file_that_cannot_be_opened_does_not_stop_its_partition(tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        (f"{NAME}.gz", "is compressed"),
-        (f"{NAME}.zst", "is compressed"),
+        (f"{NAME}.gz", "is not packed"),
+        (f"{NAME}.zst", "is not packed"),
     ],
 )
 def test_a_file_of_another_kind_is_not_taken_for_a_segment(name: str, why: str, tmp_path: Path, kseg: Kseg) -> None:

@@ -28,6 +28,7 @@ from kseg.kernel.scan.frame_scan import (
     FrameScan,
 )
 from kseg.segment.reader import SegmentReader
+from kseg.stores.extent import Extent
 from kseg.stores.source import open_source
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, WINDOW_BYTES, Windows
 
@@ -187,12 +188,12 @@ def test_compressed_bytes_weigh_more():
 
 def passed(path, end=None):
     """(windows seen, frames, records, position) of a pass over a file."""
-    descriptor = os.open(path, os.O_RDONLY)
+    extent = Extent(os.open(path, os.O_RDONLY))
     try:
-        windows = Windows(descriptor, 0, os.fstat(descriptor).st_size if end is None else end)
+        windows = Windows(extent, 0, extent.current_size() if end is None else end)
         counts = [count for _, _, count, _ in windows]
     finally:
-        os.close(descriptor)
+        extent.close()
     return len(counts), sum(counts), windows.records, windows.position
 
 
@@ -267,9 +268,9 @@ def test_a_length_that_claims_much_makes_no_large_window(tmp_path):
     with path.open("wb") as file:
         file.write(good + bytes(8) + (LARGEST_WINDOW_BYTES + 1).to_bytes(4, "big") + bytes(4) + b"\x02")
         file.truncate(4 * LARGEST_WINDOW_BYTES)
-    descriptor = os.open(path, os.O_RDONLY)
-    windows = Windows(descriptor, 0, 4 * LARGEST_WINDOW_BYTES)
+    extent = Extent(os.open(path, os.O_RDONLY))
+    windows = Windows(extent, 0, 4 * LARGEST_WINDOW_BYTES)
     assert [count for _, _, count, _ in windows] == [1]
-    os.close(descriptor)
+    extent.close()
     assert windows.position == len(good)
     assert len(windows._buffer) == WINDOW_BYTES

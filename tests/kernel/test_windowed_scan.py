@@ -14,6 +14,7 @@ from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BAT
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
 from kseg.kernel.scan.windowed_scan import ENDED, WindowedScan
+from kseg.stores.extent import Extent
 from kseg.stores.windows import Windows
 
 
@@ -34,7 +35,7 @@ def opened(content):
 
 def told(descriptor, size, walk, own):
     """(headers of all batches as lists, positions of those to be opened, where the pass ends)."""
-    windows, found, unproven = Windows(descriptor, 0, size, walk), [], []
+    windows, found, unproven = Windows(Extent(descriptor), 0, size, walk), [], []
     taken = []
 
     def take(count):
@@ -60,7 +61,7 @@ def told(descriptor, size, walk, own):
 
 
 def expected(descriptor, size, walk):
-    windows, found = Windows(descriptor, 0, size, walk), []
+    windows, found = Windows(Extent(descriptor), 0, size, walk), []
     for window, frame_rows, count, origin in windows:
         rows = int64s(count * BATCH_WIDTH)
         headers.read(window, frame_rows, count, False, origin, rows)
@@ -100,7 +101,7 @@ def test_a_call_ends_after_a_stretch_whatever_is_in_it():
     with opened(one * 50) as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr("kseg.stores.windows.WINDOW_BYTES", 4000)
         patch.setattr("kseg.stores.windows.STRETCH_BYTES", 10_000)
-        counts = [count for _, count, _ in Windows(file.fileno(), 0, 50 * len(one)).headers()]
+        counts = [count for _, count, _ in Windows(Extent(file.fileno()), 0, 50 * len(one)).headers()]
     assert sum(counts) == 50
     assert max(counts) <= 14
 

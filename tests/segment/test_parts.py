@@ -9,6 +9,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
 from kseg.segment import parts
+from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel reads no parts")
@@ -29,21 +30,21 @@ def grown(source: Path, path: Path, size: int) -> int:
     return written
 
 
-def positions(descriptor: int, start: int, end: int) -> tuple[int, list[int]]:
-    windows, found = Windows(descriptor, start, end), []
+def positions(extent: Extent, start: int, end: int) -> tuple[int, list[int]]:
+    windows, found = Windows(extent, start, end), []
     for rows, _, _ in windows.headers(int64s):
         found += rows[BATCH_POSITION::BATCH_WIDTH].tolist()
     return windows.position, found
 
 
-def in_parts(descriptor: int, end: int, jobs: int) -> tuple[int, list[int], int]:
+def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
     """Returns (end of the last part, positions of all batches, number of parts)."""
 
     def make() -> Callable[[int, int], tuple[int, list[int]]]:
-        return lambda start, stop: positions(descriptor, start, stop)
+        return lambda start, stop: positions(extent, start, stop)
 
     reached, found, count = 0, [], 0
-    for reached, some in parts.in_parts(descriptor, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
+    for reached, some in parts.in_parts(extent, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
         found += some
         count += 1
     return reached, found, count
@@ -57,12 +58,12 @@ def test_parts_hold_what_one_pass_finds(
     monkeypatch.setattr(parts, "PART_BYTES", 200_000)
     path = tmp_path / "grown.log"
     size = grown(testdata / "speed" / f"{name}.log", path, 3 << 20)
-    descriptor = os.open(path, os.O_RDONLY)
-    reached, found, count = in_parts(descriptor, size, jobs)
-    assert (reached, found) == positions(descriptor, 0, size)
+    extent = Extent(os.open(path, os.O_RDONLY))
+    reached, found, count = in_parts(extent, size, jobs)
+    assert (reached, found) == positions(extent, 0, size)
     assert reached == size
     assert count > 3
-    os.close(descriptor)
+    extent.close()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
@@ -72,9 +73,9 @@ def test_parts_end_where_one_pass_does(share: float, tmp_path: Path, testdata: P
     with path.open("r+b") as file:
         file.seek(int(size * share))
         file.write(b"nonsense" * 20)
-    descriptor = os.open(path, os.O_RDONLY)
-    assert in_parts(descriptor, size, 2)[:2] == positions(descriptor, 0, size)
-    os.close(descriptor)
+    extent = Extent(os.open(path, os.O_RDONLY))
+    assert in_parts(extent, size, 2)[:2] == positions(extent, 0, size)
+    extent.close()
 
 
 def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
@@ -82,30 +83,30 @@ def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
 ) -> None:
     path = tmp_path / "grown.log"
     size = grown(testdata / "speed" / "100b.log", path, 8 << 20)
-    descriptor = os.open(path, os.O_RDONLY)
-    begins = [*positions(descriptor, 0, size)[1], size]
+    extent = Extent(os.open(path, os.O_RDONLY))
+    begins = [*positions(extent, 0, size)[1], size]
     looked = []
 
-    def searched(descriptor: int, start: int, end: int, stop: int | None = None) -> int:
+    def searched(extent: Extent, start: int, end: int, stop: int | None = None) -> int:
         looked.append((end if stop is None else stop) - start)
-        return next_frame(descriptor, start, end, stop)
+        return next_frame(extent, start, end, stop)
 
     monkeypatch.setattr(parts, "next_frame", searched)
     for wanted in range(100_000, size, 500_000):
-        assert parts._cut(descriptor, 0, wanted, size) == next(at for at in begins if at >= wanted)
+        assert parts._cut(extent, 0, wanted, size) == next(at for at in begins if at >= wanted)
     assert set(looked) == {FIRST_LOOK_BYTES}
-    os.close(descriptor)
+    extent.close()
 
 
 def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -> None:
     path = tmp_path / "grown.log"
     size = grown(testdata / "speed" / "tiny.log", path, 40 << 20)
-    descriptor = os.open(path, os.O_RDONLY)
+    extent = Extent(os.open(path, os.O_RDONLY))
     for jobs in (2, 16, 100):
-        found = list(parts._ranges(descriptor, 0, size, jobs))
+        found = list(parts._ranges(extent, 0, size, jobs))
         assert found[0][0] == 0
         assert found[-1][1] == size
         assert all(end == start for (_, end), (start, _) in pairwise(found))
         largest = max(end - start for start, end in found)
         assert largest * jobs * parts.PARTS_AHEAD < parts.AHEAD_BYTES + 2 * jobs * parts.LAST_PART_BYTES * 2
-    os.close(descriptor)
+    extent.close()

@@ -7,6 +7,7 @@ import pytest
 
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
+from kseg.stores.extent import Extent
 from kseg.stores.holes import NEAR_BYTES, end_of_data, next_data
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import unreadable_ranges
@@ -74,7 +75,7 @@ def test_a_huge_hole_in_front_of_a_batch_and_behind_it(tmp_path: Path, batch: by
         ("zero-block", 300 * GIB + len(batch), 300 * GIB - len(batch)),
     ]
     with open(path, "rb") as file:
-        assert unreadable_ranges(file.fileno(), 600 * GIB) == []
+        assert unreadable_ranges(Extent(file.fileno()), 600 * GIB) == []
 
 
 def test_a_hole_behind_nonsense(tmp_path: Path) -> None:
@@ -94,19 +95,19 @@ def test_the_end_of_the_data_is_found_within_its_bound(tmp_path: Path) -> None:
         file.write(b"y" * 4096)
         file.truncate(size)
     with path.open("rb") as file:
-        if next_data(file.fileno(), 8 << 20, size) != 20 << 20:
+        if next_data(Extent(file.fileno()), 8 << 20, size) != 20 << 20:
             pytest.skip("the file system knows no holes")
         end = (20 << 20) + 4096
-        assert end <= end_of_data(file.fileno(), 0, size) <= end + NEAR_BYTES
-        assert end_of_data(file.fileno(), 30 << 20, size) == 30 << 20
-        assert next_data(file.fileno(), 30 << 20, size) == size
-        assert next_data(file.fileno(), 100, size) == 100
+        assert end <= end_of_data(Extent(file.fileno()), 0, size) <= end + NEAR_BYTES
+        assert end_of_data(Extent(file.fileno()), 30 << 20, size) == 30 << 20
+        assert next_data(Extent(file.fileno()), 30 << 20, size) == size
+        assert next_data(Extent(file.fileno()), 100, size) == 100
 
 
 def test_a_full_file_has_no_hole(tmp_path: Path) -> None:
     path = tmp_path / "full"
     path.write_bytes(b"x" * (3 << 20))
     with path.open("rb") as file:
-        assert end_of_data(file.fileno(), 0, 3 << 20) == 3 << 20
-        assert next_data(file.fileno(), 5, 3 << 20) == 5
-    assert next_data(-1, 5, 9) == 5, "a buffer without a file has no holes"
+        assert end_of_data(Extent(file.fileno()), 0, 3 << 20) == 3 << 20
+        assert next_data(Extent(file.fileno()), 5, 3 << 20) == 5
+    assert next_data(Extent(-1), 5, 9) == 5, "a buffer without a file has no holes"

@@ -26,9 +26,9 @@ def test_a_link_is_followed_only_if_it_was_named(tmp_path: Path) -> None:
         assert found.value.errno == errno.ELOOP
     expect_named(str(link))
     assert read_regular(str(link), 5) == b"bytes"
-    descriptor = open_at_once(str(link))
-    assert os.read(descriptor, 9) == b"bytes"
-    os.close(descriptor)
+    extent = open_at_once(str(link))
+    assert extent.pread(9, 0) == b"bytes"
+    extent.close()
 
 
 def test_a_pipe_is_refused_and_expected_only_if_it_was_named(tmp_path: Path) -> None:

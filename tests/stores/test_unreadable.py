@@ -9,6 +9,7 @@ import kseg
 from failing_disk import PAGE, FailDisk
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, QUICK, Headers, SegmentSurvey
+from kseg.stores.extent import Extent
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import overlapping, read_around, unreadable_ranges
 from segment.segments import TESTDATA, entries
@@ -99,8 +100,8 @@ def test_ranges_are_whole_pages_joined(tmp_path: Path, fail_disk: FailDisk) -> N
         fail_disk(path, start, stop)
     expected = [(PAGE, 3 * PAGE), (5 * PAGE, 6 * PAGE), (299 * PAGE, 300 * PAGE + 3)]
     with path.open("rb") as file:
-        assert unreadable_ranges(file.fileno(), path.stat().st_size) == expected
-        found = read_around(file.fileno(), 10, 7 * PAGE)
+        assert unreadable_ranges(Extent(file.fileno()), path.stat().st_size) == expected
+        found = read_around(Extent(file.fileno()), 10, 7 * PAGE)
     whole = bytearray(path.read_bytes())
     for start, stop in expected:
         whole[start:stop] = bytes(stop - start)

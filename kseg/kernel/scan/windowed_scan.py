@@ -28,6 +28,8 @@ else:
 class WindowedScan:
     """A pass over the intact frames of a file of magic 0 to 2, from ``origin`` up to ``end``.
 
+    All positions are relative to ``base``, where the segment begins in the file of the descriptor.
+
     ``manner`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window lies at ``origin`` of the file, ``filled``
     bytes of it; ``position`` is where the pass stands. ``frame_count`` frames were found last; ``header_count`` rows
     of headers
@@ -40,6 +42,7 @@ class WindowedScan:
     header_count = cython.declare(cython.Py_ssize_t, visibility="public")
     scan: FrameScan
     descriptor: cython.int
+    base: cython.longlong
     end: cython.longlong
     has_more: cython.bint
     window: cython.pointer[cython.uchar]
@@ -49,8 +52,9 @@ class WindowedScan:
     headers: cython.pointer[cython.longlong]
     header_capacity: cython.Py_ssize_t
 
-    def __init__(self, descriptor, origin, end, manner):
+    def __init__(self, descriptor, origin, end, manner, base=0):
         self.descriptor = descriptor
+        self.base = base
         self.origin = origin
         self.end = end
         self.filled = self.frame_count = self.header_count = 0
@@ -139,9 +143,9 @@ def fill(windows: WindowedScan) -> cython.longlong:
     windows.scan.position = 0
     size = min(wanted_bytes(windows, rest), windows.end - windows.origin) - rest
     if cython.compiled:
-        got = read_at(windows.descriptor, windows.window + rest, size, windows.origin + rest)
+        got = read_at(windows.descriptor, windows.window + rest, size, windows.base + windows.origin + rest)
     else:
-        got = os.preadv(windows.descriptor, [windows.window[rest : rest + size]], windows.origin + rest)
+        got = os.preadv(windows.descriptor, [windows.window[rest : rest + size]], windows.base + windows.origin + rest)
     if got < 0:
         return got
     windows.filled += got

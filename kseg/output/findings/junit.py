@@ -17,6 +17,7 @@ from kseg.output.findings.printer import FindingsPrinter, summary_of
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.paths import walk_path
+from kseg.stores import trees
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class JunitFindings(FindingsPrinter):
 
     def _place(self, path: str) -> tuple[_Suite, str]:
         """Returns the suite of a file or directory, and its name there."""
-        is_directory = os.path.isdir(path) or path == "-"
+        is_directory = trees.isdir(path) or path == "-"
         folder = path if is_directory else os.path.dirname(path) or "."
         name = "directory" if is_directory else os.path.basename(path)
         return self._suites.setdefault(folder, _Suite()), name

@@ -57,13 +57,13 @@ class AcceptedBatches:
 
     def _intact(self) -> Iterator[Headers]:
         """Yields batches with right checksums, up to the first wrong one."""
-        descriptor = self._source.descriptor
+        extent = self._source.extent
         if is_worth_parts(self._size - self.position, self._jobs):
-            for reached, some in in_parts(descriptor, self.position, self._size, self._jobs, self._reading):
+            for reached, some in in_parts(extent, self.position, self._size, self._jobs, self._reading):
                 self.position = reached
                 yield from some
         while self.position < self._size:
-            windows = Windows(descriptor, self.position, self._size, walk=False)
+            windows = Windows(extent, self.position, self._size, walk=False)
             yield from _headers_in(windows)
             self.position = windows.position
             found = self._beyond_windows()
@@ -76,7 +76,7 @@ class AcceptedBatches:
         buffers = Buffers()
 
         def part(start: int, end: int) -> tuple[int, list[Headers]]:
-            windows = Windows(self._source.descriptor, start, end, walk=False, buffers=buffers)
+            windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
             found = list(_headers_in(windows))
             return windows.position, found
 

@@ -4,7 +4,6 @@ Small partitions are planned in worker processes, because most of that work runs
 partitions, which threads read, and those whose new content is too large to be sent between processes.
 """
 
-import os
 import signal
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -20,6 +19,7 @@ from kseg.recovery.broker.start import Start
 from kseg.recovery.spill import File, spill
 from kseg.recovery.workspace import SPILL_BYTES, Workspace
 from kseg.signals import restore_defaults
+from kseg.stores import trees
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -60,7 +60,7 @@ def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
 
 def _is_small(directory: str) -> bool:
     try:
-        with os.scandir(directory) as entries:
+        with trees.scandir(directory) as entries:
             sizes = (entry.stat(follow_symlinks=False).st_size for entry in entries if entry.name.endswith(LOG))
             return sum(sizes) <= LARGEST_BYTES
     except OSError:

@@ -4,7 +4,6 @@ Bytes are compared first, many batches at a time. If they differ (cleaned separa
 records are compared: leader epoch, key, value, timestamp, headers.
 """
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -128,7 +127,7 @@ class Cursor:
 
     def read(self, start: int, size: int) -> bytes:
         """Returns bytes of the part."""
-        return os.pread(self.source.descriptor, size, self.part.start + start)
+        return self.source.extent.pread(size, self.part.start + start)
 
     def step(self) -> None:
         """Moves to the next batch."""

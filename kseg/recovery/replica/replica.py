@@ -34,6 +34,7 @@ from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
 
@@ -45,12 +46,12 @@ def replica_of(directory: str, place: str) -> str | None:
 
     Raises PathError if there is no directory.
     """
-    if not os.path.isdir(place):
+    if not trees.isdir(place):
         raise PathError(f"{place}: no such directory")
     if list_segments(place):
         return place
     inside = os.path.join(place, os.path.basename(os.path.abspath(directory)))
-    return inside if os.path.isdir(inside) else None
+    return inside if trees.isdir(inside) else None
 
 
 def plan_from_replica(
@@ -227,7 +228,7 @@ class _FillingLoad(SalvageLoad):
         if before.path == behind.path:
             return before.end == behind.start
         is_whole = before.last < self._bases[offered.path]
-        return not is_whole and behind.start == 0 and os.path.getsize(before.path) == before.end
+        return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
     def _tell(self, part: Part, why: str = "") -> None:
         rows = self._taken

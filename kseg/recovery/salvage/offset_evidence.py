@@ -24,6 +24,7 @@ from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
+from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 
 _MOST_BYTES = 64 << 20
@@ -145,7 +146,7 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
     beside = path.removesuffix(LOG) + suffix
     source = None
     try:
-        if path.endswith(LOG) and os.path.getsize(beside) <= MAX_SIDE_FILE_BYTES:
+        if path.endswith(LOG) and trees.getsize(beside) <= MAX_SIDE_FILE_BYTES:
             source = open_source(beside)
     except (OSError, PathError):
         source = None

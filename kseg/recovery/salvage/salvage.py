@@ -39,6 +39,7 @@ from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import Headers
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 _MOST_LOADS = 3
@@ -307,7 +308,7 @@ class SalvageLoad(PartitionLoad):
                 self._write(draft)
             elif draft.file != draft.name:
                 origin = os.path.basename(draft.kept.path)
-                pieces = [Range(origin, 0, os.path.getsize(draft.kept.path))]
+                pieces = [Range(origin, 0, trees.getsize(draft.kept.path))]
                 self.workspace.write(draft.name, pieces, _MISNAMED)
         for draft in written:
             if draft.file not in names:

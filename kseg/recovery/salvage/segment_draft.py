@@ -1,6 +1,5 @@
 """A segment that salvage will write: batches of its own file, and batches of other files between them."""
 
-import os
 from bisect import bisect_right, insort
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
@@ -9,6 +8,7 @@ from kseg.recovery.broker.segments import LOG, TIME_INDEX
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.parts import Part, Parts, without_batches
 from kseg.recovery.salvage.segment_contents import Kept
+from kseg.stores import trees
 
 MOST_GAPS = 1000
 """Limit of the gaps reported one by one for a segment."""
@@ -99,7 +99,7 @@ class SegmentDraft:
             return True
         ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
         last = max(ends, key=lambda part: part.last, default=None)
-        return last is not None and not (last.path or last.head) and last.end == os.path.getsize(self.kept.path)
+        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.kept.path)
 
     @property
     def next_offset(self) -> int:
@@ -194,6 +194,6 @@ class SegmentDraft:
 def _is_empty(path: str) -> bool:
     """Whether a file exists and is empty."""
     try:
-        return os.path.getsize(path) == 0
+        return trees.getsize(path) == 0
     except OSError:
         return False

@@ -400,7 +400,7 @@ class _Finder:
         earlier, and must continue the previous offset.
         """
         end = position + size
-        start = next_frame(self._source.descriptor, position + 1, end)
+        start = next_frame(self._source.extent, position + 1, end)
         if start < 0:
             return size
         accepted = AcceptedBatches(self._source, end, start)

@@ -1,7 +1,7 @@
 """A remote segment as a source: the log is spooled to an unnamed temporary file, chunk by chunk.
 
-In place, only the chunks are spooled that the reader asks for (`Source.reach`, `Source.need`). Whoever asks for a
-descriptor (full passes, several threads) gets the whole log. A chunk that does not restore reads as zeros, and its
+In place, only the chunks are spooled that the reader asks for (`Source.reach`, `Source.need`). Whoever asks for an
+extent (full passes, several threads) gets the whole log. A chunk that does not restore reads as zeros, and its
 bytes are listed as unreadable, as those of a failing disk are.
 """
 
@@ -9,6 +9,7 @@ import os
 import tempfile
 
 from kseg.errors import PathError
+from kseg.stores.extent import Extent
 from kseg.stores.remote.chunk_index import ChunkIndex
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
@@ -19,7 +20,7 @@ class RemoteSource(Source):
     """``failures``: the reason for each chunk, by number, that was read and did not restore."""
 
     def __init__(self, segment: RemoteSegment, path: str, is_in_place: bool = False) -> None:
-        super().__init__(-1, path, segment.size)
+        super().__init__(Extent(-1), path, segment.size)
         self.failures: dict[int, str] = {}
         self._segment = segment
         self._is_in_place = is_in_place and segment.size > SMALL_BYTES
@@ -38,19 +39,19 @@ class RemoteSource(Source):
         return super()._opened()
 
     @property
-    def descriptor(self) -> int:
+    def extent(self) -> Extent:
         self.need(0, self.size)
         return self._spool_file()
 
-    def _spool_file(self) -> int:
-        if self._descriptor < 0:
+    def _spool_file(self) -> Extent:
+        if self._extent.descriptor < 0:
             try:
                 with tempfile.TemporaryFile() as spool:
                     spool.truncate(self.size)
-                    self._descriptor = os.dup(spool.fileno())
+                    self._extent = Extent(os.dup(spool.fileno()))
             except OSError as error:
                 raise PathError(f"{self.path}: no temporary file: {error.strerror}") from error
-        return self._descriptor
+        return self._extent
 
     def need(self, start: int, end: int) -> None:
         first, last = self._chunks.at(max(start, 0)), self._chunks.at(min(end, self.size) - 1)
@@ -65,7 +66,7 @@ class RemoteSource(Source):
 
     def _spool(self, first: int, stop: int) -> None:
         try:
-            self.failures |= write_chunks(self._segment, self._spool_file(), first, stop)
+            self.failures |= write_chunks(self._segment, self._spool_file().descriptor, first, stop)
         except OSError as error:
             raise PathError(f"{self.path}: cannot be spooled: {error.strerror}") from error
         self._is_spooled[first:stop] = b"\1" * (stop - first)

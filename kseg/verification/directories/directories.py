@@ -20,6 +20,7 @@ from kseg.segment.files import (
 )
 from kseg.segment.passed_over import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories import rules as directory_rules
 from kseg.verification.directories.rules import KNOWN_FILES
@@ -31,6 +32,8 @@ from kseg.verification.report import Report, Totals
 from kseg.verification.rules import rules_of
 from kseg.verification.settings import Progress, Settings, partition_of
 
+_ARCHIVE_DEPTH = 64
+"""Levels of directories that are searched in an archive."""
 ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
 """Seconds for which one process checks partitions, and estimated seconds left, before worker processes are started; for
 less they cost more than they save."""
@@ -73,13 +76,14 @@ def judge_directory(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
 ) -> None:
     """Checks a partition, a log directory, loose files of Kafka, or directories of these; see `judge_path`."""
-    if not judge_inside(path, settings, report, progress, workers):
+    depth = DEPTH if trees.find(path) is None else _ARCHIVE_DEPTH
+    if not judge_inside(path, settings, report, progress, workers, depth, is_asked_for=True):
         raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
 
 
 def judge_inside(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
-    depth: int = DEPTH,
+    depth: int = DEPTH, is_asked_for: bool = False,
 ) -> bool:  # fmt: skip
     """Checks Kafka's files in a directory and up to ``depth`` levels below it, without following links. Returns whether
     there are any.
@@ -88,7 +92,6 @@ def judge_inside(
     """
     name = os.path.basename(os.path.abspath(path))
     files, others = names_in(path)
-    is_asked_for = depth == DEPTH
     if (is_asked_for or _is_log_directory(path, files, others)) and judge_if_log_directory(
         path, files, others, settings, report, progress, workers
     ):
@@ -127,7 +130,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
     Raises PathError."""
     partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
     return bool(OWN_FILES & set(files)) or any(
-        _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if os.path.isdir(partition)
+        _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if trees.isdir(partition)
     )
 
 
@@ -168,7 +171,7 @@ def _judge_beside_partitions(
         if not is_known and is_directory_of_others(path, name):
             judge_inside(os.path.join(path, name), settings, report, progress, depth=DEPTH - 1)
         elif not name.startswith(OWN_PREFIX) and (
-            named_like_segment(name) if not is_known else os.path.islink(os.path.join(path, name))
+            named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
         ):
             inside = os.path.join(path, name)
             tell_unread(inside, why_no_file(inside), report)

@@ -1,10 +1,9 @@
 """Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them."""
 
-import os
-
 from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, pending
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION
+from kseg.stores import trees
 from kseg.verification.rule import Rule
 
 
@@ -15,7 +14,7 @@ class PendingChangeRule(Rule):
         directory, others = self.partition.directory, self.partition.others
         if directory is None or not self.partition.is_whole or (others is not None and FOLDER not in others):
             return
-        if not os.path.lexists(folder_of(directory)):
+        if not trees.lexists(folder_of(directory)):
             return
         try:
             check_folder(directory)

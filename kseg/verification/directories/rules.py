@@ -16,6 +16,7 @@ from kseg.segment.passed_over import some
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.stores import trees
 from kseg.verification.report import Report
 
 PARTITION_METADATA = "partition.metadata"
@@ -69,8 +70,7 @@ def _pending(directory: LogDirectory, report: Report) -> None:
 def _needs_meta_properties(directory: LogDirectory) -> bool:
     """Whether there are partitions of a release with KRaft (since 2.8), which have partition.metadata."""
     return directory.is_kraft or any(
-        parse_partition_name(name) is not None
-        and os.path.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
+        parse_partition_name(name) is not None and trees.lexists(os.path.join(directory.path, name, PARTITION_METADATA))
         for name in directory.directories
     )
 

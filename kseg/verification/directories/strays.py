@@ -2,7 +2,7 @@
 segments.
 
 A broker ignores them, or does not start; they may be all that is left of a log. A file with batches is checked as a
-segment of its own, never as a part of its partition. A compressed one cannot be checked, and is reported.
+segment of its own, never as a part of its partition, even if it is compressed. An archive is not checked, and reported.
 """
 
 import os
@@ -10,17 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError, text_of
 from kseg.logdir.log_directory import is_moved
-from kseg.segment.file_types import first_base_offset, holds_batches, named_like_segment
+from kseg.segment.file_types import first_base_offset, holds_batches, is_packed_segment, named_like_segment, read_head
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
 from kseg.segment.passed_over import DEPTH
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.remote_index_names import is_remote_segment_name
+from kseg.stores import trees
+from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import open_source
 from kseg.verification.batches import BatchRule
-from kseg.verification.directories.unread import tell_packed, tell_unread, why_no_file
+from kseg.verification.directories.unread import packed, tell_archive, tell_unread, why_no_file
 from kseg.verification.leftovers import stray_names
 from kseg.verification.partition import Partition, alone, judge_segments
 from kseg.verification.report import Report
@@ -38,7 +40,7 @@ class JudgeInside(Protocol):
 def is_directory_of_others(path: str, name: str) -> bool:
     """Whether a name is one of a real directory that kseg has not created."""
     inside = os.path.join(path, name)
-    return not name.startswith(OWN_PREFIX) and os.path.isdir(inside) and not os.path.islink(inside)
+    return not name.startswith(OWN_PREFIX) and trees.isdir(inside) and not trees.islink(inside)
 
 
 def judge_strays(partition: Partition, settings: Settings, progress: Progress, judge_inside: JudgeInside) -> None:
@@ -102,27 +104,53 @@ def judge_stray_files(around: Partition, names: Iterable[str], progress: Progres
         if side_file(path) is not None:
             continue
         try:
-            file = _stray_segment(path, name, around.report)
+            file = _stray_segment(path, name)
         except PathError as error:
             tell_unread(path, str(error).removeprefix(f"{path}: "), around.report)
             continue
         if file is not None:
             found.append(name)
         if file is not None and file.kind:
-            partition = alone(around, frozenset(by_stem[name.partition(".")[0]]))
-            # A .swap that will replace segments is no log of its own.
-            rules: list[Rule] = [BatchRule(partition)] if name.endswith(".swap") else rules_of(partition)
-            judge_segments(partition, [file], rules, progress)
+            _judge_alone(around, file, by_stem, progress)
+        elif file is not None:
+            _judge_packed(around, file, by_stem, progress)
     return found
 
 
-def _stray_segment(path: str, name: str, report: Report) -> SegmentFile | None:
-    """Returns a file with batches as a segment, whatever its name. A compressed file is reported, and returned without
-    a kind. Returns None for other files. Raises PathError."""
+def _judge_alone(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Progress) -> None:
+    partition = alone(around, frozenset(by_stem[file.name.partition(".")[0]]))
+    # A .swap that will replace segments is no log of its own.
+    rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(".swap") else rules_of(partition)
+    judge_segments(partition, [file], rules, progress)
+
+
+def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Progress) -> None:
+    """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
+    path, report = file.path, around.report
+    try:
+        with packed_segment_at(path) as tree:
+            if tree is None:
+                with open_source(path) as source:
+                    report.add("packed-segment", path, packed(source) or "")
+                report.totals.not_judged += 1
+                return
+            told = segment_file(path)
+            with open_source(path) as source:
+                kind = told.kind if told.is_segment else ".log"
+                base_offset = first_base_offset(source) if told.base_offset is None else told.base_offset
+            _judge_alone(around, told._replace(kind=kind, leftover="", base_offset=base_offset), by_stem, progress)
+            tell_archive(path, tree, report)
+    except (KsegError, OSError) as error:
+        tell_unread(path, text_of(error).removeprefix(f"{path}: "), report)
+
+
+def _stray_segment(path: str, name: str) -> SegmentFile | None:
+    """Returns a file with batches as a segment, whatever its name. A compressed file is returned without a kind.
+    Returns None for other files. Raises PathError."""
     with open_source(path) as source:
         told = segment_file(path)
-        if tell_packed(source, name, report):
-            return told._replace(kind="")
+        if packed(source) is not None:
+            return told._replace(kind="") if is_packed_segment(name, read_head(source)) else None
         if not holds_batches(source, name):
             return None
         kind = ".kafka" if ".kafka" in name else ".log"

@@ -1,7 +1,6 @@
 """Computes digests of a segment in blocks, with several threads: hashing releases the GIL."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -35,7 +34,7 @@ def sha256_of(source: Source, position: int, size: int) -> bytes:
     """Returns the digest of current bytes of the file; of fewer if it has shrunk."""
     digest = hashlib.sha256()
     end = position + size
-    while position < end and (data := os.pread(source.descriptor, min(_PIECE_BYTES, end - position), position)):
+    while position < end and (data := source.extent.pread(min(_PIECE_BYTES, end - position), position)):
         digest.update(data)
         position += len(data)
     return digest.digest()
@@ -93,8 +92,8 @@ def _full_block(rows: memoryview, start: int) -> int:
 def _block(source: Source, position: int, size: int, rows: memoryview | None, code: str) -> Block:
     if rows is None:
         return Block(position, size, sha256_of(source, position, size), code=code)
-    data = os.pread(source.descriptor, size, position)
-    while len(data) < size and (piece := os.pread(source.descriptor, size - len(data), position + len(data))):
+    data = source.extent.pread(size, position)
+    while len(data) < size and (piece := source.extent.pread(size - len(data), position + len(data))):
         data += piece
     if len(data) < size:
         raise PathError(f"{source.path}: became shorter while its digest was made")

@@ -13,6 +13,7 @@ from kseg.formats.rows import Scratch
 from kseg.runtime.pipeline import Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import STANDARD_INPUT, open_source
 from kseg.verification.manifest.digests import blocks_of
@@ -100,7 +101,7 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
     for path in paths:
         if path == STANDARD_INPUT:
             raise PathError("a manifest is of files, not of standard input")
-        root = path if os.path.isdir(path) else os.path.dirname(path) or "."
+        root = path if trees.isdir(path) else os.path.dirname(path) or "."
         for part in expand_path(path):
             files = segments_at(part)
             for file in files:
@@ -137,7 +138,7 @@ def _report_gone(gone: list[tuple[bytes, int]], there: dict[bytes, _Found], root
         folder = os.path.dirname(name)
         first[folder] = min(first.get(folder, _base(name)), _base(name))
     for name, size in gone:
-        path = os.path.join(root if os.path.isdir(root) else os.path.dirname(root), os.fsdecode(name))
+        path = os.path.join(root if trees.isdir(root) else os.path.dirname(root), os.fsdecode(name))
         if _base(name) < first.get(os.path.dirname(name), -1):
             text = f"{size} bytes; the log now begins behind it"
             report.add("manifest-expired", path, text, 0, size)

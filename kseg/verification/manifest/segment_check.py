@@ -4,7 +4,6 @@ Blocks are compared at their positions. Only if the end of the file shows that b
 or inserted, the batches of both are aligned by their fingerprints.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -108,7 +107,7 @@ def _changed(source: Source, block: Block) -> Iterator[Batch]:
     """Returns the changed batches of a changed block; one entry for the block if the fingerprints do not show them."""
     found = False
     for batch in block.batches():
-        data = os.pread(source.descriptor, min(batch.size, source.size), batch.position) if block.fingerprints else b""
+        data = source.extent.pread(min(batch.size, source.size), batch.position) if block.fingerprints else b""
         if len(data) < batch.size or crc32c(data) != batch.crc:
             found = True
             yield batch

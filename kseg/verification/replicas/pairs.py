@@ -11,6 +11,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.paths import segments_at
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
+from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.verification.replicas.compare import ReplicaComparison
 from kseg.verification.replicas.comparison import Comparison
@@ -39,16 +40,16 @@ def compare_path(
 
 def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
     for place in (path, against):
-        if place == "-" or not os.path.lexists(place):
+        if place == "-" or not trees.lexists(place):
             raise PathError(f"{place or repr(place)}: no such file or directory")
-    if not os.path.isdir(path) or list_segments(path):
+    if not trees.isdir(path) or list_segments(path):
         name = os.path.basename(os.path.abspath(path))
         inside = os.path.join(against, name)
-        if os.path.isdir(against) and not list_segments(against) and os.path.exists(inside):
+        if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
             against = inside
         return [(path, against)]
     mine = {os.path.basename(part): part for part in list_partitions(path)}
-    others = {os.path.basename(part): part for part in list_partitions(against)} if os.path.isdir(against) else {}
+    others = {os.path.basename(part): part for part in list_partitions(against)} if trees.isdir(against) else {}
     if not mine.keys() & others.keys():
         raise PathError(f"{path} and {against} have no partition in common")
     for name in mine.keys() ^ others.keys():
@@ -72,12 +73,12 @@ def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: 
 
 
 def _is_partition(place: str) -> bool:
-    return os.path.isdir(place) and parse_partition_name(os.path.basename(os.path.abspath(place))) is not None
+    return trees.isdir(place) and parse_partition_name(os.path.basename(os.path.abspath(place))) is not None
 
 
 def _is_compacted(place: str) -> bool:
     """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
-    directory = os.path.abspath(place if os.path.isdir(place) else os.path.dirname(os.path.abspath(place)))
+    directory = os.path.abspath(place if trees.isdir(place) else os.path.dirname(os.path.abspath(place)))
     name = parse_partition_name(os.path.basename(directory))
     if name is None:
         return False

@@ -3,7 +3,6 @@
 Batches are read in spans of many; where two replicas differ, records are read batch by batch.
 """
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
@@ -140,7 +139,7 @@ class Replica:
     def read(self, size: int) -> bytes:
         """Returns bytes from the batch on."""
         assert self._source is not None
-        return os.pread(self._source.descriptor, size, self.position)
+        return self._source.extent.pread(size, self.position)
 
     def batches_within(self, size: int) -> int:
         """Returns the number of batches of the span that end within ``size`` bytes of the batch's position."""

@@ -9,7 +9,7 @@ from verification.findings_cases.bases import LOGS, SHORT, log_directory, metada
 from verification.findings_cases.case import Made, Section, Told
 from verification.findings_cases.log import quarantine
 from verification.log_directories import OTHER_ID, checkpoint
-from verification.made import stored_gzip
+from verification.made import tar_of
 from verification.partitions import changed
 
 CASES = case = Section()
@@ -69,10 +69,38 @@ def unreadable_file(folder: Path) -> Made:
 
 @case
 def packed_segment(folder: Path) -> Made:
-    """A copy of a segment was packed with gzip."""
+    """A copy of a segment lies there in a tar file."""
     partition = short(folder)
-    (partition / name(97, ".log.gz")).write_bytes(stored_gzip((partition / name(97)).read_bytes()))
-    return in_partition(Told("packed-segment", f"dplain-0/{name(97, '.log.gz')}"), Told("unknown-file", "dplain-0"))
+    (partition / name(97, ".log.tar")).write_bytes(tar_of({"copy.log": (partition / name(97)).read_bytes()}))
+    return in_partition(Told("packed-segment", f"dplain-0/{name(97, '.log.tar')}"), Told("unknown-file", "dplain-0"))
+
+
+@case
+def damaged_archive(folder: Path) -> Made:
+    """The partition in a tar file; the header of the last member, a note, is overwritten."""
+    files = packed(folder)
+    at = len(tar_of(files, ends=False))
+    data = bytearray(tar_of({**files, "note.txt": b"A note."}))
+    data[at : at + 100] = b"x" * 100
+    (folder / "backup.tar").write_bytes(data)
+    return Made("backup.tar", SHORT, [Told("damaged-archive", "backup.tar", at)])
+
+
+@case
+def archive_member_skipped(folder: Path) -> Made:
+    """The partition in a tar file; one more member is called ../escape.log."""
+    files = packed(folder)
+    (folder / "backup.tar").write_bytes(tar_of({**files, "../escape.log": b"A note."}))
+    at = len(tar_of(files, ends=False))
+    return Made("backup.tar", SHORT, [Told("archive-member-skipped", "backup.tar", at)])
+
+
+def packed(folder: Path) -> dict[str, bytes]:
+    """The files of a partition by their names in an archive; they are gone from the folder."""
+    partition = short(folder)
+    files = {f"dplain-0/{path.name}": path.read_bytes() for path in sorted(partition.iterdir())}
+    shutil.rmtree(partition)
+    return files
 
 
 @case

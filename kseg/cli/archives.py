@@ -1,0 +1,63 @@
+"""Commands on packed files and archives: the options of the spool, and what is wrong with an archive itself."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from kseg.cli.options import ByteCount
+from kseg.errors import KsegError
+from kseg.output.notices import Notices
+from kseg.segment.paths import roots_of
+from kseg.stores import trees
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool
+
+
+def spool_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--spool-dir and --spool-bytes."""
+    for option in (
+        click.option(
+            "--spool-bytes",
+            type=ByteCount(),
+            help="Most bytes of temporary files for packed PATHs; default: half of what is free there.",
+        ),
+        click.option(
+            "--spool-dir",
+            type=click.Path(readable=False),
+            metavar="DIR",
+            help="Where temporary files for packed PATHs are made (nameless); default: as TMPDIR says.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def mounted(paths: Sequence[str], options: Mapping[str, Any]) -> Iterator[None]:
+    """Makes packed files and archives among the paths readable for the length of a block."""
+    with archives_at(paths, Spool(options["spool_dir"], options["spool_bytes"])):
+        yield
+
+
+def over_archives(
+    paths: Sequence[str], options: Mapping[str, Any], notices: Notices, work: Callable[[tuple[str, ...]], int]
+) -> int:
+    """Does the work on the paths, and of archives on the log directories and partitions in them; the exit status.
+
+    What is wrong with an archive is told after the work, and makes the status 1 at least.
+    """
+    with mounted(paths, options):
+        places: list[str] = []
+        for path in paths:
+            try:
+                places += roots_of(path)
+            except KsegError:
+                places.append(path)  # the work tells it
+        status = work(tuple(places))
+        for path, problem in trees.problems():
+            where = "" if problem.position is None else f" at position {problem.position}"
+            notices.error(f"{path}: {problem.code}{where}: {problem.message}")
+            status = max(status, 1)
+    return status

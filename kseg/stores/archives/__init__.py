@@ -1,0 +1,1 @@
+"""Packed files and archives: decompressed into an unnamed temporary file, listed, and read in place."""

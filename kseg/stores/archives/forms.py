@@ -1,0 +1,51 @@
+"""Recognises packed files and archives by their first bytes."""
+
+GZIP, ZSTD, LZ4, XZ, BZIP2 = "gzip", "zstd", "lz4", "xz", "bzip2"
+_MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD, b"\x04\x22\x4d\x18": LZ4, b"\xfd7zXZ\0": XZ, b"BZh": BZIP2}
+TAR, ZIP = "tar", "zip"
+ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
+BLOCK_BYTES = 512
+"""Size of a block of a tar file, and of its headers."""
+TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
+HEAD_BYTES = 1 << 10
+_SKIPPABLE = b"\x2a\x4d\x18"
+"""End of the magic of a frame without data, which zstd and lz4 have in common; the first byte is 50 to 5f."""
+
+
+def form_of(head: bytes) -> str | None:
+    """Returns how a file with these first bytes is packed: a compression, TAR or ZIP; None if it is not packed."""
+    if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)):
+        return ZIP
+    return TAR if is_header(head[:BLOCK_BYTES]) else packing_name(head)
+
+
+def is_skippable(head: bytes) -> bool:
+    """Whether bytes begin with the magic of a frame without data of zstd or lz4."""
+    return head[1:4] == _SKIPPABLE and 0x50 <= head[0] <= 0x5F
+
+
+def packing_name(head: bytes) -> str | None:
+    """Returns the compression of bytes that begin like these; None if they are not compressed."""
+    if is_skippable(head):
+        return ZSTD
+    return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+
+
+def is_header(block: bytes) -> bool:
+    """Whether a block has the checksum of a tar header; a block of zeros has not."""
+    stored = number(block[148:156]) if len(block) == BLOCK_BYTES else None
+    if stored is None or not any(block):
+        return False
+    rest = block[:148] + b" " * 8 + block[156:]
+    return stored in (sum(rest), sum(rest) - 256 * sum(byte > 127 for byte in rest))
+
+
+def number(field: bytes) -> int | None:
+    """Returns an octal number, or a binary one (GNU) of at most 63 bits; None if it is neither."""
+    if field[:1] in (b"\x80", b"\xff"):
+        found = int.from_bytes(field[1:], "big", signed=False) if field[0] == 0x80 else -1
+        return found if 0 <= found < 1 << 63 else None
+    text = field.strip(b" \0")
+    if not text:
+        return 0
+    return int(text, 8) if text.isdigit() and not text.strip(b"01234567") else None

@@ -1,0 +1,146 @@
+"""The members of an archive as a tree of names; nothing is ever written under them."""
+
+import posixpath
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, Node, Problem
+
+MOST_MEMBERS = 1 << 20
+"""Largest number of members: a broker with 4,000 partitions of 50 segments has as many files."""
+_MOST_NAME_BYTES = 4096
+_MOST_DEPTH = 64
+_MOST_PROBLEMS = 1000
+
+DAMAGED, SKIPPED = "damaged-archive", "archive-member-skipped"
+
+
+class Member(NamedTuple):
+    """``kind`` as in `Node`. Of a file: its bytes lie at ``start``; ``data`` says how, in the terms of its format.
+
+    ``target``: the name that a hard link repeats. ``position``: where its header begins.
+    """
+
+    kind: int
+    position: int = 0
+    start: int = 0
+    size: int = 0
+    modified_ns: int = 0
+    data: object = None
+    target: str = ""
+
+
+_Folder = dict[str, "Member | _Folder"]
+
+
+class Members:
+    """All members by path. ``problems``: what was left out and why."""
+
+    def __init__(self) -> None:
+        self._root: _Folder = {}
+        self._count = 0
+        self.problems: list[Problem] = []
+        self._hard_links: list[tuple[str, Member]] = []
+
+    def add(self, name: str, member: Member) -> None:
+        """Adds a member under the name that the archive gives. A later one of the same name replaces an earlier one."""
+        self._count += 1
+        parts = self._parts(name, member)
+        if parts is None:
+            return
+        if member.target and member.kind == FILE:
+            self._hard_links.append(("/".join(parts), member))
+            return
+        self._put(parts, member)
+
+    def finish(self) -> None:
+        """Resolves hard links, which may come before the files that they repeat."""
+        for name, link in self._hard_links:
+            target = self._parts(link.target, link)
+            found = None if target is None else self.at("/".join(target))
+            if not isinstance(found, Member) or found.kind != FILE:
+                self.skip(link, f"{_shown(name)}: a hard link to {_shown(link.target)}, which is not in the archive")
+                continue
+            self._put(name.split("/"), found._replace(position=link.position))
+        self._hard_links = []
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= MOST_MEMBERS
+
+    def skip(self, member: Member, message: str) -> None:
+        """Records a member that cannot be read."""
+        self.problem(Problem(SKIPPED, member.position, message, True))
+
+    def problem(self, problem: Problem) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(problem)
+        elif problem.code == DAMAGED:
+            self.problems[-1] = problem
+
+    def _parts(self, name: str, member: Member) -> list[str] | None:
+        """Returns the components of a name; None if it is not safe, which is recorded."""
+        if "\0" in name or len(name) > _MOST_NAME_BYTES:
+            self.skip(member, f"{_shown(name)}: not a usable name")
+            return None
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if ".." in parts or len(parts) > _MOST_DEPTH:
+            self.skip(member, f"{_shown(name)}: leads out of the archive" if ".." in parts else "too many directories")
+            return None
+        return parts
+
+    def _put(self, parts: list[str], member: Member) -> None:
+        folder = self._root
+        for part in parts[:-1]:
+            inner = folder.setdefault(part, {})
+            if isinstance(inner, Member):
+                self.skip(member, f"{_shown('/'.join(parts))}: lies below a file")
+                return
+            folder = inner
+        if not parts:
+            return
+        name, path = parts[-1], "/".join(parts)
+        found = folder.get(name)
+        if member.kind == DIRECTORY:
+            if isinstance(found, Member):
+                self.skip(member, f"{_shown(path)}: a directory of the same name as a file")
+            else:
+                folder.setdefault(name, {})
+            return
+        if isinstance(found, dict):
+            self.skip(member, f"{_shown(path)}: of the same name as a directory")
+            return
+        if found is not None:
+            self.skip(found, f"{_shown(path)}: is in the archive more than once; the last one is read")
+        if member.kind == OTHER:
+            self.skip(member, f"{_shown(path)}: a device or another special file")
+        folder[name] = member
+
+    def at(self, inner: str) -> "Member | _Folder | None":
+        """Returns what lies at a path: a member, or a directory."""
+        found: Member | _Folder | None = self._root
+        for part in inner.split("/") if inner else ():
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
+    def node(self, inner: str) -> Node | None:
+        found = self.at(inner)
+        return None if found is None else _node(found)
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        found = self.at(inner)
+        return [(name, _node(member)) for name, member in found.items()] if isinstance(found, dict) else []
+
+
+def _node(found: "Member | _Folder") -> Node:
+    if isinstance(found, dict):
+        return Node(DIRECTORY, number=id(found))
+    return Node(found.kind, found.size, found.modified_ns, found.position + 1)
+
+
+def _shown(name: str) -> str:
+    """Returns a name for a message, shortened."""
+    return repr(name if len(name) < 200 else posixpath.basename(name)[:200])
+
+
+__all__ = ["DAMAGED", "DIRECTORY", "FILE", "LINK", "MOST_MEMBERS", "OTHER", "SKIPPED", "Member", "Members"]

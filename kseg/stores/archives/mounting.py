@@ -1,0 +1,127 @@
+"""Mounts packed files and archives at their own paths, for the length of a command.
+
+What opens archives is imported when there is one: most files are told from them by their first bytes.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from kseg.errors import KsegError, PathError, UnsupportedError, text_of
+from kseg.stores import trees
+from kseg.stores.archives.forms import HEAD_BYTES, form_of
+from kseg.stores.archives.spool import Spool, current_spool, use_spool
+from kseg.stores.extent import Extent
+from kseg.stores.regular_files import open_extent
+from kseg.stores.source import STANDARD_INPUT, seekable
+from kseg.stores.trees import DIRECTORY, FILE, Tree
+
+
+@contextmanager
+def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[None]:
+    """Mounts what is packed among the paths, and archives whose inner paths are given.
+
+    What cannot be opened is a failure of its path: see `trees.check`.
+    """
+    made: list[str] = []
+    with use_spool(spool):
+        try:
+            for path in paths:
+                root = _file_of(path)
+                if root is None or trees.find(root) is not None:
+                    continue
+                with _failures_of(root):
+                    tree = _standard_input(spool) if root == STANDARD_INPUT else _opened_file(root, spool)
+                    if tree is not None:
+                        trees.mount(root, tree)
+                        made.append(root)
+            yield
+        finally:
+            for root in made:
+                trees.unmount(root)
+            trees.forget_failures()
+
+
+@contextmanager
+def packed_segment_at(path: str) -> Iterator[Tree | None]:
+    """Mounts a packed file in a directory or an archive for the length of a block; yields None if it is an archive.
+
+    Raises KsegError if the spool cannot hold it, OSError.
+    """
+    tree = _opened(open_extent(path), current_spool())
+    node = None if tree is None else tree.node("")
+    if tree is None or node is None or node.kind != FILE:
+        if tree is not None:
+            tree.close()
+        yield None
+        return
+    trees.mount(path, tree)
+    try:
+        yield tree
+    finally:
+        trees.unmount(path)
+
+
+@contextmanager
+def _failures_of(path: str) -> Iterator[None]:
+    try:
+        yield
+    except KsegError as error:
+        trees.fail(path, error if path in str(error) else type(error)(f"{path}: {error}"))
+    except OSError as error:
+        trees.fail(path, PathError(f"{path}: {text_of(error)}"))
+
+
+def _file_of(path: str) -> str | None:
+    """Returns the regular file that a path names or leads through, None if there is none; "-" for standard input."""
+    if path == STANDARD_INPUT:
+        return path
+    while path not in ("", os.sep):
+        try:
+            return path if stat.S_ISREG(os.stat(path).st_mode) else None
+        except NotADirectoryError:
+            path = os.path.dirname(path)
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def _opened_file(path: str, spool: Spool) -> Tree | None:
+    try:
+        extent = open_extent(os.path.realpath(path))
+    except PermissionError:
+        return None  # the command itself tells it
+    return _opened(extent, spool)
+
+
+def _opened(extent: Extent, spool: Spool) -> Tree | None:
+    """Returns the tree of a packed file or archive; closes the extent if it is neither."""
+    tree = None
+    try:
+        if form_of(extent.pread(HEAD_BYTES, 0)) is not None:
+            from kseg.stores.archives.opening import opened  # and the modules for each format
+
+            tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool)
+    finally:
+        if tree is None:
+            extent.close()
+    return tree
+
+
+def _standard_input(spool: Spool) -> Tree | None:
+    if sys.stdin is None or form_of(_peeked()) is None:
+        return None
+    tree = _opened(Extent(seekable(sys.stdin.buffer)), spool)
+    node = None if tree is None else tree.node("")
+    if node is not None and node.kind == DIRECTORY:
+        raise UnsupportedError("an archive on standard input: give its path, or one segment of it")
+    return tree
+
+
+def _peeked() -> bytes:
+    try:
+        return sys.stdin.buffer.peek(HEAD_BYTES) if hasattr(sys.stdin.buffer, "peek") else b""
+    except (OSError, ValueError):
+        return b""

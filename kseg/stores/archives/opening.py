@@ -1,0 +1,162 @@
+"""Opens packed files and archives as trees.
+
+A packed file that holds no archive is read under its own path, as if it were not packed. A tar file is read in place,
+or where it was unpacked to; members of a zip file are unpacked when they are opened.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from kseg.stores.archives import tar_file, zip_file
+from kseg.stores.archives.forms import HEAD_BYTES, TAR, ZIP, form_of, packing_name
+from kseg.stores.archives.members import DAMAGED, FILE, Member, Members
+from kseg.stores.archives.spool import Spool
+from kseg.stores.archives.unpack import UnpackError, unpacked
+from kseg.stores.extent import Extent
+from kseg.stores.trees import Node, Problem, Tree
+
+_PIECE_BYTES = 256 << 10
+
+
+class _Archive:
+    """What the trees of all kinds of archives share."""
+
+    is_shared = True
+
+    def __init__(self, extent: Extent, owner: int, problems: list[Problem]) -> None:
+        self.owner = owner
+        self.problems = problems
+        self._extent = extent
+
+    def _part(self, start: int, size: int, modified_ns: int) -> Extent:
+        extent = self._extent
+        return Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
+
+    def close(self) -> None:
+        self._extent.close()
+
+
+class PackedFile(_Archive):
+    """A packed file that is no archive."""
+
+    def node(self, inner: str) -> Node | None:
+        return None if inner else Node(FILE, self._extent.size or 0, self._extent.modified_ns or 0, 1)
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        return ()
+
+    def open(self, inner: str) -> Extent:
+        return self._part(0, self._extent.size or 0, self._extent.modified_ns or 0)
+
+
+class TarTree(_Archive):
+    """A tar file; its members are parts of it, and sparse ones are written to the spool."""
+
+    def __init__(self, extent: Extent, owner: int, members: Members, spool: Spool) -> None:
+        super().__init__(extent, owner, members.problems)
+        self._members, self._spool = members, spool
+
+    def node(self, inner: str) -> Node | None:
+        return self._members.node(inner)
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        return self._members.nodes(inner)
+
+    def open(self, inner: str) -> Extent:
+        found = self._members.at(inner)
+        if not isinstance(found, Member):
+            raise FileNotFoundError(inner)
+        if isinstance(found.data, tuple):
+            made = self._spool.add_ranges(found.size, self._stored(found, found.data))
+            made.modified_ns = found.modified_ns
+            return made
+        return self._part(found.start, found.size, found.modified_ns)
+
+    def _stored(self, member: Member, ranges: tar_file.Map) -> Iterator[tuple[int, bytes]]:
+        at = member.start
+        for position, size in ranges:
+            for done in range(0, size, _PIECE_BYTES):
+                piece = min(_PIECE_BYTES, size - done)
+                yield position + done, self._extent.pread(piece, at + done)
+            at += size
+
+
+class ZipTree(_Archive):
+    """A zip file. Stored members are parts of it; others are unpacked into the spool, each once."""
+
+    is_shared = False
+
+    def __init__(self, extent: Extent, owner: int, members: Members, spool: Spool) -> None:
+        super().__init__(extent, owner, members.problems)
+        self._members, self._spool = members, spool
+        self._unpacked: dict[str, Extent] = {}
+
+    def node(self, inner: str) -> Node | None:
+        found = self._members.node(inner)
+        if found is not None and (made := self._unpacked.get(inner)) is not None:
+            return found._replace(size=made.size or 0)  # a damaged member has less than its header says
+        return found
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        return self._members.nodes(inner)
+
+    def open(self, inner: str) -> Extent:
+        found = self._members.at(inner)
+        if not isinstance(found, Member) or not isinstance(found.data, zip_file.Packed):
+            raise FileNotFoundError(inner)
+        if found.data.method == zip_file.STORED:
+            return self._part(found.start, found.size, found.modified_ns)
+        made = self._unpacked.get(inner)
+        if made is None:
+            made = self._unpacked[inner] = self._spool.add(self._whole(found))
+        return Extent(os.dup(made.descriptor), made.start, made.size, found.modified_ns)
+
+    def _whole(self, member: Member) -> Iterator[bytes]:
+        """Yields the bytes of a member; ends early if it is damaged, which is recorded."""
+        try:
+            yield from zip_file.unpacked(self._extent, member)
+        except zip_file.DamagedMemberError as error:
+            self.problems.append(Problem(DAMAGED, member.position, str(error), True))
+
+    def close(self) -> None:
+        for made in self._unpacked.values():
+            made.close()
+        super().close()
+
+
+def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
+    """Returns the tree of a packed file or archive, which then owns ``extent``; None if it is neither.
+
+    Raises KsegError if the spool cannot hold it, OSError.
+    """
+    head = extent.pread(HEAD_BYTES, 0)
+    if packing_name(head) is None:
+        return _archive(extent, head, owner, spool)
+    problems: list[Problem] = []
+    made = spool.add(_unpacked(extent, problems))
+    made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
+    extent.close()
+    found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool)
+    if found is None:
+        return PackedFile(made, owner, problems)
+    # Positions in the unpacked archive say nothing of the file.
+    inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
+    found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
+    return found
+
+
+def _archive(extent: Extent, head: bytes, owner: int, spool: Spool) -> Tree | None:
+    form = form_of(head)
+    if form == TAR:
+        return TarTree(extent, owner, tar_file.list_members(extent), spool)
+    if form == ZIP:
+        return ZipTree(extent, owner, zip_file.list_members(extent), spool)
+    return None
+
+
+def _unpacked(extent: Extent, problems: list[Problem]) -> Iterator[bytes]:
+    """Yields the unpacked bytes; ends early where they are damaged, which is recorded."""
+    try:
+        yield from unpacked(extent)
+    except UnpackError as error:
+        problems.append(Problem(DAMAGED, error.position, str(error), True))

@@ -1,0 +1,119 @@
+"""A bounded temporary file without a name for bytes that must be seekable; it is gone with the process.
+
+Forked processes have files of their own, which share the bound.
+"""
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from kseg.errors import KsegError, text_of
+from kseg.stores.extent import Extent
+
+_PAGE_BYTES = 4096
+_COUNTER_BYTES = 8
+_COUNTERS = 1024
+
+
+class SpoolFullError(KsegError):
+    """More temporary space is needed than allowed."""
+
+
+class Spool:
+    """``directory``: where the file is made (default: that of temporary files); ``most_bytes``: the bound of all
+    processes together (default: half of what is free there)."""
+
+    def __init__(self, directory: str | None = None, most_bytes: int | None = None) -> None:
+        self._directory = directory
+        self._most_bytes = most_bytes
+        self._file, self._end, self._owner = -1, 0, 0
+        # Each process adds to a counter of its own: no lock is needed, and a collision only makes the bound laxer.
+        self._used = mmap.mmap(-1, _COUNTERS * _COUNTER_BYTES)
+        self._lock = Lock()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes written by all processes."""
+        return sum(memoryview(self._used).cast("q"))
+
+    def add(self, pieces: Iterable[bytes]) -> Extent:
+        """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and what ``pieces`` raises."""
+        with self._lock:
+            start, size = self._begin(), 0
+            for piece in pieces:
+                self._write(piece, start + size)
+                size += len(piece)
+            return self._finished(start, size)
+
+    def add_ranges(self, size: int, ranges: Iterable[tuple[int, bytes]]) -> Extent:
+        """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it."""
+        with self._lock:
+            start = self._begin()
+            for position, data in ranges:
+                self._write(data, start + position)
+            os.ftruncate(self._file, start + size)
+            return self._finished(start, size)
+
+    def _begin(self) -> int:
+        if self._owner != os.getpid():
+            import tempfile
+
+            try:
+                with tempfile.TemporaryFile(dir=self._directory) as made:
+                    self._file = os.dup(made.fileno())
+            except OSError as error:
+                raise self._failure(error) from error
+            self._end, self._owner = 0, os.getpid()
+        if self._most_bytes is None:
+            import shutil
+
+            self._most_bytes = shutil.disk_usage(self._file).free // 2
+        return self._end
+
+    def _write(self, data: bytes, position: int) -> None:
+        slot = self._owner % _COUNTERS
+        counters = memoryview(self._used).cast("q")
+        counters[slot] += len(data)
+        if sum(counters) > (self._most_bytes or 0):
+            raise SpoolFullError(
+                f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes allows more, "
+                "--spool-dir is where they are made"
+            )
+        view = memoryview(data)
+        try:
+            while view:
+                count = os.pwrite(self._file, view, position)
+                view, position = view[count:], position + count
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> KsegError:
+        place = self._directory or "temporary files"
+        return KsegError(f"{place}: {text_of(error)}: --spool-dir is where they are made")
+
+    def _finished(self, start: int, size: int) -> Extent:
+        # Each file begins with a page, so that mappings need nothing before it.
+        self._end = -(-(start + size) // _PAGE_BYTES) * _PAGE_BYTES
+        return Extent(os.dup(self._file), start, size)
+
+
+_current: list[Spool] = []
+
+
+def current_spool() -> Spool:
+    """Returns the spool of the command that runs; a new one with the default bounds if none was set."""
+    if not _current:
+        _current.append(Spool())
+    return _current[-1]
+
+
+@contextmanager
+def use_spool(spool: Spool) -> Iterator[None]:
+    """Makes a spool the current one for the length of a block."""
+    _current.append(spool)
+    try:
+        yield
+    finally:
+        _current.remove(spool)

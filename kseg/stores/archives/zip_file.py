@@ -1,0 +1,179 @@
+"""Lists the members of a zip file by its directory, or by the headers before each member if the directory is damaged.
+
+    local header   PK 3 4 | version 2 | flags 2 | method 2 | time 4 | crc 4 | packed 4 | size 4 | name 2 | extra 2 | …
+Source: APPNOTE.TXT 6.3 of PKWARE. Flag bits: 0 encrypted, 3 sizes and CRC follow the data, 11 the name is UTF-8.
+"""
+
+import bz2
+import lzma
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from typing import Any, NamedTuple
+
+from kseg.stores.archives.forms import ZIP_MAGIC
+from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MOST_MEMBERS, Member, Members
+from kseg.stores.extent import Extent, ExtentStream
+from kseg.stores.trees import Problem
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+_ENCRYPTED, _FOLLOWED_BY_SIZES, _UTF8 = 1, 8, 0x800
+STORED, _DEFLATED, _BZIP2 = 0, 8, 12
+_PIECE_BYTES = 256 << 10
+_MOST_DIRECTORY_BYTES = 1 << 28
+
+
+class Packed(NamedTuple):
+    """How a member is stored: ``method``, and its size and CRC-32; these are None if they follow the data."""
+
+    method: int
+    packed_bytes: int | None
+    crc: int | None
+    name: str
+
+
+def list_members(extent: Extent) -> Members:
+    """Lists a zip file. What is wrong with it is in the ``problems`` of the result. Raises OSError."""
+    members = Members()
+    try:
+        with zipfile.ZipFile(BufferedReader(_Kept(extent))) as found:
+            infos = found.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError) as error:
+        position = extent.current_size()
+        message = f"its directory cannot be read ({error}): members are read one after another"
+        members.problem(Problem(DAMAGED, position, message, True))
+        _walk(extent, members)
+    else:
+        for info in infos[:MOST_MEMBERS]:
+            _add(extent, members, info)
+        if len(infos) > MOST_MEMBERS:
+            members.problem(Problem(DAMAGED, None, f"has more than {MOST_MEMBERS} members", True))
+    members.finish()
+    return members
+
+
+class _Kept(ExtentStream):
+    """An extent that stays open when the stream is closed."""
+
+    def close(self) -> None:
+        self._extent = Extent(-1)
+        super().close()
+
+
+def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
+    position = info.header_offset
+    mode = info.external_attr >> 16
+    member = Member(FILE, position, 0, info.file_size, _time_ns(info.date_time))
+    if info.filename.endswith("/"):
+        members.add(info.filename, member._replace(kind=DIRECTORY, size=0))
+        return
+    if mode & 0o170000 == 0o120000:
+        members.add(info.filename, member._replace(kind=LINK, size=0))
+        return
+    head = extent.pread(_LOCAL.size, position)
+    if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
+        message = f"no member at position {position}, where {info.filename!r} should be"
+        members.problem(Problem(DAMAGED, position, message, True))
+        return
+    if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
+        why = "is encrypted" if info.flag_bits & _ENCRYPTED else f"is packed with method {info.compress_type}"
+        members.skip(member, f"{info.filename!r}: {why}")
+        return
+    *_, name_bytes, extra_bytes = _LOCAL.unpack(head)
+    start = position + _LOCAL.size + name_bytes + extra_bytes
+    data = Packed(info.compress_type, info.compress_size, info.CRC, info.filename)
+    members.add(info.filename, member._replace(start=start, data=data))
+
+
+def _walk(extent: Extent, members: Members) -> None:
+    """Adds the members by the headers before them, up to the first whose size is not known."""
+    position, end = 0, extent.current_size()
+    for _ in range(MOST_MEMBERS):
+        head = extent.pread(_LOCAL.size, position)
+        if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
+            return
+        _, _, flags, method, _, _, crc, packed_bytes, size, name_bytes, extra_bytes = _LOCAL.unpack(head)
+        names = extent.pread(name_bytes, position + _LOCAL.size)
+        name = names.decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+        start = position + _LOCAL.size + name_bytes + extra_bytes
+        member = Member(FILE, position, start, size, 0)
+        if flags & _ENCRYPTED or method not in _METHODS or 0xFFFFFFFF in (packed_bytes, size):
+            members.skip(member, f"{name!r}: cannot be read without the archive's directory")
+            return
+        if flags & _FOLLOWED_BY_SIZES:
+            members.skip(member, f"{name!r}: its size follows its data and cannot be known")
+            return
+        if name.endswith("/"):
+            members.add(name, member._replace(kind=DIRECTORY, size=0))
+        else:
+            there = min(packed_bytes, max(end - start, 0))
+            if method == STORED:
+                member = member._replace(size=min(size, there))
+            members.add(name, member._replace(data=Packed(method, there, crc if there == packed_bytes else None, name)))
+        position = start + packed_bytes
+
+
+def _time_ns(date_time: tuple[int, int, int, int, int, int]) -> int:
+    try:
+        return int(time.mktime((*date_time, 0, 0, -1))) * 1_000_000_000
+    except (ValueError, OverflowError):
+        return 0
+
+
+class DamagedMemberError(Exception):
+    """The packed bytes of a member end early, are not valid, or have another CRC."""
+
+
+def unpacked(extent: Extent, member: Member) -> Iterator[bytes]:
+    """Yields the bytes of a packed member. Raises DamagedMemberError after all that came before; OSError."""
+    packed = member.data
+    if not isinstance(packed, Packed):
+        raise TypeError(member)
+    crc, size = 0, 0
+    try:
+        for piece in _METHODS[packed.method](extent, member.start, packed.packed_bytes or 0):
+            crc, size = zlib.crc32(piece, crc), size + len(piece)
+            yield piece
+    except (zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
+        raise DamagedMemberError(f"{packed.name!r}: {error}") from error
+    if packed.crc is not None and (crc, size) != (packed.crc, member.size):
+        raise DamagedMemberError(f"{packed.name!r}: its CRC or size is not that of the archive's directory")
+    if packed.crc is None:
+        raise DamagedMemberError(f"{packed.name!r}: the archive ends in the middle of it")
+
+
+def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    end = start + size
+    while start < end and (piece := extent.pread(min(_PIECE_BYTES, end - start), start)):
+        yield piece
+        start += len(piece)
+
+
+def _inflated(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    library = zlib.decompressobj(-15)
+    for data in _pieces(extent, start, size):
+        while data and not library.eof:
+            yield library.decompress(data, _PIECE_BYTES)
+            data = library.unconsumed_tail
+
+
+def _pulled(library: Any, extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    for data in _pieces(extent, start, size):
+        yield library.decompress(data, _PIECE_BYTES)
+        while not library.eof and not library.needs_input:
+            yield library.decompress(b"", _PIECE_BYTES)
+        if library.eof:
+            return
+
+
+def _bunzipped(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    return _pulled(bz2.BZ2Decompressor(), extent, start, size)
+
+
+_METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
+    STORED: _pieces, _DEFLATED: _inflated, _BZIP2: _bunzipped,
+}  # fmt: skip
+"""Methods that are read; LZMA and Zstandard in zip files are rare."""

@@ -1,0 +1,80 @@
+"""The bytes of an open file, or of a part of one: a member of an archive, or a file unpacked into the spool."""
+
+import io
+import os
+import stat
+from typing import Any
+
+
+class Extent:
+    """``size`` bytes from ``start`` on of the file behind a descriptor, read by position relative to ``start``.
+
+    ``size`` is None for a whole local file, which ends where it ends at the time of reading; ``modified_ns`` is given
+    for a part of a file, if known. `close` closes the descriptor.
+    """
+
+    __slots__ = ("descriptor", "modified_ns", "size", "start")
+
+    def __init__(
+        self, descriptor: int, start: int = 0, size: int | None = None, modified_ns: int | None = None
+    ) -> None:
+        self.descriptor = descriptor
+        self.start = start
+        self.size = size
+        self.modified_ns = modified_ns
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Returns the bytes of a range, fewer at the end of the file or if the system reads fewer. Raises OSError."""
+        if self.size is not None:
+            length = min(length, self.size - position)
+            if length <= 0:
+                return b""
+        return os.pread(self.descriptor, length, self.start + position)
+
+    def current_size(self) -> int:
+        """Returns the number of bytes that can be read now: fewer than ``size`` if the file was truncated."""
+        found = os.fstat(self.descriptor).st_size - self.start
+        return found if self.size is None else max(min(self.size, found), 0)
+
+    def is_regular(self) -> bool:
+        """Whether the file is a regular one, not a directory or a device."""
+        return stat.S_ISREG(os.fstat(self.descriptor).st_mode)
+
+    def mtime_ns(self) -> int | None:
+        """Returns the modification time, None if unknown."""
+        return os.fstat(self.descriptor).st_mtime_ns if self.size is None else self.modified_ns
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class ExtentStream(io.RawIOBase):
+    """An extent as a stream, which closes it."""
+
+    def __init__(self, extent: Extent) -> None:
+        self._extent = extent
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = (0, self._position, self._extent.current_size())[whence]
+        self._position = max(origin + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._extent.pread(len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._extent.close()
+        super().close()

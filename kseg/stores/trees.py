@@ -1,0 +1,264 @@
+"""Paths below archives and URLs: the questions of os and os.path, answered by the tree that is mounted at a path.
+
+A tree is mounted where its archive lies, so that a file in it has the path ARCHIVE/inner/path. All that reads a log
+asks here; without a mounted tree, and for every path outside of one, the system answers.
+"""
+
+import errno
+import os
+import stat as modes
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol
+
+from kseg.errors import KsegError
+from kseg.stores.extent import Extent
+
+FILE, DIRECTORY, LINK, OTHER = modes.S_IFREG, modes.S_IFDIR, modes.S_IFLNK, modes.S_IFCHR
+
+
+class Node(NamedTuple):
+    """``kind`` is FILE, DIRECTORY, LINK or OTHER (devices and the like); ``number`` identifies it in its tree."""
+
+    kind: int
+    size: int = 0
+    modified_ns: int = 0
+    number: int = 0
+
+
+class Problem(NamedTuple):
+    """What is wrong with an archive: ``code`` of a finding, ``position`` in the archive's file, and a sentence.
+
+    ``is_unread``: a member or the rest of the archive could not be read.
+    """
+
+    code: str
+    position: int | None
+    message: str
+    is_unread: bool = False
+
+
+class Tree(Protocol):
+    """Files by path relative to the root, "" for the root itself. Methods raise OSError."""
+
+    owner: int
+    """User id for what is written from the tree."""
+    is_shared: bool
+    """Whether forked processes can read it."""
+    problems: list[Problem]
+
+    def node(self, inner: str) -> Node | None:
+        """Returns None if there is nothing."""
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        """Returns what lies in a directory, by name."""
+
+    def open(self, inner: str) -> Extent:
+        """Opens a file."""
+
+    def close(self) -> None:
+        """Frees what the tree holds; it may be called again."""
+
+
+class Place(NamedTuple):
+    """A path in a mounted tree."""
+
+    tree: Tree
+    inner: str
+    path: str
+
+    def node(self) -> Node | None:
+        return self.tree.node(self.inner)
+
+    def required(self) -> Node:
+        found = self.tree.node(self.inner)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+        return found
+
+    def open(self) -> Extent:
+        """Opens a regular file. Raises OSError, also for anything else."""
+        kind = self.required().kind
+        if kind == LINK:
+            raise OSError(errno.ELOOP, "a link in an archive, which is not followed", self.path)
+        if kind != FILE:
+            raise OSError(errno.EINVAL, "not a regular file", self.path)
+        return self.tree.open(self.inner)
+
+    def status(self) -> os.stat_result:
+        kind, size, modified_ns, number = self.required()
+        seconds = modified_ns // 1_000_000_000
+        mode = kind | (0o755 if kind == DIRECTORY else 0o644)
+        group = os.getegid() if hasattr(os, "getegid") else 0
+        times: dict[str, Any] = {f"st_{name}_ns": modified_ns for name in ("atime", "mtime", "ctime")}
+        fields = (mode, number, 0, 1, self.tree.owner, group, size, seconds, seconds, seconds)
+        return os.stat_result(fields, {**times, "st_blocks": -(-size // 512)})
+
+
+_trees: dict[str, Tree] = {}
+"""By root; longer roots come first, so that an archive in an archive is found."""
+_roots: dict[str, Tree] = {}
+"""The same, by the paths as they were given."""
+_failures: dict[str, KsegError] = {}
+
+
+def mount(path: str, tree: Tree) -> None:
+    """Lets the tree answer for ``path`` and all below it, however the path is written."""
+    _roots[path] = tree
+    for name in _names(path):
+        _trees[name] = tree
+    for name in sorted(_trees, key=len, reverse=True):
+        _trees[name] = _trees.pop(name)
+
+
+def unmount(path: str) -> None:
+    """Ends `mount`, and closes the tree."""
+    _roots.pop(path, None)
+    for name in _names(path):
+        if (tree := _trees.pop(name, None)) is not None:
+            tree.close()
+
+
+def _names(path: str) -> set[str]:
+    return (
+        {path} if path == "-" else {name.rstrip("/") for name in (path, os.path.abspath(path), os.path.realpath(path))}
+    )
+
+
+def fail(path: str, error: KsegError) -> None:
+    """Notes why nothing can be mounted at a path."""
+    _failures[path] = error
+
+
+def check(path: str) -> None:
+    """Raises the KsegError that kept the path, or the archive that it leads into, from being mounted."""
+    for root, error in _failures.items():
+        if path == root or path.startswith(root + "/"):
+            raise error
+
+
+def forget_failures() -> None:
+    _failures.clear()
+
+
+def find(path: str) -> Place | None:
+    """Returns the place of a path in a mounted tree, None for a path of the system."""
+    if not _trees:
+        return None
+    for root, tree in _trees.items():
+        if path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
+            inner = path[len(root) :].strip("/")
+            return Place(tree, "" if inner in ("", ".") else os.path.normpath(inner), path)
+    return None
+
+
+def root_of(path: str) -> Tree | None:
+    """Returns the tree that is mounted exactly at a path, None if there is none."""
+    place = find(path)
+    return place.tree if place is not None and not place.inner else None
+
+
+def problems() -> Iterator[tuple[str, Problem]]:
+    """Yields what is wrong with each archive, with its path."""
+    for path, tree in _roots.items():
+        yield from ((path, problem) for problem in tree.problems)
+
+
+def are_forkable() -> bool:
+    """Whether worker processes can read all that is mounted."""
+    return not _trees or (sys.platform == "linux" and all(tree.is_shared for tree in _trees.values()))
+
+
+class Entry:
+    """What lies in a directory of a tree, as os.DirEntry."""
+
+    __slots__ = ("_node", "_place", "name", "path")
+
+    def __init__(self, directory: Place, name: str, node: Node) -> None:
+        self.name = name
+        self.path = os.path.join(directory.path, name)
+        self._node = node
+        self._place = Place(directory.tree, f"{directory.inner}/{name}".lstrip("/"), self.path)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._node.kind == FILE
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._node.kind == DIRECTORY
+
+    def is_symlink(self) -> bool:
+        return self._node.kind == LINK
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        return self._place.status()
+
+
+AnyEntry = os.DirEntry[str] | Entry
+
+
+def scandir(path: str) -> AbstractContextManager[Iterator[AnyEntry]]:
+    """As os.scandir, to be used as a context manager. Raises OSError."""
+    place = find(path)
+    if place is None:
+        return os.scandir(path)
+    if place.required().kind != DIRECTORY:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    return nullcontext(Entry(place, name, node) for name, node in place.tree.nodes(place.inner))
+
+
+def listdir(path: str) -> list[str]:
+    """As os.listdir. Raises OSError."""
+    if find(path) is None:
+        return os.listdir(path)
+    with scandir(path) as entries:
+        return [entry.name for entry in entries]
+
+
+def _kind(place: Place) -> int:
+    try:
+        found = place.node()
+    except OSError:
+        return 0
+    return 0 if found is None else found.kind
+
+
+def isdir(path: str) -> bool:
+    """As os.path.isdir."""
+    place = find(path)
+    return os.path.isdir(path) if place is None else _kind(place) == DIRECTORY
+
+
+def isfile(path: str) -> bool:
+    """As os.path.isfile."""
+    place = find(path)
+    return os.path.isfile(path) if place is None else _kind(place) == FILE
+
+
+def islink(path: str) -> bool:
+    """As os.path.islink."""
+    place = find(path)
+    return os.path.islink(path) if place is None else _kind(place) == LINK
+
+
+def exists(path: str) -> bool:
+    """As os.path.exists."""
+    place = find(path)
+    return os.path.exists(path) if place is None else _kind(place) != 0
+
+
+def lexists(path: str) -> bool:
+    """As os.path.lexists."""
+    place = find(path)
+    return os.path.lexists(path) if place is None else _kind(place) != 0
+
+
+def status(path: str, *, follow_symlinks: bool = True) -> os.stat_result:
+    """As os.stat. Raises OSError."""
+    place = find(path)
+    return os.stat(path, follow_symlinks=follow_symlinks) if place is None else place.status()
+
+
+def getsize(path: str) -> int:
+    """As os.path.getsize. Raises OSError."""
+    return status(path).st_size

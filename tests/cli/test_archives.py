@@ -1,0 +1,202 @@
+"""Packed segments and archives give what the plain files give, and what is wrong with them is told."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import lz4.frame
+import pytest
+import zstandard
+
+from cli.command import TESTDATA, Kseg, Outcome
+
+LOGS = TESTDATA / "log-directories/4.3.1/logs"
+SEGMENT = LOGS / "dplain-0/00000000000000000116.log"
+FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
+
+
+def two_gzip_members(data: bytes) -> bytes:
+    return gzip.compress(data[:1000]) + gzip.compress(data[1000:]) + bytes(512)
+
+
+def zstd_frames(data: bytes) -> bytes:
+    skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
+    first = zstandard.ZstdCompressor(write_checksum=True).compress(data[:1000])
+    pack = zstandard.ZstdCompressor(level=1).compressobj()  # a frame that does not tell its size
+    return skippable + first + skippable + pack.compress(data[1000:]) + pack.flush() + skippable
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "two-gzip-members": two_gzip_members,
+    "bzip2": lambda data: bz2.compress(data[:999]) + bz2.compress(data[999:]),
+    "xz": lambda data: lzma.compress(data[:999]) + bytes(8) + lzma.compress(data[999:]),
+    "zstd": zstd_frames,
+    "lz4": lambda data: lz4.frame.compress(data[:999]) + lz4.frame.compress(data[999:], store_size=False),
+}
+SUFFIXES = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst", "lz4": ".lz4"}
+
+
+def members(folder: Path, prefix: str) -> list[tuple[str, Path]]:
+    """Files and directories in an order that no reader would like."""
+    return [(f"{prefix}{path.relative_to(folder)}", path) for path in sorted(folder.rglob("*"), reverse=True)]
+
+
+def tar_bytes(found: Iterable[tuple[str, Path]], form: int = tarfile.PAX_FORMAT) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=form) as tar:
+        for name, path in found:
+            tar.add(path, name, recursive=False)
+    return made.getvalue()
+
+
+def zip_bytes(found: Iterable[tuple[str, Path]], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, path in found:
+            archive.write(path, name)
+    return made.getvalue()
+
+
+ARCHIVES: dict[str, Callable[[list[tuple[str, Path]]], bytes]] = {
+    "tar": tar_bytes,
+    "gnu-tar": lambda found: tar_bytes(found, tarfile.GNU_FORMAT),
+    "tar-gz": lambda found: gzip.compress(tar_bytes(found)),
+    "tar-zst": lambda found: zstandard.ZstdCompressor().compress(tar_bytes(found)),
+    "tar-lz4": lambda found: lz4.frame.compress(tar_bytes(found)),
+    "zip": zip_bytes,
+    "stored-zip": lambda found: zip_bytes(found, zipfile.ZIP_STORED),
+}
+
+
+def rows(done: Outcome, *left_out: str) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in row if key not in ("file", *left_out)} for row in done.objects]
+
+
+@pytest.mark.parametrize("packing", PACKED)
+@pytest.mark.parametrize("name", ["usual", "odd"])
+def test_a_packed_segment_is_read_as_if_it_were_not(packing: str, name: str, tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / (SEGMENT.name + SUFFIXES.get(packing, ".gz") if name == "usual" else "backup of monday")
+    path.write_bytes(PACKED[packing](SEGMENT.read_bytes()))
+    plain, found = kseg(*FLAGS, SEGMENT), kseg(*FLAGS, path)
+    assert (found.status, found.err) == (plain.status, plain.err)
+    assert rows(found, "topic", "partition") == rows(plain, "topic", "partition")
+    assert {row["file"] for row in found.objects} == {str(path)}
+    judged = kseg("verify", "--level", "deep", "--format", "json", path)
+    assert judged.objects[-1]["batches"] == len(plain.of_type("batch"))
+    assert (judged.status, judged.objects[-1]["notJudged"]) == (0, 0)
+
+
+@pytest.mark.parametrize("packing", PACKED)
+def test_what_is_left_of_a_cut_file_is_judged(packing: str, tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / f"{SEGMENT.name}.gz"
+    data = PACKED[packing](SEGMENT.read_bytes() * 2)
+    path.write_bytes(data[: len(data) - 600])
+    done = kseg("verify", "--format", "json", path)
+    assert done.status == 1
+    (told,) = [row for row in done.of_type("finding") if row["code"] == "damaged-archive"]
+    assert (told["file"], told["severity"]) == (str(path), "error")
+    assert done.objects[-1]["notJudged"] == 1
+    dumped = kseg("dump", path)
+    assert dumped.status == 1
+    assert "damaged-archive" in dumped.err
+
+
+@pytest.mark.parametrize("form", ARCHIVES)
+def test_a_log_directory_in_an_archive_gives_the_rows_of_the_files(form: str, tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup"
+    path.write_bytes(ARCHIVES[form](members(LOGS, "./backup/of/logs/")))
+    plain, found = kseg(*FLAGS, LOGS), kseg(*FLAGS, path)
+    assert (rows(found), found.status) == (rows(plain), plain.status)
+    assert [row["file"] for row in found.objects] == [
+        row["file"].replace(str(LOGS), f"{path}/backup/of/logs") for row in plain.objects
+    ]
+    before, after = (kseg("verify", "--level", "deep", "--format", "json", place) for place in (LOGS, path))
+    assert rows(after, "repair", "next", "message") == rows(before, "repair", "next", "message")
+    assert os.listdir(tmp_path) == ["backup"]
+
+
+def test_a_path_leads_into_an_archive(tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup.tar"
+    path.write_bytes(tar_bytes(members(LOGS, "")))
+    inside = f"dplain-0/{SEGMENT.name}"
+    assert rows(kseg(*FLAGS, path / inside)) == rows(kseg(*FLAGS, SEGMENT))
+    assert kseg("verify", path / "dplain-0").status == 0
+    done = kseg("dump", path / "nowhere-0")
+    assert (done.status, done.out) == (3, b"")
+    assert "no such file" in done.err
+
+
+def test_time_and_offsets_are_sought_by_the_indexes_in_an_archive(tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup.tar.gz"
+    path.write_bytes(gzip.compress(tar_bytes(members(LOGS, ""))))
+    for flags in (("--offsets", "118..120"), ("--isolation", "read_committed"), ("--all",), ("--summary",)):
+        plain, found = kseg(*FLAGS, *flags, LOGS / "dplain-0"), kseg(*FLAGS, *flags, path / "dplain-0")
+        assert (rows(found, "path"), found.status) == (rows(plain, "path"), plain.status)
+        assert found.objects
+
+
+def test_a_cut_tar_file_is_judged_up_to_the_cut(tmp_path: Path, kseg: Kseg) -> None:
+    found = sorted(members(LOGS, "logs/"))
+    data = tar_bytes(found)
+    path = tmp_path / "cut.tar"
+    path.write_bytes(data[: len(data) * 2 // 3])
+    done = kseg("verify", "--format", "json", path)
+    assert done.status == 1
+    codes = [row["code"] for row in done.of_type("finding")]
+    assert codes.count("damaged-archive") == 1
+    assert done.objects[-1]["batches"] > 0
+
+
+def test_a_zip_file_without_its_directory_is_read_member_by_member(tmp_path: Path, kseg: Kseg) -> None:
+    data = zip_bytes(sorted(members(LOGS / "dplain-0", "dplain-0/")))
+    path = tmp_path / "cut.zip"
+    path.write_bytes(data[: data.rindex(b"PK\x01\x02")])
+    done = kseg("verify", "--format", "json", path)
+    plain = kseg("verify", "--format", "json", LOGS / "dplain-0")
+    assert (done.status, done.objects[-1]["batches"]) == (1, plain.objects[-1]["batches"])
+    assert "damaged-archive" in [row["code"] for row in done.of_type("finding")]
+
+
+def test_the_bound_of_the_spool_holds(tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "bomb.log.gz"
+    path.write_bytes(gzip.compress(bytes(50 << 20)))
+    done = kseg("verify", "--spool-bytes", "1M", "--spool-dir", tmp_path, path, SEGMENT)
+    assert done.status == 3
+    assert "--spool-bytes" in done.err
+    assert "batches: 6" in done.err  # the other path is judged
+    assert kseg("dump", "--spool-bytes", "1M", path).status == 3
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_standard_input_may_be_packed(tmp_path: Path) -> None:
+    code = [sys.executable, "-m", "kseg", "verify", "--format", "json", "-"]
+    plain = subprocess.run(code, input=SEGMENT.read_bytes(), capture_output=True, check=False)
+    packed = subprocess.run(code, input=gzip.compress(SEGMENT.read_bytes()), capture_output=True, check=False)
+    assert (packed.returncode, packed.stdout) == (plain.returncode, plain.stdout)
+    refused = subprocess.run(code, input=tar_bytes(members(LOGS, "")), capture_output=True, check=False)
+    assert refused.returncode == 3
+    assert b"an archive on standard input" in refused.stderr
+
+
+def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg) -> None:
+    folder = tmp_path / "in"
+    (folder / "orders-0").mkdir(parents=True)
+    hurt = bytearray(SEGMENT.read_bytes())
+    hurt[len(hurt) // 2] ^= 8
+    (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(bytes(hurt)))
+    path = tmp_path / "nested.zip"
+    path.write_bytes(zip_bytes(members(folder, "")))
+    done = kseg("verify", "--format", "json", path)
+    assert done.status == 1
+    assert f"{path}/orders-0/{SEGMENT.name}.zst" in {row["file"] for row in done.of_type("finding")}
+    assert done.objects[-1]["batches"] > 0

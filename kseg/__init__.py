@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kseg.api.log import open_log as open
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
+    from kseg.api.writer import Writer, writer
     from kseg.errors import (
         BrokerRunningError,
         DamageError,
@@ -46,10 +47,12 @@ __all__ = [
     "UnreadableError",
     "UnsupportedError",
     "Verdict",
+    "Writer",
     "__version__",
     "open",
     "scan",
     "verify",
+    "writer",
 ]
 
 _MODULES = {
@@ -57,6 +60,7 @@ _MODULES = {
     "kseg.api.log": ("Log",),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
+    "kseg.api.writer": ("Writer", "writer"),
     "kseg.errors": (
         "BrokerRunningError", "DamageError", "KsegError", "PathError", "RequestError", "StoppedHalfwayError",
         "UnreadableError", "UnsupportedError",

@@ -59,7 +59,6 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
 
 
 def _rows(batch: "pyarrow.RecordBatch") -> Rows:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     names, count, payload = batch.schema.names, batch.num_rows, _Payload()
@@ -76,15 +75,16 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
             rows[size_at::ROW_WIDTH] = _all(-1, count)
     if HEADERS in names:
         lists = batch.column(HEADERS)
-        pairs = lists.values
+        starts = _ends(lists)
+        first, last = starts[0].as_py(), starts[count].as_py()
+        pairs = lists.values.slice(first, last - first)
         if len(pairs):
             if pairs.field(0).null_count or pairs.null_count:
                 raise ValueError("a header has no key")
             headers = int64s(len(pairs) * HEADER_WIDTH)
             for field, at, size_at in ((0, HEADER_KEY, HEADER_KEY_SIZE), (1, HEADER_VALUE, HEADER_VALUE_SIZE)):
                 headers[at::HEADER_WIDTH], headers[size_at::HEADER_WIDTH] = payload.add(pairs.field(field))
-            starts = pa.Array.from_buffers(pa.int32(), count, [None, lists.buffers()[1]], offset=lists.offset)
-            rows[ROW_HEADERS::ROW_WIDTH] = _numbers(starts)
+            rows[ROW_HEADERS::ROW_WIDTH] = _numbers(pc.subtract(starts.slice(0, count), starts[0]))
             rows[ROW_HEADER_COUNT::ROW_WIDTH] = _numbers(pc.list_value_length(lists), 0)
     return Rows(payload.taken(), rows, headers, count)
 
@@ -102,16 +102,25 @@ class _Payload:
         import pyarrow.compute as pc
 
         column = column.cast(pa.binary())
-        _, ends, data = column.buffers()
-        starts = pa.Array.from_buffers(pa.int32(), len(column), [None, ends], offset=column.offset)
-        places = _numbers(pc.add(starts.cast(pa.int64()), pa.scalar(self._size, pa.int64())))
+        starts = _ends(column)
+        first, last = starts[0].as_py(), starts[len(column)].as_py()
+        starts = starts.slice(0, len(column)).cast(pa.int64())
+        places = _numbers(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
+        data = column.buffers()[2]
         if data is not None:
-            self._pieces.append(data)
-            self._size += data.size
+            self._pieces.append(data.slice(first, last - first))
+            self._size += last - first
         return places, _numbers(pc.binary_length(column), -1)
 
     def taken(self) -> bytes:
         return b"".join(self._pieces)
+
+
+def _ends(column: Any) -> Any:
+    """Returns where the entries of a column of bytes or lists begin in its data, and where the last one ends."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, column.buffers()[1]], offset=column.offset)
 
 
 def _all(value: int, count: int) -> memoryview:

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -17,17 +17,11 @@ from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.conversion.grouping import BatchFields, Grouper
-from kseg.conversion.rewriting import MOST_GAPS, note_gaps
-from kseg.conversion.side_files import EPOCH_FILE
+from kseg.conversion.rows_writer import OffsetRange, RowsWriter, codec_target, write_side_files
 from kseg.errors import KsegError, PathError
 from kseg.export.arrow_rows import batchable_rows
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import parse_target
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.segment.files import parse_partition_name
-from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
 from kseg.spark.paths import local_only, without_scheme
 from kseg.spark.schemas import RECORDS
@@ -37,15 +31,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _HOW = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
-_LEADER_EPOCH = 0
-"""Leader epoch of all records: the first epoch of a partition."""
-
-
-class OffsetRange(NamedTuple):
-    """A range of a partition: its segments, and the missing offsets between its records."""
-
-    segments: list[WrittenSegment]
-    gaps: list[tuple[int, int]]
 
 
 @dataclass(slots=True)
@@ -92,15 +77,15 @@ class KsegWriter(DataSourceArrowWriter):
             raise PathError(
                 f"{self._folder}: is not there: the job was given up, or this machine has no such disk"
             ) from error
-        ranges: dict[str, _Range] = {}
+        ranges: dict[str, RowsWriter] = {}
         try:
             for batch in iterator:
                 for name, part in self._by_partition(batch):
                     if name not in ranges:
                         inner = os.path.join(folder, name)
                         Disk().make_directory(inner)
-                        ranges[name] = _Range(name, inner, self._options)
-                    ranges[name].add(part)
+                        ranges[name] = self._writer(name, inner)
+                    _add(ranges[name], name, part)
             return Written({name: some.finish() for name, some in ranges.items()})
         except BaseException:
             for some in ranges.values():
@@ -108,6 +93,12 @@ class KsegWriter(DataSourceArrowWriter):
             if os.path.isdir(folder):
                 Disk().remove_tree(folder)
             raise
+
+    def _writer(self, name: str, folder: str) -> RowsWriter:
+        options = self._options
+        limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
+        hint = f" in a task: {_HOW}"
+        return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)
 
     def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
         import pyarrow.compute as pc
@@ -160,6 +151,15 @@ class KsegWriter(DataSourceArrowWriter):
                 time.sleep(REMOVAL_SECONDS)  # a task that is still running has created or removed a file
 
 
+def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
+    """Raises KsegError for rows that are not records."""
+    try:
+        for rows, append_time in batchable_rows(batch):
+            writer.add(rows, append_time)
+    except ValueError as error:
+        raise KsegError(f"{name}: {error}") from error
+
+
 def _checked(schema: StructType) -> list[str]:
     """Returns the names of the columns. Raises KsegError for one that records do not have."""
     for column in schema:
@@ -198,64 +198,4 @@ def _put(made: NewDirectories, name: str, whole: OffsetRange) -> None:
     for segment in segments:
         for suffix, path in segment.paths.items():
             disk.rename(path, os.path.join(folder, segment.name(suffix)))
-    epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, segments[0].base_offset)])
-    disk.write_file(os.path.join(folder, EPOCH_FILE), epochs, folder)
-    if whole.gaps:
-        note_gaps(folder, whole.gaps, "write")
-
-
-class _Range:
-    """The records of one partition in one task, with rising offsets."""
-
-    def __init__(self, name: str, folder: str, options: WriteOptions) -> None:
-        self._name, self._folder = name, folder
-        self._limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
-        self._batch_bytes = options.batch_bytes
-        self._target = NONE if options.codec == "none" else parse_target(options.codec)
-        self._grouper = Grouper(2)
-        self._writer: LogWriter | None = None
-        self._last_offset: int | None = None
-        self._gaps: list[tuple[int, int]] = []
-
-    def add(self, batch: "pyarrow.RecordBatch") -> None:
-        """Raises KsegError for offsets that do not rise, and for rows that are not records."""
-        try:
-            for rows, append_time in batchable_rows(batch):
-                self._take(rows.rows[ROW_OFFSET::ROW_WIDTH].tolist())
-                if self._writer is None:
-                    self._writer = LogWriter(self._folder, rows.rows[ROW_OFFSET], self._limits)
-                fields = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
-                for build, _ in self._grouper.add(fields, iter([rows]), self._batch_bytes):
-                    self._writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self._name}: {error}") from error
-
-    def _take(self, offsets: list[int]) -> None:
-        """Records missing offsets, for example of rows that were filtered out."""
-        if offsets[0] < 0:
-            raise KsegError(f"{self._name}: offset {offsets[0]} is none: they begin at 0")
-        last = offsets[0] - 1 if self._last_offset is None else self._last_offset
-        if offsets[-1] - last != len(offsets) or offsets != list(range(last + 1, last + 1 + len(offsets))):
-            for offset in offsets:
-                if offset <= last:
-                    raise KsegError(f"{self._name}: offset {offset} comes behind offset {last} in a task: {_HOW}")
-                if offset > last + 1 and len(self._gaps) <= MOST_GAPS:
-                    self._gaps.append((last + 1, offset - 1))
-                last = offset
-        self._last_offset = offsets[-1]
-
-    def finish(self) -> OffsetRange:
-        """Ends the range, which has at least one record."""
-        if self._writer is None:
-            raise ValueError("a range without records")
-        try:
-            for build, _ in self._grouper.flush():
-                self._writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self._name}: {error}") from error
-        return OffsetRange(self._writer.finish(), self._gaps)
-
-    def discard(self) -> None:
-        """Closes open files."""
-        if self._writer is not None:
-            self._writer.discard()
+    write_side_files(folder, whole)

@@ -12,19 +12,24 @@ from kseg.kernel import COMPILED
 from segment.segments import SAMPLES, TESTDATA, entries, sample
 
 PROGRAM = """
-import hashlib, io, os, sys
-import kseg
+import hashlib, os, sys
 from kseg.kernel import description
+from kseg.segment import Damage
+from kseg.segment.files import segment_file
+from kseg.segment.reader import SegmentReader
+from kseg.stores.source import open_source
 
 print(description())
 for name in sorted(os.listdir(sys.argv[1])):
     digest = hashlib.sha256()
-    for item in kseg.open(os.path.join(sys.argv[1], name)):
-        if isinstance(item, kseg.Damage):
-            digest.update(repr(item).encode())
-        else:
-            fields = (item.position, item.size, item.magic, item.is_valid, item.header, item.check(), list(item))
-            digest.update(repr(fields).encode())
+    file = segment_file(os.path.join(sys.argv[1], name))
+    with open_source(file.path) as source:
+        for item in SegmentReader(source, file.kind == ".kafka", file.base_offset or 0):
+            if isinstance(item, Damage):
+                digest.update(repr(item).encode())
+            else:
+                fields = (item.position, item.size, item.magic, item.is_valid, item.header, item.check(), list(item))
+                digest.update(repr(fields).encode())
     print(name, digest.hexdigest())
 """
 

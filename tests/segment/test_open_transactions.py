@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import kseg
 from kseg.formats.rows import Scratch
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import list_segments, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.open_transactions import OpenTransactions, find_open, newest_timestamp
+from segment.reading import items_at
 from segment.segments import TESTDATA
 
 OPEN = TESTDATA / "kafka-1.1.1/txn/txn-open-0"
@@ -21,7 +21,7 @@ def test_the_open_transaction_of_a_real_log() -> None:
     files = list_segments(str(OPEN))
     found = find_open(files, Scratch())
     assert found, "the scenario leaves a transaction open"
-    batches = [item for file in files for item in kseg.open(file.path) if isinstance(item, RecordBatch)]
+    batches = [item for file in files for item in items_at(file.path) if isinstance(item, RecordBatch)]
     for transaction in found:
         own = [
             batch
@@ -41,14 +41,14 @@ def test_they_hold_back_the_last_stable_offset(partition: Path) -> None:
     found = find_open(files, Scratch())
     stable = Transactions.of_segments(files, Scratch()).last_stable_offset
     assert (found[0].first_offset if found else None) == stable
-    stamps = [batch.max_timestamp for file in files for batch in kseg.open(file.path)]
+    stamps = [batch.max_timestamp for file in files for batch in items_at(file.path)]
     assert newest_timestamp(files, Scratch()) == (max(stamps, default=-1) if max(stamps, default=-1) >= 0 else None)
 
 
 def test_a_marker_ends_a_transaction(tmp_path: Path) -> None:
     """The same batch twice is one transaction of two batches; after its marker there is none."""
     data = next(iter(list_segments(str(OPEN)))).path
-    batches = [item for item in kseg.open(data) if isinstance(item, RecordBatch)]
+    batches = [item for item in items_at(data) if isinstance(item, RecordBatch)]
     marker = next(batch for batch in batches if batch.is_control)
     own = next(
         batch

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-import kseg
 from kseg.formats.rows import UndecodableError
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.selection import Selection
+from segment.reading import items_at
 from segment.segments import TESTDATA
 
 LOGS = [path for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) if path.stat().st_size]
@@ -16,7 +16,7 @@ NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
 
 
 def read(path: Path) -> list[Batch]:
-    return [item for item in kseg.open(path) if isinstance(item, Batch)]
+    return [item for item in items_at(path) if isinstance(item, Batch)]
 
 
 def selected(selection: Selection, batches: list[Batch]) -> list[Record]:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from kseg import segment
 from kseg.cli.main import run
 from kseg.errors import KsegError
 from kseg.spark.schemas import schema_of
 from kseg.spark.source import KsegDataSource
+from segment.reading import records_at
 from spark.reading import reader_of, rows_of
 
 pytestmark = pytest.mark.spark
@@ -134,7 +134,7 @@ def test_fields_are_those_of_the_rows(tmp_path: Path) -> None:
     write(writer_of(tmp_path / "t-0"), [whole.slice(1, 3), whole.slice(4)])
     found = [
         (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, [tuple(header) for header in r.headers])
-        for r in segment.open_path(tmp_path / "t-0").records()
+        for r in records_at(tmp_path / "t-0")
     ]
     ms = 1769850000123
     assert found == [

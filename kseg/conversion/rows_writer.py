@@ -1,0 +1,106 @@
+"""Writes records with rising offsets as the segments of a new partition: v2 batches without a producer."""
+
+import os
+from typing import NamedTuple
+
+from kseg.changes.disk import Disk
+from kseg.conversion.grouping import BatchFields, Grouper
+from kseg.conversion.rewriting import MOST_GAPS, note_gaps
+from kseg.conversion.side_files import EPOCH_FILE
+from kseg.errors import KsegError
+from kseg.formats.areas import NONE
+from kseg.formats.compressing import Target, parse_target
+from kseg.formats.rows import Rows
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
+from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
+from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+
+_LEADER_EPOCH = 0
+"""Leader epoch of all records: the first epoch of a partition."""
+
+
+def codec_target(codec: str) -> Target:
+    """Returns the target of a codec's name with an optional level, or of "none". Raises ValueError."""
+    return NONE if codec == "none" else parse_target(codec)
+
+
+class OffsetRange(NamedTuple):
+    """A range of a partition: its segments, and the missing offsets between its records."""
+
+    segments: list[WrittenSegment]
+    gaps: list[tuple[int, int]]
+
+
+class RowsWriter:
+    """Writes segments to ``folder``. ``batch_bytes``: size of a batch before compression; ``hint``: added to errors.
+
+    ``next_offset`` follows the last record; None before the first.
+    """
+
+    def __init__(
+        self, name: str, folder: str, target: Target, batch_bytes: int, limits: RollLimits, hint: str = ""
+    ) -> None:
+        self.next_offset: int | None = None
+        self._name, self._folder, self._limits, self._hint = name, folder, limits, hint
+        self._target, self._batch_bytes = target, batch_bytes
+        self._grouper = Grouper(2)
+        self._writer: LogWriter | None = None
+        self._gaps: list[tuple[int, int]] = []
+
+    def add(self, rows: Rows, append_time: int | None = None) -> None:
+        """Appends records. ``append_time``: their LogAppendTime in ms, None for CreateTime.
+
+        Raises KsegError for offsets that do not rise, and for records that no batch can hold.
+        """
+        if not rows.count:
+            return
+        self._take(rows.rows[ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH].tolist())
+        fields = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
+        try:
+            writer = self._begun(rows.rows[ROW_OFFSET])
+            for build, _ in self._grouper.add(fields, iter([rows]), self._batch_bytes):
+                writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self._name}: {error}") from error
+
+    def _begun(self, base_offset: int) -> LogWriter:
+        if self._writer is None:
+            self._writer = LogWriter(self._folder, base_offset, self._limits)
+        return self._writer
+
+    def _take(self, offsets: list[int]) -> None:
+        """Records missing offsets, for example of rows that were filtered out."""
+        if offsets[0] < 0:
+            raise KsegError(f"{self._name}: offset {offsets[0]} is none: they begin at 0")
+        following = offsets[0] if self.next_offset is None else self.next_offset
+        if offsets != list(range(following, following + len(offsets))):
+            for offset in offsets:
+                if offset < following:
+                    raise KsegError(f"{self._name}: offset {offset} comes behind offset {following - 1}{self._hint}")
+                if offset > following and len(self._gaps) <= MOST_GAPS:
+                    self._gaps.append((following, offset - 1))
+                following = offset + 1
+        self.next_offset = offsets[-1] + 1
+
+    def finish(self, base_offset: int = 0) -> OffsetRange:
+        """Ends the last segment. ``base_offset``: of the only segment if there is no record."""
+        try:
+            writer = self._begun(base_offset)
+            for build, _ in self._grouper.flush():
+                writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self._name}: {error}") from error
+        return OffsetRange(writer.finish(), self._gaps)
+
+    def discard(self) -> None:
+        """Closes open files; the caller removes the folder."""
+        if self._writer is not None:
+            self._writer.discard()
+
+
+def write_side_files(folder: str, whole: OffsetRange) -> None:
+    """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
+    epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
+    Disk().write_file(os.path.join(folder, EPOCH_FILE), epochs, folder)
+    if whole.gaps:
+        note_gaps(folder, whole.gaps, "write")

@@ -1,9 +1,9 @@
 """Finds producers that write outside of their own open transaction; a broker does not start on such a log.
 
 ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
-while its producer has a transaction open. A producer is either transactional or not, so the kind
-of batch of which it has fewer is left out (markers count as transactional). For equal numbers the kind that is rarer in
-the log is left out, then the kind with fewer records.
+while its producer has a transaction open. A producer is either transactional or not, so the kind of batch of which it
+has fewer is left out; markers are transactional. For equal numbers the kind that is rarer in the log is left out, then
+the kind with fewer records.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
     for producer_id, attributes, _, count in _produced(headers()):
         producer = producers.setdefault(producer_id, _Producer())
         for one in (producer, log):
-            kind = one.transactional if attributes & (_TRANSACTIONAL | _CONTROL) else one.other
+            kind = one.transactional if attributes & _TRANSACTIONAL else one.other
             kind.add(count)
     found: dict[int, Rejection] = {}
     for producer_id, attributes, first, _ in _produced(headers()):

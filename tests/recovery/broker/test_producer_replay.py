@@ -75,11 +75,13 @@ def test_transactions_that_begin_at_one_offset_stop_a_broker(tmp_path: Path) -> 
         recover(partition, now_ms=NOW_MS)
 
 
-def test_aborts_that_do_not_rise_stop_a_scan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", [2, 3])
+def test_aborts_that_do_not_rise_stop_a_scan(second: int, tmp_path: Path) -> None:
     """The transaction index takes rising last offsets alone."""
     begun = [batch(0, 5, transactional=True), batch(1, 6, transactional=True)]
-    partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(2, ABORT, 6)])
-    with pytest.raises(BrokerRefusesError, match="marker at offset 2 aborts a transaction behind that at offset 3"):
+    partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(second, ABORT, 6)])
+    why = f"marker at offset {second} aborts a transaction behind that at offset 3"
+    with pytest.raises(BrokerRefusesError, match=why):
         recover(partition, now_ms=NOW_MS)
 
 

@@ -5,7 +5,7 @@
 costs nothing.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 

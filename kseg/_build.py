@@ -1,7 +1,7 @@
 """Compiles the kernel where there is a C compiler; else the same files run interpreted.
 
 ``KSEG_KERNEL`` forces a mode at build time: ``compiled`` makes a failed compilation an error, ``python`` compiles
-nothing. Named as ``build_ext`` and ``bdist_wheel`` in pyproject.toml, so there is no setup.py.
+nothing. The commands here are named in pyproject.toml, so there is no setup.py and no MANIFEST.in.
 
 The kernel keeps to the limited API of Python 3.11, so that one wheel a platform serves this and every later version.
 Free-threaded builds of Python have no such API yet: there it is compiled for the one version.
@@ -15,6 +15,7 @@ from pathlib import Path
 from setuptools import Extension
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import PlatformError
 
 # Holds what Cython would otherwise compile into each module: three quarters of the compiler's work.
@@ -66,6 +67,7 @@ class BuildKernel(build_ext):
             return
         try:
             self.extensions = self._translated()
+            self._remove_compiled(is_other_only=True)
             self.parallel = getattr(self, "parallel", None) or os.cpu_count()
             super().run()
         except BaseException as error:
@@ -110,16 +112,19 @@ class BuildKernel(build_ext):
                 self.ext_map[name] = extension
         return extensions
 
-    def _remove_compiled(self) -> None:
-        # A kernel is compiled whole or not at all: what is left of this build or an older one would make
-        # `kseg --version` lie.
-        for extension in self.extensions:
-            for path in {
-                self.get_ext_fullpath(extension.name),
-                str(Path(self.build_lib) / self.get_ext_filename(extension.name)),
-            }:
-                Path(path).unlink(missing_ok=True)
-        self.extensions = []
+    def _remove_compiled(self, is_other_only: bool = False) -> None:
+        """Removes what older builds have left; those of this build too, unless ``is_other_only``.
+
+        A kernel is compiled whole or not at all, and a file compiled for one version of Python is found before that of
+        the limited API: `kseg --version` would lie, or old code would run.
+        """
+        for name in {_SHARED, *(extension.name for extension in self.extensions)}:
+            for path in {Path(self.get_ext_fullpath(name)), Path(self.build_lib, self.get_ext_filename(name))}:
+                for found in path.parent.glob(name.rpartition(".")[2] + ".*"):
+                    if found.suffix in (".so", ".pyd") and not (is_other_only and found == path):
+                        found.unlink()
+        if not is_other_only:
+            self.extensions = []
 
     def get_outputs(self) -> list[str]:
         return [path for path in super().get_outputs() if Path(path).exists()]
@@ -135,3 +140,20 @@ class BuildWheel(bdist_wheel):
         if _IS_LIMITED:
             self.py_limited_api = _OLDEST_PYTHON
         super().finalize_options()
+
+
+class BuildSource(sdist):
+    """Puts all that a build and the tests need into a source distribution, and no leftovers of either."""
+
+    def make_distribution(self) -> None:
+        for folder in ("kseg", "man", "testdata", "tests"):
+            self.filelist.graft(folder)
+        for name in ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"):
+            self.filelist.include(name)
+        for pattern in ("*.py[cod]", "*.so", "*.pyd"):
+            self.filelist.global_exclude(pattern)
+        for folder in ("__pycache__", ".hypothesis", ".pytest_cache"):
+            self.filelist.exclude_pattern(rf"(^|.*[/\\]){folder}([/\\].*|$)", is_regex=1)
+        self.filelist.sort()
+        self.filelist.remove_duplicates()
+        super().make_distribution()

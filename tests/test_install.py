@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kseg.kernel import COMPILED
+from test_tidy import tracked_files
 
 ROOT = Path(__file__).resolve().parent.parent
 SEGMENT = "testdata/kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
@@ -65,6 +67,33 @@ def test_a_wheel_built_without_a_compiler_holds_all_and_runs(tmp_path: Path) -> 
     subprocess.run(command, check=True)
     assert "(interpreted kernel)" in ran(target, "--version")
     assert ran(target, "dump", "--deep-iteration", SEGMENT).count("| offset: ") == 5
+
+
+@pytest.mark.slow
+def test_a_source_distribution_holds_what_git_does_and_nothing_stray(tmp_path: Path) -> None:
+    """Dot-files aside, which neither a build nor a test needs."""
+    pytest.importorskip("setuptools")
+    wanted = {name for name in tracked_files() if not name.startswith(".")}
+    if not wanted:
+        pytest.skip("not a git checkout")
+    source = tmp_path / "source"
+    for name in wanted:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    strays = [
+        "kseg/kernel/scan/_compiled.abi3.so", "kseg/__pycache__/limits.cpython-311.pyc", "tests/.hypothesis/examples/0",
+        ".venv/pyvenv.cfg", "build/lib/kseg/limits.py", "dist/kseg.whl", "notes.txt",
+    ]  # fmt: skip
+    for name in strays:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("stray")
+    code = "from setuptools import build_meta; build_meta.build_sdist('../built')"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=source, capture_output=True, check=True)
+    (built,) = (tmp_path / "built").iterdir()
+    with tarfile.open(built) as archive:
+        held = {member.name.split("/", 1)[1] for member in archive.getmembers() if member.isfile()}
+    held = {name for name in held if not name.startswith("kseg.egg-info/")}
+    assert (sorted(wanted - held), sorted(held - wanted)) == ([], ["PKG-INFO", "setup.cfg"])
 
 
 def test_what_is_installed_here_is_whole() -> None:

@@ -1,0 +1,29 @@
+"""How the kernel is built: what an older build has left is not installed beside what this one makes."""
+
+from pathlib import Path
+
+import pytest
+
+setuptools = pytest.importorskip("setuptools")
+
+OLD = ("_compiled.cpython-311-x86_64-linux-gnu.so", "_compiled.abi3.so")
+
+
+@pytest.mark.parametrize("is_inplace", [False, True])
+@pytest.mark.parametrize(("is_other_only", "left"), [(True, ["_compiled.abi3.so"]), (False, [])])
+def test_what_is_left_of_other_builds_goes(
+    is_inplace: bool, is_other_only: bool, left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kseg._build import BuildKernel
+
+    monkeypatch.chdir(tmp_path)
+    extension = setuptools.Extension("room._compiled", ["room/walk.py"], py_limited_api=True)
+    build = BuildKernel(setuptools.Distribution({"ext_modules": [extension], "packages": ["room"]}))
+    build.build_lib, build.inplace = "out", is_inplace
+    build.finalize_options()
+    folder = tmp_path / ("room" if is_inplace else "out/room")
+    folder.mkdir(parents=True)
+    for name in (*OLD, "walk.py"):
+        (folder / name).write_bytes(b"")
+    build._remove_compiled(is_other_only)
+    assert sorted(path.name for path in folder.iterdir()) == [*left, "walk.py"]

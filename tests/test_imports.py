@@ -27,11 +27,11 @@ LAYERS = (
 )
 BESIDE = {("conversion", "export"), ("changes", "logdir")}
 """Rooms of one layer of which the first may import the second."""
-HIDDEN = {("output", room) for room in LAYERS[4]}
+HIDDEN = {("output", room) for room in next(rooms for rooms in LAYERS if "verification" in rooms)}
 """Rooms of later layers that are closed to the first, but for SHOWN."""
 
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
-LOOSE = {"errors", "limits", "signals"}
+LOOSE = {"errors", "limits", "quantities", "signals"}
 RICH_ROOM = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.

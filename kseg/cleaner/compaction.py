@@ -88,17 +88,17 @@ class Compactor:
         staging: Staging | None,
         commits_each: bool = False,
         watcher: Watcher | None = None,
-        has_room: Callable[[Need], bool] = lambda _: True,
+        has_space: Callable[[Need], bool] = lambda _: True,
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
         """Prepares a compaction.
 
-        ``has_room`` is called before the first write, with an estimate of the disk space. If it returns False, the
+        ``has_space`` is called before the first write, with an estimate of the disk space. If it returns False, the
         space is computed by a pass without writing, and it is called again. It may raise KsegError. ``rounds`` makes
         the rounds. ``writes_ahead``: the rounds write all new segments before the first is committed.
         """
-        self._watcher, self._has_room = watcher, has_room
+        self._watcher, self._has_space = watcher, has_space
         self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
@@ -124,7 +124,7 @@ class Compactor:
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
             if not result.rounds and self._staging is not None:
-                self._check_room(found, producers)
+                self._check_space(found, producers)
             for group in self._round(found, producers):
                 if self._commits_each:
                     yield self._plan([group])
@@ -142,14 +142,14 @@ class Compactor:
         if not self._commits_each and result.groups:
             yield self._plan(self._final_groups(original))
 
-    def _check_room(self, found: CleanableRange, producers: Producers) -> None:
+    def _check_space(self, found: CleanableRange, producers: Producers) -> None:
         covered = segments_between(self._segments, 0, found.end)
-        if self._has_room(bound(covered, found.end, self._settings, self._frees_each)):
+        if self._has_space(bound(covered, found.end, self._settings, self._frees_each)):
             return
         one = self._rounds(self._segments, found, producers, self._settings, None, self._watcher)
         groups = list(one.groups())
         unread = [] if one.is_whole else segments_between(self._segments, one.end, found.end)
-        self._has_room(counted(groups, unread, self._settings.until_clean, self._frees_each))
+        self._has_space(counted(groups, unread, self._settings.until_clean, self._frees_each))
 
     def _survey(self, found: CleanableRange, producers: Producers) -> None:
         """Finds the ends of the later rounds: a range stays dirty, unchanged, until its own round."""

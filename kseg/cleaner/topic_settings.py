@@ -7,7 +7,6 @@ from typing import Any
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.errors import UnsupportedError
 
-POLICY = "cleanup.policy"
 TOPIC_NAMES = {
     "min_lag_ms": "min.compaction.lag.ms",
     "max_lag_ms": "max.compaction.lag.ms",
@@ -21,7 +20,7 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
 def settings_for(
-    base: CleanerSettings, asked: Mapping[str, Any], lookup: Callable[[str], str | None]
+    base: CleanerSettings, asked: Mapping[str, float | None], lookup: Callable[[str], str | None]
 ) -> CleanerSettings:
     """``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting.
 
@@ -45,8 +44,3 @@ def settings_for(
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
     return replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
-
-
-def is_compacted(policy: str | None) -> bool:
-    """Whether a cleanup.policy includes compact."""
-    return policy is not None and "compact" in {part.strip() for part in policy.split(",")}

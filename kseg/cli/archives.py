@@ -1,7 +1,8 @@
 """Commands on packed files and archives: the options of the spool, and what is wrong with an archive itself."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import click
@@ -16,7 +17,12 @@ from kseg.stores.archives.spool import Spool
 
 
 def spool_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--spool-dir and --spool-bytes."""
+    """As ``spool``: --spool-dir and --spool-bytes."""
+
+    @wraps(command)
+    def with_spool(spool_dir: str | None, spool_bytes: int | None, **given: Any) -> Any:
+        return command(spool=Spool(spool_dir, spool_bytes), **given)
+
     for option in (
         click.option(
             "--spool-bytes",
@@ -30,25 +36,23 @@ def spool_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Where temporary files for packed PATHs are made (nameless); default: as TMPDIR says.",
         ),
     ):
-        command = option(command)
-    return command
+        with_spool = option(with_spool)
+    return with_spool
 
 
 @contextmanager
-def mounted(paths: Sequence[str], options: Mapping[str, Any]) -> Iterator[None]:
+def mounted(paths: Sequence[str], spool: Spool) -> Iterator[None]:
     """Makes packed files and archives among the paths readable for the length of a block."""
-    with archives_at(paths, Spool(options["spool_dir"], options["spool_bytes"])):
+    with archives_at(paths, spool):
         yield
 
 
-def over_archives(
-    paths: Sequence[str], options: Mapping[str, Any], notices: Notices, work: Callable[[tuple[str, ...]], int]
-) -> int:
+def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:
     """Does the work on the paths, and of archives on the log directories and partitions in them; the exit status.
 
     What is wrong with an archive is told after the work, and makes the status 1 at least.
     """
-    with mounted(paths, options):
+    with mounted(paths, spool):
         places: list[str] = []
         for path in paths:
             try:

@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.run import MakePlanner, Outcome, run
+from kseg.changes.plan import Plan
 from kseg.errors import RequestError
-from kseg.output.change_reporter import ChangeReporter, Presentation, SummaryPrinter
+from kseg.output.changes.plans import plan_printer
+from kseg.output.changes.reporter import ChangeReporter, Presentation, SummaryPrinter
 from kseg.output.notices import Notices
-from kseg.output.plans import plan_printer
 from kseg.output.sink import Sink, open_report
 
 ENDED_BY_SIGNAL = 128
@@ -49,3 +51,18 @@ def run_change(
     if summary_printer is not None:
         summary_printer.total()
     return outcome
+
+
+def write_new(
+    write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, presentation: Presentation
+) -> int:
+    """Runs what writes new partitions only, prints its plans, and returns the exit status."""
+    notices = presentation.notices()
+    with open_report(change.is_dry, notices.error) as sink:
+        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps=False)
+        plans = write(change, notices)
+        for plan in plans:
+            printer.show(plan)
+        printer.done()
+        printer.finish(notices)
+    return int(change.is_dry and bool(plans))

@@ -9,7 +9,7 @@ import click
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.options import color_option, quiet_option
-from kseg.output.change_reporter import Presentation
+from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Color
 from kseg.stores.no_follow import resolved
 

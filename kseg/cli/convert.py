@@ -1,23 +1,34 @@
 """``kseg convert``: segments in another format, codec or size; records to and from other forms."""
 
+from functools import partial
 from typing import Any
 
 import click
 
-from kseg.cli.changing_options import common_options, keeping_options
-from kseg.cli.convert_options import EXPORTS, check_output, check_usage, convert_options, isolation_option
-from kseg.cli.engine import engine_options
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.changing_options import change_options, common_options, keeping_options
+from kseg.cli.convert_options import check_output, check_usage, convert_options
+from kseg.cli.engine import Engine, engine_options, spark_session
+from kseg.conversion.options import ConvertOptions
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.change_reporter import Presentation
+from kseg.output.changes.reporter import Presentation
 
 
 @click.command("convert")
 @convert_options
-@isolation_option
 @engine_options
 @keeping_options
 @common_options
-def command(presentation: Presentation, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    engine: Engine,
+    presentation: Presentation,
+    dry_run: bool,
+    no_lock: bool,
+    quarantine: str | None,
+    no_quarantine: bool,
+    **given: Any,
+) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
 
     Segments keep offsets, timestamps and, where only the codec changes, everything else. What an older format cannot
@@ -25,17 +36,58 @@ def command(presentation: Presentation, **options: Any) -> int:
     on standard input; with --from jsonl a file of JSON Lines.
     """
     keep_freed_memory()
-    check_usage(options)
-    check_output(options["output"])
-    notices = presentation.notices()
-    if options["from_"]:
-        from kseg.cli.imports import import_lines
-
-        return import_lines(options, presentation, notices)
-    if options["to"] in EXPORTS:
+    options, change = _options(**given), change_options(dry_run, no_lock, quarantine, no_quarantine)
+    check_usage(options, change, engine)
+    check_output(options.output)
+    if options.is_export:
         from kseg.cli.exports import export
 
-        return export(options, presentation, notices)
-    from kseg.cli.conversions import convert
+        return export(paths, options, presentation)
+    if options.from_lines:
+        return _import(paths, options, change, presentation)
+    return _convert(paths, options, engine, change, presentation)
 
-    return convert(options, presentation)
+
+def _options(
+    source: str | None, to: str | None, isolation: str, index_interval_bytes: int | None, **given: Any
+) -> ConvertOptions:
+    return ConvertOptions(
+        form=to,
+        from_lines=source is not None,
+        read_committed=isolation == "read_committed",
+        interval_bytes=index_interval_bytes,
+        **given,
+    )
+
+
+def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:
+    from kseg.cli.changing import write_new
+    from kseg.conversion.lines_import import import_lines
+
+    return write_new(partial(import_lines, paths, options.output or "", options.request), change, presentation)
+
+
+def _convert(
+    paths: tuple[str, ...],
+    options: ConvertOptions,
+    engine: Engine,
+    change: ChangeOptions,
+    presentation: Presentation,
+) -> int:
+    from kseg.cli.changing import run_change, write_new
+    from kseg.conversion.new_partitions import convert_to_new
+    from kseg.conversion.partition import convert_segments
+    from kseg.conversion.planner import ConversionPlanner
+    from kseg.conversion.rewriting import Conversion
+
+    with spark_session(engine, options.jobs) as spark:
+        conversion: Conversion = convert_segments
+        if spark is not None:
+            from kseg.spark.conversion import SparkConversion
+
+            conversion = SparkConversion(spark)
+        if options.in_place:
+            make_planner = partial(ConversionPlanner, options, conversion=conversion)
+            return run_change(paths, make_planner, change, presentation).exit_status
+        write = partial(convert_to_new, paths, options.output or "", options, conversion=conversion)
+        return write_new(write, change, presentation)

@@ -1,4 +1,4 @@
-"""The options of ``kseg convert``, and what they ask for."""
+"""The options of ``kseg convert``, and which of them exclude each other."""
 
 import os
 from collections.abc import Callable
@@ -6,19 +6,13 @@ from typing import Any
 
 import click
 
-from kseg.cli.engine import check_master
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.engine import Engine
 from kseg.cli.options import ByteCount, interval_option
-from kseg.conversion.request import Request
+from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
 from kseg.errors import PathError
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import Target, parse_target
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.runtime.cores import usable_cores
 from kseg.segment.files import LOG_DIRECTORY_FILES, file_names, holds_segments
-from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
-
-FORMATS = {"v0": 0, "v1": 1, "v2": 2}
-EXPORTS = ("jsonl", "csv", "parquet", "arrow")
 
 
 class Codec(click.ParamType):  # type: ignore[type-arg]
@@ -34,13 +28,17 @@ class Codec(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-def target_of(text: str) -> Target:
-    """Raises ValueError, with a sentence for people."""
-    return NONE if text == "none" else parse_target(text)
+_ISOLATION_OPTION = click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed leaves out aborted transactions and all from the last stable offset on.",
+)
 
 
 _OPTIONS = (
-    click.option("--from", "from_", type=click.Choice(["jsonl"]), help="Build segments from lines of JSON."),
+    click.option("--from", "source", type=click.Choice(["jsonl"]), help="Build segments from lines of JSON."),
     click.option("--to", type=click.Choice([*FORMATS, *EXPORTS]), help="Format; default: segments as they are."),
     click.option("--codec", type=Codec(), help="none, gzip, snappy, lz4 or zstd, with a level such as zstd:19."),
     click.option("--batch-bytes", type=ByteCount(), help="Put records into batches of at most BYTES."),
@@ -49,8 +47,10 @@ _OPTIONS = (
         "--base-offset", type=click.IntRange(min=0), metavar="N", help="Offset of the first record, where none has any."
     ),
     click.option("--position-header", metavar="NAME", help="Of 0.7, keep byte positions as a header of this name."),
-    click.option("--lossy", is_flag=True, help="Leave out what the format cannot hold."),
-    click.option("--skip-damage", is_flag=True, help="Go on without what is damaged, and tell what that is."),
+    click.option("--lossy", "is_lossy", is_flag=True, help="Leave out what the format cannot hold."),
+    click.option(
+        "--skip-damage", "skips_damage", is_flag=True, help="Go on without what is damaged, and tell what that is."
+    ),
     click.option("--in-place", is_flag=True, help="Put the new files in place of the old ones; kseg undo goes back."),
     click.option(
         "-o", "--output", type=click.Path(), metavar="PATH",
@@ -61,82 +61,70 @@ _OPTIONS = (
         "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
     ),
     click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores)."),
+    _ISOLATION_OPTION,
 )  # fmt: skip
 
 
 def convert_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All that are the command's own, and PATH..."""
+    """The options of this command alone, and PATH..."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))(command)
 
 
-isolation_option = click.option(
-    "--isolation",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    help="read_committed leaves out aborted transactions and all from the last stable offset on.",
-)
-
-
-_SEGMENT_OPTIONS = ("codec", "batch_bytes", "segment_bytes", "index_interval_bytes", "lossy", "base_offset")
-_PLACE_OPTIONS = ("in_place", "quarantine", "no_quarantine", "dry_run", "no_lock")
-
-
-def check_usage(options: dict[str, Any]) -> None:
-    """Raises UsageError where options contradict each other."""
-    form, codec = options["to"], options["codec"]
-    check_master(options)
-    if options["engine"] == "spark" and (form in EXPORTS or options["from_"]):
-        other = "spark.read reads" if form in EXPORTS else "df.write writes"
+def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> None:
+    """Raises UsageError if options contradict each other."""
+    form, keeping = options.form, change.keeping
+    if engine.is_spark and (options.is_export or options.from_lines):
+        other = "spark.read reads" if options.is_export else "df.write writes"
         raise click.UsageError(f"only segments to segments is done on Spark; there, {other} DataFrames (kseg-spark(7))")
-    if form in EXPORTS:
-        has_codec = form in ("parquet", "arrow")
-        _refuse(options, f"--to {form}", _PLACE_OPTIONS + _SEGMENT_OPTIONS[has_codec:] + ("from_", "position_header"))
+    for_segments: dict[str, object] = {
+        "--batch-bytes": options.batch_bytes,
+        "--segment-bytes": options.segment_bytes,
+        "--index-interval-bytes": options.interval_bytes,
+        "--lossy": options.is_lossy,
+        "--base-offset": options.base_offset,
+    }
+    for_places: dict[str, object] = {
+        "--in-place": options.in_place,
+        "--quarantine": keeping.elsewhere,
+        "--no-quarantine": not keeping.keeps,
+        "--dry-run": change.is_dry,
+        "--no-lock": not change.takes_lock,
+    }
+    if options.is_export:
+        codec: dict[str, object] = {} if form in ("parquet", "arrow") else {"--codec": options.codec}
+        others: dict[str, object] = {"--from": options.from_lines, "--position-header": options.position_header}
+        _refuse(f"--to {form}", for_places | codec | for_segments | others)
         return
-    if options["from_"]:
-        _refuse(options, "--from jsonl", ("in_place", "position_header"))
-        if options["isolation"] != "read_uncommitted":
-            raise click.UsageError("--isolation does not go with --from jsonl")
-    if options["in_place"] == bool(options["output"]):
+    if options.from_lines:
+        _refuse(
+            "--from jsonl",
+            {
+                "--in-place": options.in_place,
+                "--position-header": options.position_header,
+                "--isolation": options.read_committed,
+            },
+        )
+    if options.in_place == bool(options.output):
         raise click.UsageError("give either --output DIR or --in-place")
-    if options["output"] and (options["quarantine"] or options["no_quarantine"]):
+    if options.output and (keeping.elsewhere or not keeping.keeps):
         raise click.UsageError("--output keeps nothing, as nothing goes: no --quarantine, no --no-quarantine")
-    if options["position_header"] and form in ("v0", "v1"):
+    if options.position_header and form in ("v0", "v1"):
         raise click.UsageError("--position-header needs --to v2: older formats have no headers")
-    if codec and codec.startswith("zstd") and form in ("v0", "v1"):
+    if options.codec and options.codec.startswith("zstd") and form in ("v0", "v1"):
         raise click.UsageError(f"--to {form} has no zstd: gzip, snappy or lz4")
 
 
-def _refuse(options: dict[str, Any], what: str, names: tuple[str, ...]) -> None:
-    for name in names:
-        if options[name] not in (None, False):
-            raise click.UsageError(f"--{name.strip('_').replace('_', '-')} does not go with {what}")
-
-
-def asked(options: dict[str, Any]) -> Request:
-    """What the options ask for."""
-    codec, header, interval = options["codec"], options["position_header"], options["index_interval_bytes"]
-    return Request(
-        magic=FORMATS.get(options["to"]),
-        target=None if codec is None else target_of(codec),
-        has_level=codec is not None and ":" in codec,
-        batch_bytes=options["batch_bytes"],
-        segment_bytes=options["segment_bytes"],
-        committed_only=options["isolation"] == "read_committed",
-        is_lossy=options["lossy"],
-        skips_damage=options["skip_damage"],
-        base_offset=options["base_offset"] or 0,
-        position_header=None if header is None else header.encode("utf-8", "surrogateescape"),
-        interval_bytes=DEFAULT_INTERVAL_BYTES if interval is None else interval,
-        max_batch_bytes=options["max_batch_bytes"],
-        jobs=options["jobs"] or usable_cores(),
-    )
+def _refuse(what: str, given: dict[str, object]) -> None:
+    """Raises UsageError for the first of these options that is given."""
+    for name, value in given.items():
+        if value not in (None, False):
+            raise click.UsageError(f"{name} does not go with {what}")
 
 
 def check_output(output: str | None) -> None:
-    """Raises PathError where the output would lie in a partition, among the files that a broker reads there."""
+    """Raises PathError if the output would lie in a partition or log directory, among the files of brokers."""
     if output is None or output == "-":
         return
     place = os.path.realpath(output)

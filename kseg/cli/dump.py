@@ -8,7 +8,7 @@ import click
 
 from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.dump_options import content_options, decoder_options, filter_options, side_file_options, view_options
-from kseg.cli.engine import engine_options, spark_session
+from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
 from kseg.dump.decoding import INTERNAL_TOPICS
 from kseg.dump.options import TABLE, TEXT, DumpOptions
@@ -17,6 +17,7 @@ from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
+from kseg.stores.archives.spool import Spool
 
 
 @click.command("dump")
@@ -72,7 +73,7 @@ from kseg.output.sink import Sink, open_sink
 @spool_options
 @engine_options
 @output_options
-def command(engine: str, master: str | None, **given: Any) -> int:
+def command(engine: Engine, spool: Spool, **given: Any) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
 
     Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
@@ -81,12 +82,12 @@ def command(engine: str, master: str | None, **given: Any) -> int:
     options = _options(given)
     _check(options)
     keep_freed_memory()
-    if engine == "spark":
+    if engine.is_spark:
         _check_for_spark(options)
     notices = Notices(options.color, options.quiet, options.verbose)
-    with open_sink(options.output) as sink, spark_session({"engine": engine, "master": master, **given}) as spark:
+    with open_sink(options.output) as sink, spark_session(engine, options.jobs) as spark:
         if spark is None:
-            return over_archives(options.paths, given, notices, lambda paths: _dump(sink, options, paths))
+            return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
         from kseg.spark.dump import Remote
 
         return Dump(sink, options, lambda files: Remote(spark, options, sink.is_terminal, files)).run()

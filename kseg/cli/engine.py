@@ -1,14 +1,31 @@
-"""``--engine spark``: where a command's work is done."""
+"""The options --engine and --master: where the work of a command is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import click
 
 
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """``master``: URL of the Spark cluster, None for the default."""
+
+    is_spark: bool = False
+    master: str | None = None
+
+
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--engine, --master."""
+    """As ``engine``: --engine, --master. Raises UsageError for a --master without --engine spark."""
+
+    @wraps(command)
+    def with_engine(engine: str, master: str | None, **given: Any) -> Any:
+        if engine != "spark" and master is not None:
+            raise click.UsageError("--master goes with --engine spark")
+        return command(engine=Engine(engine == "spark", master), **given)
+
     for option in (
         click.option("--master", metavar="URL", help="With --engine spark: the cluster, such as spark://host:7077."),
         click.option(
@@ -19,24 +36,17 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Where the work is done; spark: on Apache Spark, with the same results.",
         ),
     ):
-        command = option(command)
-    return command
-
-
-def check_master(options: dict[str, Any]) -> None:
-    """Raises UsageError for a --master without --engine spark."""
-    if options["engine"] != "spark" and options["master"] is not None:
-        raise click.UsageError("--master goes with --engine spark")
+        with_engine = option(with_engine)
+    return with_engine
 
 
 @contextmanager
-def spark_session(options: dict[str, Any]) -> Iterator[Any]:
-    """The session of ``--engine spark``; None with the local engine. Raises UsageError for a --master without it."""
-    check_master(options)
-    if options["engine"] != "spark":
+def spark_session(engine: Engine, jobs: int | None) -> Iterator[Any]:
+    """Opens the session of ``--engine spark``; None for the local engine."""
+    if not engine.is_spark:
         yield None
         return
     from kseg.spark.session import session
 
-    with session(options["master"], options.get("jobs")) as spark:
+    with session(engine.master, jobs) as spark:
         yield spark

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 import click
 
@@ -10,10 +9,12 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.resumable_output import resumable_output
+from kseg.cli.remote_options import RebuildOptions
 from kseg.errors import RequestError
-from kseg.output.change_reporter import Presentation
-from kseg.output.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow, Steps, rebuild_printer
+from kseg.output.changes.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow, Steps, rebuild_printer
+from kseg.output.changes.reporter import Presentation
 from kseg.output.sink import open_report
+from kseg.recovery.options import RecoverOptions
 from kseg.recovery.remote.rebuild import Outcome, Rebuild
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import LeftOut
@@ -22,20 +23,30 @@ from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.names import is_topic
 from kseg.stores.remote.storage import open_storage
 
-_ONLY_HERE = ("private_keys", "topics", "for_cluster", "reset_epochs", "as_topic")
-_NOT_HERE = (
-    "from_replica", "records", "drop_undecodable", "drop_batch", "full", "rebuild_epochs",
-)  # fmt: skip
 
-
-def check_options(paths: tuple[str, ...], change: ChangeOptions, options: dict[str, Any]) -> None:
+def check_options(
+    paths: tuple[str, ...], change: ChangeOptions, remote: RebuildOptions, options: RecoverOptions, records: str | None
+) -> None:
     """Raises UsageError for options that need --from-remote, or exclude it."""
-    is_remote = options["from_remote"] is not None
-    for name in _NOT_HERE if is_remote else _ONLY_HERE:
-        if options[name] not in (None, False, ()):
-            shown = {"private_keys": "private-key", "topics": "topic", "as_topic": "as"}.get(name, name)
-            relation = "excludes" if is_remote else "is for"
-            raise click.UsageError(f"--{shown.replace('_', '-')} {relation} --from-remote")
+    only_here = {
+        "--private-key": remote.private_keys,
+        "--topic": remote.topics,
+        "--for-cluster": remote.new_cluster,
+        "--reset-epochs": remote.resets_epochs,
+        "--as": remote.name,
+    }
+    not_here = {
+        "--from-replica": options.from_replica,
+        "--records": records,
+        "--drop-undecodable": options.drops_undecodable,
+        "--drop-batch": options.drop_batches,
+        "--full": options.scans_all,
+        "--rebuild-epochs": options.rebuilds_epochs,
+    }
+    is_remote = remote.store is not None
+    for name, value in (not_here if is_remote else only_here).items():
+        if value not in (None, False, (), frozenset()):
+            raise click.UsageError(f"{name} {'excludes' if is_remote else 'is for'} --from-remote")
     if not is_remote:
         if not paths:
             raise click.UsageError("Missing argument 'PATH...'.")
@@ -46,24 +57,35 @@ def check_options(paths: tuple[str, ...], change: ChangeOptions, options: dict[s
         raise click.UsageError("--from-remote removes nothing: no --quarantine, no --no-quarantine")
     if len(paths) > 1:
         raise click.UsageError("--from-remote takes one log directory")
-    if options["for_cluster"] and options["topic_id"]:
+    if remote.new_cluster and options.topic_id:
         raise click.UsageError("--for-cluster excludes --topic-id")
-    if options["as_topic"] is not None and not is_topic(options["as_topic"]):
-        raise click.UsageError(f"--as {options['as_topic']!r}: no name of a topic")
+    if remote.name is not None and not is_topic(remote.name):
+        raise click.UsageError(f"--as {remote.name!r}: no name of a topic")
 
 
 def recover_from_remote(
-    paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation, options: dict[str, Any]
+    paths: tuple[str, ...],
+    change: ChangeOptions,
+    presentation: Presentation,
+    remote: RebuildOptions,
+    options: RecoverOptions,
 ) -> int:
-    """Rebuilds what is wanted; the exit status."""
+    """Rebuilds the selected partitions. Returns the exit status."""
     request = RemoteRequest(
-        options["from_remote"], change.output or "", options["topics"], next(iter(paths), None),
-        options["for_cluster"], options["topic_id"], options["as_topic"], options["reset_epochs"],
-        options["index_interval_bytes"], options["jobs"] or usable_cores(),
-    )  # fmt: skip
+        store=remote.store or "",
+        output=change.output or "",
+        topics=remote.topics,
+        logs=next(iter(paths), None),
+        new_cluster=remote.new_cluster,
+        topic_id=options.topic_id,
+        name=remote.name,
+        resets_epochs=remote.resets_epochs,
+        interval_bytes=options.interval_bytes,
+        jobs=options.jobs or usable_cores(),
+    )
     notices = presentation.notices()
     failures = Failures(notices)
-    storage = open_storage(request.store, private_keys(options["private_keys"]))
+    storage = open_storage(request.store, private_keys(remote.private_keys))
     rebuild = Rebuild(storage, request)
     if not rebuild.partitions:
         raise RequestError(f"{request.store}: holds no partition of a topic that --topic names")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import click
 
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes
 from kseg.output.sink import STANDARD_OUTPUT, open_sink
+from kseg.quantities import shown_bytes
 from kseg.stores.source import STANDARD_INPUT
 from kseg.verification.report import Report
 from kseg.verification.settings import Settings

@@ -129,3 +129,14 @@ def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=ByteCount(),
         help="Bytes between two entries of an index; default: the topic's, else what indexes show, else 4096.",
     )(command)
+
+
+def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--topic."""
+    return click.option(
+        "--topic",
+        "topics",
+        multiple=True,
+        metavar="GLOB",
+        help="Of a log directory only partitions of such topics, as orders or 'audit-*'; may be repeated.",
+    )(command)

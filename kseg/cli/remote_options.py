@@ -1,9 +1,24 @@
 """The options of remote storage."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import click
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """The options of ``kseg recover`` for remote storage; ``store``: that of --from-remote, None if it is not given."""
+
+    store: str | None = None
+    private_keys: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    new_cluster: str | None = None
+    resets_epochs: bool = False
+    name: str | None = None
+
 
 _PRIVATE_KEY = click.option(
     "--private-key",
@@ -30,16 +45,18 @@ _REBUILD = (
     _TOPIC,
     click.option(
         "--for-cluster",
+        "new_cluster",
         type=click.Path(),
         metavar="LOGDIR",
         help="With --from-remote: take the ids of topics from a broker of the new cluster.",
     ),
     click.option(
         "--reset-epochs",
+        "resets_epochs",
         is_flag=True,
         help="With --from-remote: set the leader epochs of all batches to 0, so that groups go on at once.",
     ),
-    click.option("--as", "as_topic", metavar="TOPIC", help="With --from-remote: the new name of the topic."),
+    click.option("--as", "name", metavar="TOPIC", help="With --from-remote: the new name of the topic."),
 )
 
 
@@ -49,7 +66,21 @@ def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rebuild_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of ``kseg recover``."""
+    """The options of ``kseg recover``, as ``remote``."""
+
+    @wraps(command)
+    def with_remote(
+        from_remote: str | None,
+        private_keys: tuple[str, ...],
+        topics: tuple[str, ...],
+        new_cluster: str | None,
+        resets_epochs: bool,
+        name: str | None,
+        **given: Any,
+    ) -> Any:
+        remote = RebuildOptions(from_remote, private_keys, topics, new_cluster, resets_epochs, name)
+        return command(remote=remote, **given)
+
     for option in reversed(_REBUILD):
-        command = option(command)
-    return command
+        with_remote = option(with_remote)
+    return with_remote

@@ -28,12 +28,12 @@ from kseg.changes.undo import changes_of, last_change, plan_all, purge
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.formats.json_values import encode, name_value
-from kseg.output.change_reporter import Presentation
-from kseg.output.changes_list import ListedChange, show_changes
+from kseg.output.changes.changes_list import ListedChange, show_changes
+from kseg.output.changes.plans import PlanPrinter, plan_printer
+from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes
-from kseg.output.plans import PlanPrinter, plan_printer
 from kseg.output.sink import Sink, open_report
+from kseg.quantities import shown_bytes
 from kseg.stores.no_follow import resolved
 
 

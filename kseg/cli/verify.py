@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kseg.cli.archives import mounted, spool_options
-from kseg.cli.engine import engine_options, spark_session
+from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
 from kseg.errors import KsegError
 from kseg.findings.table import KINDS
@@ -19,6 +19,7 @@ from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import open_sink
 from kseg.runtime.cores import usable_cores
+from kseg.stores.archives.spool import Spool
 from kseg.verification.check import LEVELS, Check
 from kseg.verification.report import Finding
 from kseg.verification.settings import Settings
@@ -74,7 +75,7 @@ from kseg.verification.settings import Settings
 @spool_options
 @engine_options
 @output_options
-def command(**options: Any) -> int:
+def command(engine: Engine, spool: Spool, **options: Any) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
@@ -90,7 +91,7 @@ def command(**options: Any) -> int:
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
     gc.freeze()  # what was imported stays
-    with spark_session(options) as spark, mounted(options["paths"], options):
+    with spark_session(engine, options["jobs"]) as spark, mounted(options["paths"], spool):
         return Run(options, spark).run()
 
 

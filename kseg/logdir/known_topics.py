@@ -11,7 +11,7 @@ from kseg.stores import trees
 
 METADATA_PARTITION = f"{METADATA_TOPIC}-0"
 SOURCE = f"as {METADATA_PARTITION} has it"
-INTERVAL = "index.interval.bytes"
+INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
 _LARGEST_INTERVAL = (1 << 31) - 1
 
 
@@ -43,3 +43,8 @@ class KnownTopics:
         if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
             return None
         return int(text) if int(text) <= _LARGEST_INTERVAL else None
+
+
+def is_compacted(policy: str | None) -> bool:
+    """Whether a cleanup.policy includes compact."""
+    return policy is not None and "compact" in {part.strip() for part in policy.split(",")}

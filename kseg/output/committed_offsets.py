@@ -14,9 +14,10 @@ from kseg.formats.json_values import encode
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped, shown_time
+from kseg.output.paint import Paint, cells, clipped
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
+from kseg.quantities import shown_time
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage

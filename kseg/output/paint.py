@@ -1,13 +1,9 @@
-"""Colors, sizes, times and widths in text output."""
+"""Colors and widths in text output."""
 
 import os
 import unicodedata
-from datetime import UTC, datetime, timedelta
 
 import click
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class Paint:
@@ -21,24 +17,6 @@ class Paint:
         if not self.is_on or not text:
             return text
         return click.style(text, fg=color, bold=bold or None)
-
-
-def shown_bytes(count: int) -> str:
-    """Returns ``1536`` as ``1.5 KiB``."""
-    size, unit = float(count), 0
-    while abs(size) >= 1023.95 and unit < len(_UNITS) - 1:
-        size /= 1024
-        unit += 1
-    return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def shown_time(ms: int) -> str:
-    """Returns milliseconds since the epoch as UTC, or the number itself if it is outside the calendar."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError:
-        return str(ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 def cells(text: str) -> int:
@@ -64,8 +42,3 @@ def _cells_of(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def plural(count: int, one: str, many: str) -> str:
-    """Returns the number with the singular or plural noun."""
-    return f"{count} {one if count == 1 else many}"

@@ -116,7 +116,7 @@ def _renderer() -> Callable[[int, int | None, float, str], str]:
 
 def progress_text(done: int, total: int | None, seconds: float) -> str:
     """Returns share, bytes, rate and time left after ``seconds``, as far as they are known."""
-    from kseg.output.paint import shown_bytes
+    from kseg.quantities import shown_bytes
 
     rate = done / seconds if seconds > 0 else 0.0
     speed = f"{shown_bytes(round(rate))}/s"

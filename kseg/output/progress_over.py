@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from kseg.errors import KsegError
 from kseg.output.progress import Progress
-from kseg.segment.paths import expand_path, segments_at
-from kseg.stores import trees
+from kseg.segment.paths import expand_path, segment_bytes
 from kseg.stores.source import STANDARD_INPUT
 
 
@@ -36,8 +35,3 @@ def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str
         except (KsegError, OSError):
             return None  # reading the path will report the error
     return total
-
-
-def segment_bytes(part: str, everything: bool = False) -> int:
-    """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
-    return sum(trees.getsize(file.path) for file in segments_at(part, everything))

@@ -5,8 +5,9 @@ from typing import Any
 
 from kseg.output.drawing import drawn
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, shown_bytes
+from kseg.output.paint import Paint
 from kseg.output.summary_text import Fact, saving_lines, summary_facts, summary_size
+from kseg.quantities import shown_bytes
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Form, Summary
 

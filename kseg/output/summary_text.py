@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, shown_bytes, shown_time
+from kseg.output.paint import Paint
+from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Distribution, Form, Summary
 from kseg.segment.times import show_span

@@ -14,9 +14,10 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped, shown_bytes, shown_time
+from kseg.output.paint import Paint, cells, clipped
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
+from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from kseg.changes.journal import MARKER, RootFile
 from kseg.changes.plan import Plan
 from kseg.segment.files import parse_partition_name
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import (
+    LOG_STARTS,
+    OFFSET_CHECKPOINTS,
+    OffsetCheckpoint,
+    build_offset_checkpoint,
+    read_offset_checkpoint,
+)
 from kseg.sidefiles.problems import SideFileProblem
 
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
-CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS)
+CHECKPOINTS = tuple(OFFSET_CHECKPOINTS)
 
 
 @dataclass(slots=True)

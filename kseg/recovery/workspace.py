@@ -59,8 +59,12 @@ class Workspace:
         for name, size in sorted(self._sizes.items()):
             self.files[name] = File(name, size)
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self.files
+
+    def is_original(self, name: str) -> bool:
+        """Whether it is a real file under some name, not new content."""
+        return self.files[name].origin is not None
 
     def names(self, suffix: str = "") -> list[str]:
         """Names with a suffix, sorted as strings."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kseg.retention.planning import Retention
+from kseg.retention.partition_plan import Retention
 from kseg.segment.record_count import RecordCounter
 
 UNASKED_BYTES = 16 << 30

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.retention.partition_log import Segment
-from kseg.retention.planning import Request, Retention
+from kseg.retention.partition_plan import Request, Retention
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import seek_offset

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 
-LOG_STARTS, HIGH_WATERMARKS = "log-start-offset-checkpoint", "replication-offset-checkpoint"
-
 Partition = tuple[str, int]
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.errors import KsegError
+from kseg.logdir.known_topics import POLICY
 from kseg.retention.selection import Limits
 from kseg.segment.files import METADATA_TOPIC
 
-POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
+RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 TIERED = "remote.storage.enable"
 OPTION, TOPIC, DEFAULT, UNKNOWN = "option", "topic", "default", "unknown"
 _LARGEST = (1 << 63) - 1

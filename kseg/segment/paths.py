@@ -88,3 +88,8 @@ def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
     """Yields all segments of a PATH argument. Raises PathError as `expand_path` and `list_segments` do."""
     for part in expand_path(path):
         yield from segments_at(part, everything)
+
+
+def segment_bytes(part: str, everything: bool = False) -> int:
+    """Returns the total size of the segments of a partition or file. Raises KsegError, OSError."""
+    return sum(trees.getsize(file.path) for file in segments_at(part, everything))

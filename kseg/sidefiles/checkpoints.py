@@ -15,11 +15,15 @@ from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoin
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
 
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS = {
-    "recovery-point-offset-checkpoint": "recoveryPoint",
-    "replication-offset-checkpoint": "highWatermark",
-    "log-start-offset-checkpoint": "logStartOffset",
-    "cleaner-offset-checkpoint": "cleanerCheckpoint",
+    RECOVERY_POINTS: "recoveryPoint",
+    HIGH_WATERMARKS: "highWatermark",
+    LOG_STARTS: "logStartOffset",
+    CLEANER_OFFSETS: "cleanerCheckpoint",
 }
 """File name to the JSON name of its entries."""
 

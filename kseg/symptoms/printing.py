@@ -5,8 +5,9 @@ import shutil
 import textwrap
 
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, clipped, plural
+from kseg.output.paint import Paint, clipped
 from kseg.output.sink import Sink
+from kseg.quantities import plural
 from kseg.symptoms.matching import Found, commands_of
 
 _PIPED_WIDTH, _MOST_WIDTH = 100, 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.output.paint import shown_bytes
+from kseg.quantities import shown_bytes
 
 DAMAGED = TESTDATA / "damaged"
 LAST = "00000000000000000116.log"

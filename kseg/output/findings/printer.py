@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink
+from kseg.quantities import shown_bytes
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 from kseg.formats.record_batch import codec_name
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines
-from kseg.output.paint import shown_time
+from kseg.quantities import shown_time
 
 _V2 = (
     ("baseOffset", 8), ("batchLength", 4), ("partitionLeaderEpoch", 4), ("magic", 1), ("crc", 4), ("attributes", 2),

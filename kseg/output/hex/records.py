@@ -5,7 +5,7 @@ from typing import Any
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.output.hex.lines import HexLines
-from kseg.output.paint import shown_time
+from kseg.quantities import shown_time
 
 REST_BYTES = 256
 

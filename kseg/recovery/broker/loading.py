@@ -16,9 +16,9 @@ from collections.abc import Callable
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
 from kseg.recovery.broker.index_sanity import complaint, offset_index_complaint
-from kseg.recovery.broker.intervals import chosen_interval
 from kseg.recovery.broker.leftovers import settle_leftovers
 from kseg.recovery.broker.losses import Loss, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from kseg.changes.plan import Plan
-from kseg.recovery.broker.intervals import Interval
+from kseg.logdir.index_interval import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.start import Cut, Start

@@ -5,7 +5,7 @@ from functools import partial
 
 from kseg.errors import KsegError
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
-from kseg.recovery.broker.intervals import Interval, chosen_interval
+from kseg.logdir.index_interval import Interval, chosen_interval
 from kseg.recovery.broker.producer_state import ProducerStateManager, TakenUp
 from kseg.recovery.broker.segments import LOG, BrokerSegment
 from kseg.recovery.broker.start import Start

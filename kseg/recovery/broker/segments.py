@@ -41,7 +41,6 @@ from kseg.stores.unreadable import unreadable_error
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 SWAP = ".swap"
-DEFAULT_INTERVAL_BYTES = 4096
 
 LARGEST_POSITION = 0x7FFFFFFF
 

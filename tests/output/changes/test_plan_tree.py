@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.changes.plan import Plan, Step, Taken
-from kseg.output.plans import TextPlans
+from kseg.output.changes.plans import TextPlans
 from output.feeding import MemorySink
 
 ROOT = Path(__file__).resolve().parent.parent.parent

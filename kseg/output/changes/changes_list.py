@@ -5,8 +5,8 @@ from typing import Any
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import on_one_line
-from kseg.output.paint import plural, shown_bytes, shown_time
 from kseg.output.sink import Sink
+from kseg.quantities import plural, shown_bytes, shown_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
+from kseg.output.changes.plans import PlanPrinter
 from kseg.output.notices import Color, Notices
-from kseg.output.plans import PlanPrinter
 from kseg.output.progress import Progress
 from kseg.output.progress_over import progress_over
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices
-from kseg.output.paint import shown_bytes
 from kseg.output.sink import Sink
+from kseg.quantities import shown_bytes
 
 MAX_ROUNDS = 10
 """Later rounds that the text form lists one by one."""

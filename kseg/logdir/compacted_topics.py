@@ -1,4 +1,4 @@
-"""Whether gaps in a log may be the work of its cleaner: what the log directory around it says."""
+"""Tells whether gaps in a log may come from the log cleaner, by the log directory around it."""
 
 import os
 from typing import TYPE_CHECKING
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
 
 
 class CompactedTopics:
-    """Each log directory is read once, when it is first asked for: its metadata may be large."""
+    """Reads each log directory once, on first use: its metadata may be large."""
 
     def __init__(self) -> None:
         self._around: dict[str, LogDirectory | None] = {}
 
     def is_compacted(self, directory: str) -> bool:
-        """By the topic's policy in __cluster_metadata, by the cleaner's checkpoint, or by the name of the topic."""
+        """Whether a partition is compacted, by its topic's policy, the cleaner's checkpoint, or the topic's name."""
         from kseg.logdir.log_directory import directory_around
         from kseg.logdir.partition_state import state_by_name  # few logs have gaps
 

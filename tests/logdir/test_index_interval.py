@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.intervals import Interval, chosen_interval, interval_of
+from kseg.logdir.index_interval import Interval, chosen_interval, interval_of
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import TESTDATA, TRANSACTIONS, make, real_batches, recover
 

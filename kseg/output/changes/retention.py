@@ -10,8 +10,9 @@ from typing import Any
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint, shown_bytes, shown_time
+from kseg.output.paint import Paint
 from kseg.output.sink import Sink
+from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.times import show_span
 
 COLUMNS = 80

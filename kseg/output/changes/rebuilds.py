@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices, on_one_line, put_line
-from kseg.output.paint import plural
 from kseg.output.sink import Sink
+from kseg.quantities import plural
 
 _MOST_LEFT_OUT = 5
 

@@ -1,4 +1,4 @@
-"""Whether there is room for a compaction: asked before its first byte is written, told before, refused where not."""
+"""Checks, before a compaction writes its first byte, whether the disk space is enough, and reports the need."""
 
 import os
 
@@ -7,13 +7,13 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Reporter
 from kseg.cleaner.disk_space import Need
 from kseg.errors import KsegError
-from kseg.output.paint import shown_bytes
+from kseg.quantities import shown_bytes
 
 _WORTH_TELLING = 4
 
 
-class CompactionRoom:
-    """``commits_each``: each new segment is put in place by itself, as the old ones then leave the file system."""
+class SpaceCheck:
+    """``commits_each``: each new segment is committed by itself, because the old files leave the file system then."""
 
     def __init__(self, directory: str, change: ChangeOptions, reporter: Reporter) -> None:
         self._directory, self._reporter = directory, reporter
@@ -23,7 +23,7 @@ class CompactionRoom:
         self.commits_each = self._output is None and (not self._keeps or self._kept_in is not None)
 
     def _elsewhere(self, place: str | None) -> str | None:
-        """The directory of another file system in which old files are kept; None where they stay in their own."""
+        """Returns the directory on another file system in which old files are kept, None if they stay in their own."""
         if place is None:
             return None
         path = os.path.abspath(place)
@@ -32,8 +32,8 @@ class CompactionRoom:
             raise KsegError(f"{path}: is no directory; nothing was changed")
         return path if os.stat(path).st_dev != os.stat(self._directory).st_dev else None
 
-    def has_room(self, need: Need) -> bool:
-        """Raises KsegError where it was counted, and is not there."""
+    def has_space(self, need: Need) -> bool:
+        """Whether the space is enough. Raises KsegError if the need was counted and it is not."""
         free = free_bytes(self._output or self._directory)
         lack = self._lack(need, free)
         if lack and need.is_counted:
@@ -48,13 +48,13 @@ class CompactionRoom:
             self._reporter.detail(line)
         return True
 
-    def warn(self, need: Need) -> None:
-        """After a dry run: whether it would be refused."""
+    def warn_if_refused(self, need: Need) -> None:
+        """Warns, after a dry run, if the compaction would be refused."""
         if lack := self._lack(need, free_bytes(self._directory)):
             self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
 
     def _lack(self, need: Need, free: int) -> str:
-        """What is missing, "" for nothing."""
+        """Returns why the space is not enough, "" if it is."""
         if need.here + MARGIN_BYTES > free:
             each = ""
             if not self.commits_each and self._output is None:

@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.releases.retention import Rules
 from kseg.retention.explanation import explain
 from kseg.retention.log_starts import LogStart, with_log_starts
-from kseg.retention.planning import Known, Request, Retention, retain
+from kseg.retention.partition_plan import Known, Request, Retention, retain
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint

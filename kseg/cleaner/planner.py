@@ -1,0 +1,206 @@
+"""Plans the compaction of the partitions that a command names."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
+from kseg.changes.staging import staging
+from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
+from kseg.cleaner.disk_space import Need
+from kseg.cleaner.memory import default_memory_bytes
+from kseg.cleaner.options import CompactOptions
+from kseg.cleaner.reading import DamagedError
+from kseg.cleaner.rounds import Round
+from kseg.cleaner.rows import partition_row, segment_rows
+from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.space_check import SpaceCheck
+from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for
+from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
+from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
+from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
+from kseg.quantities import plural, shown_bytes
+from kseg.releases.cleaner import CleanerRules
+from kseg.runtime.cores import usable_cores
+from kseg.segment.files import METADATA_TOPIC, own_partitions
+from kseg.sidefiles.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    OffsetCheckpoint,
+    build_offset_checkpoint,
+)
+
+_LEAST_MEMORY_BYTES = 64 << 10
+
+
+class CompactionPlanner(Planner):
+    """Makes the plans of `kseg compact`. ``remote_rounds``: makes rounds that run elsewhere, None for this process.
+
+    Raises RequestError for a release whose rules are unknown.
+    """
+
+    command = "compact"
+    root_names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
+    with_root = True
+
+    def __init__(
+        self,
+        options: CompactOptions,
+        change: ChangeOptions,
+        reporter: Reporter,
+        remote_rounds: RoundMaker | None = None,
+    ) -> None:
+        super().__init__(reporter)
+        try:
+            rules = CleanerRules(options.era.release)
+        except ValueError as error:
+            raise RequestError(f"--era: {error}") from error
+        self._options, self._change, self._remote_rounds = options, change, remote_rounds
+        self._topics = Topics(options.topics)
+        messages = IntervalMessages(reporter.warning, reporter.detail)
+        self._intervals = TopicIntervals(options.interval_bytes, self._topics.metadata, messages)
+        self._ends: dict[TopicPartition, int] = {}
+        memory_bytes = default_memory_bytes() if options.memory_bytes is None else options.memory_bytes
+        self._base = CleanerSettings(
+            now_ms=int(time.time() * 1000) if options.now_ms is None else options.now_ms,
+            memory_bytes=max(memory_bytes, _LEAST_MEMORY_BYTES),
+            producer_expiration_ms=options.era.expiration_ms,
+            keeps_log_end=rules.keeps_log_end or options.includes_active,
+            keeps_format=options.keeps_format or rules.keeps_format,
+            includes_active=options.includes_active,
+            drops_null_keys=options.drops_null_keys,
+            until_clean=options.until_clean,
+            jobs=options.jobs or usable_cores(),
+            has_horizons=rules.has_horizons,
+            heeds_high_watermark=rules.heeds_high_watermark,
+        )
+
+    def plan_partition(self, directory: str, known: Known) -> Iterator[Plan]:
+        if not self._topics.is_named(directory):
+            raise KsegError(f"{directory}: is of no topic that --topic names")
+        if policy := self._refused_policy(directory):
+            raise KsegError(f"{directory}: {_against('its topic', policy)}")
+        yield from self._plans(directory, known)
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        self._topics.check(directory)
+        for path in self._selected(directory):
+            with self.failures.of(path):
+                try:
+                    yield from self._plans(path, known)
+                except DamagedError as error:
+                    self.reporter.error(error)
+                    self.damage_remains = True
+
+    def _refused_policy(self, path: str) -> str | None:
+        """Returns the cleanup.policy for which a named partition is refused, None if it is compacted."""
+        return None if self._options.forces_policy else self._topics.policy_without_compact(path)
+
+    def _selected(self, directory: str) -> list[str]:
+        """Returns the partitions of a log directory to clean, and reports those that are refused or left alone."""
+        selected, refused, left = [], Counter[tuple[str, str]](), Counter[str]()
+        paths = own_partitions(directory)
+        self._topics.warn_if_none(directory, paths, self.reporter.warning)
+        for path in paths:
+            place, policy = topic_partition_of(path), self._topics.policy_without_compact(path)
+            why = self._topics.why_left(path, directory) or ("" if place else MOVED)
+            if not why and policy and not self._options.topics:
+                why = f"cleanup.policy {policy}"
+            if why:
+                self.reporter.detail(f"{path}: left alone: {why}")
+                left[why] += 1
+            elif place and policy and not self._options.forces_policy:
+                refused[place[0], policy] += 1
+            else:
+                selected.append(path)
+        for (topic, policy), count in refused.items():
+            partitions = plural(count, "partition", "partitions")
+            self.reporter.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy)}")
+            self.failures.refused()
+        warn_left_alone(directory, left, self.reporter.warning)
+        return selected
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        plan = Plan(directory)
+        entries = {(e.topic, e.partition): e.offset for e in checkpoint_entries(directory, CLEANER_OFFSETS, known)}
+        changed = {place: end for place, end in self._ends.items() if entries.get(place) != end}
+        if changed:
+            rows = [OffsetCheckpoint(*place, offset) for place, offset in {**entries, **changed}.items()]
+            plan.write(CLEANER_OFFSETS, [build_offset_checkpoint(rows)], "up to where logs are clean")
+        self._ends = {}
+        return plan
+
+    def _plans(self, directory: str, known: Known) -> Iterator[Plan]:
+        settings, began, is_dry = self._settings(directory), time.monotonic(), self._change.is_dry
+        with ExitStack() as stack:
+            stage = None if is_dry else stack.enter_context(staging(directory, self._change.output))
+            space = SpaceCheck(directory, self._change, self.reporter)
+            progress = stack.enter_context(self.reporter.progress())
+            progress.at(directory)
+            compactor = Compactor(
+                directory, self._checkpoints(directory, known), settings, stage, space.commits_each, progress,
+                space.has_space, self._remote_rounds or Round, self._remote_rounds is not None,
+            )  # fmt: skip
+            if self._remote_rounds is None:
+                self.reporter.detail(f"{directory}: the map of keys may take {shown_bytes(settings.memory_bytes)}")
+            has_plan = False
+            try:
+                for plan in compactor.plans():
+                    has_plan = True
+                    progress.erase()
+                    yield plan
+                    if directory in self.failures.places:
+                        return  # the next plan would be made from the files of this plan
+            except OSError as error:
+                if has_plan and not is_dry:
+                    raise StoppedHalfwayError(
+                        f"{directory}: {text_of(error)}; a part is cleaned: repeat the command, or kseg undo"
+                    ) from error
+                raise KsegError(f"{directory}: {text_of(error)}; nothing was changed") from error
+            if not has_plan and self._change.output:
+                yield Plan(directory)  # a copy is wanted in any case
+        partition = topic_partition_of(directory)
+        if partition is not None and compactor.result.end is not None:
+            self._ends[partition] = compactor.result.end
+        if is_dry and compactor.result.rounds:
+            space.warn_if_refused(Need(compactor.result.peak_bytes, compactor.replaced_bytes, True))
+        self._report(compactor.result, time.monotonic() - began)
+
+    def _checkpoints(self, directory: str, known: Known) -> Checkpoints:
+        partition, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
+        if partition is None:
+            return Checkpoints()
+        names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
+        return Checkpoints(*(checkpoint_offset(root, name, known, partition) for name in names))
+
+    def _settings(self, directory: str) -> CleanerSettings:
+        lookup = self._topics.lookup(directory)
+        asked: Mapping[str, float | None] = {
+            **{name: getattr(self._options, name) for name in TOPIC_NAMES},
+            "interval_bytes": self._intervals.of(directory),
+        }
+        return settings_for(self._base, asked, lookup)
+
+    def _report(self, result: Compaction, seconds: float) -> None:
+        if result.found is None:
+            return
+        self.reporter.summary(partition_row(result, result.found, seconds), segment_rows(result))
+        without_key = result.counts["no_key"]
+        if without_key and self._change.is_dry and not self._options.drops_null_keys:
+            self.reporter.warning(
+                f"{result.directory}: {without_key} records have no key: it is refused without --drop-null-keys"
+            )
+
+
+def _against(topic: str, policy: str) -> str:
+    """Returns why a topic with this cleanup.policy is not compacted."""
+    return (
+        f"{topic} has cleanup.policy {policy} ({METADATA_TOPIC}-0), and compaction would remove records that its "
+        "consumers expect; --force-policy does it all the same"
+    )

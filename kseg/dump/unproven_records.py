@@ -1,0 +1,43 @@
+"""The file of ``kseg recover --records``: the readable records of broken batches."""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+
+from kseg.changes.driver.reporter import Messages
+from kseg.errors import RequestError
+from kseg.output.sink import STANDARD_OUTPUT, open_sink
+
+
+class RecordsFile:
+    """Raises RequestError if the file lies in a path that is recovered, or cannot be written completely."""
+
+    def __init__(self, path: str, paths: Sequence[str]) -> None:
+        if path == STANDARD_OUTPUT:
+            raise RequestError("--records takes a file: standard output is for the plan")
+        if len(paths) > 1:
+            raise RequestError("--records takes one PATH, for it is written before anything is changed there")
+        place = os.path.realpath(paths[0])
+        if os.path.commonpath([place, os.path.realpath(path)]) == place:
+            raise RequestError("--records: the file lies in PATH, which may hold nothing that brokers do not know")
+        self._path = path
+
+    def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
+        """Writes the records of all directories, completely or not at all; a dry run only counts them."""
+        from kseg.formats.rows import Scratch
+        from kseg.output.unproven import UnprovenRecords
+        from kseg.recovery.salvage.broken_batches import broken_batches, files_of
+
+        scratch = Scratch()
+        with nullcontext() if is_dry else open_sink(self._path) as sink:
+            records = UnprovenRecords(sink, scratch)
+            for directory in directories:
+                for file in files_of(directory):
+                    records.begin(file)
+                    for batch in broken_batches(file, scratch):
+                        records.batch(batch)
+                    records.finish()
+        done = "would be" if is_dry else "were"
+        messages.warning(
+            f"{self._path}: {records.count} records of broken batches {done} written, which nothing proves"
+        )

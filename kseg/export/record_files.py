@@ -1,0 +1,126 @@
+"""Exports the records of segments as CSV, Parquet or Arrow."""
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+
+from kseg.errors import DamageError
+from kseg.export.chunk import NAMES, Chunk
+from kseg.export.decoding import LeftOut
+from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
+from kseg.export.tables import Output, TableWriter, check_codec, prepare_pyarrow
+from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
+from kseg.runtime.cores import usable_cores
+from kseg.segment.files import SegmentFile
+from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.paths import expand_path, segments_at
+
+CSV = "csv"
+_CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
+"""Size of a chunk for a table. Each record batch of Arrow costs as much as 100 KiB of its bytes."""
+_MOST_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
+"""Largest number of decoding threads: each takes some 15 MB, and a row group of Parquet as much."""
+_MOST_DAMAGES = 20
+GO_ON = "--skip-damage goes on without these bytes"
+"""Addition to an error about damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """``form``: csv, parquet or arrow. ``codec``, ``level``: of a table, None for the default."""
+
+    paths: tuple[str, ...]
+    form: str
+    codec: str | None = None
+    level: int | None = None
+    read_committed: bool = False
+    skips_damage: bool = False
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    jobs: int | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return self.form == CSV
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a codec that the form lacks, or if a library is missing."""
+        if not self.is_text:
+            check_codec(self.form, self.codec)
+            prepare_pyarrow()
+
+
+def export_records(options: ExportOptions, output: Output, warn: Callable[[str], None]) -> None:
+    """Writes all records. ``warn`` receives the damage that is left out. Raises DamageError, KsegError."""
+    reading = _Reading(options, warn)
+    if options.is_text:
+        _as_csv(reading, output)
+    else:
+        _as_table(reading, output, options)
+    reading.summarize()
+
+
+class _Reading:
+    """Reads chunks of all segments of a run. Damage is refused, or counted and reported."""
+
+    def __init__(self, options: ExportOptions, warn: Callable[[str], None]) -> None:
+        self._options, self._warn = options, warn
+        self._jobs = min(options.jobs or usable_cores(), _MOST_DECODERS[options.form])
+        self._left_out = 0
+
+    def chunks(
+        self, timestamp_scale: int, chunk_bytes: int = CHUNK_BYTES
+    ) -> Generator[tuple[SegmentFile, Chunk], None, None]:
+        """Yields chunks with the segment that each comes from. ``chunk_bytes``: bytes for keys and values.
+
+        Close the generator before the output. Raises DamageError.
+        """
+        options = self._options
+        for path in options.paths:
+            parts = expand_path(path)
+            for part in [path, *parts] if parts != [path] else parts:
+                tell_passed_over(part, part in parts and not segments_at(part), self._warn)
+            request = ScanRequest(
+                (path,), is_committed=options.read_committed,
+                max_batch_bytes=options.max_batch_bytes,
+            )  # fmt: skip
+            reader = PartReader(request, NAMES, timestamp_scale, self._refuse_or_count, self._jobs, chunk_bytes)
+            for _, found in parts_of_scan(request):
+                for chunk in reader.chunks(found):
+                    yield found.file, chunk
+
+    def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
+        place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
+        if not self._options.skips_damage:
+            raise DamageError(f"{place}: {left_out.message}; {GO_ON}")
+        self._left_out += 1
+        if self._left_out <= _MOST_DAMAGES:
+            self._warn(f"{place} left out: {left_out.message}")
+
+    def summarize(self) -> None:
+        if self._left_out > _MOST_DAMAGES:
+            self._warn(f"{self._left_out - _MOST_DAMAGES} more damaged ranges are left out")
+
+
+def _as_csv(reading: _Reading, output: Output) -> None:
+    from kseg.export.csv_lines import FIRST_LINE, csv_lines
+
+    output.write(FIRST_LINE)
+    with closing(reading.chunks(1)) as chunks:
+        for file, chunk in chunks:
+            output.write_view(csv_lines(chunk, file.topic, file.partition))
+
+
+def _as_table(reading: _Reading, output: Output, options: ExportOptions) -> None:
+    from kseg.export.arrow import record_batch, schema
+
+    names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    wanted = schema(names)
+    with (
+        TableWriter(output, options.form, wanted, options.codec, options.level) as writer,
+        closing(reading.chunks(1000, _CHUNK_BYTES[options.form])) as found,
+    ):
+        for file, chunk in found:
+            topic = file.topic
+            if topic is not None:
+                topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))

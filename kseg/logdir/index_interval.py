@@ -1,0 +1,169 @@
+"""Infers index.interval.bytes of a partition from its indexes.
+
+A broker adds an index entry for a batch that begins more than this number of bytes after the previously indexed batch.
+The interval is therefore below each distance between two entries, and at least the distance to the batch before the
+second one, unless the broker was restarted in between or several batches were appended at once.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from kseg.errors import PathError
+from kseg.kernel.layout.rows import be32
+from kseg.segment.indexes import OFFSET_ENTRY
+from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
+from kseg.stores import trees
+from kseg.stores.regular_files import open_regular
+
+INDEX, LOG = ".index", ".log"
+SECOND_BYTES = 1024
+"""The interval that is assumed if it fits and Kafka's default does not."""
+
+MOST_INDEXES = 8
+MOST_ENTRIES = 128
+LEAST_ENTRIES = 8
+_HEAD_BYTES = 12
+_LEAST_SIZE = 14
+_LARGEST_GAP = 4 << 20
+
+
+class Interval(NamedTuple):
+    """``size`` in bytes; ``indexes``: the number of indexes it was inferred from, 0 for Kafka's default, None if it was
+    given, or known from ``source``."""
+
+    size: int
+    indexes: int | None
+    source: str = ""
+
+
+class _Gap(NamedTuple):
+    """Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
+
+    to_entry: int
+    to_batch_before: int
+
+
+class PartitionFiles(Protocol):
+    """The files of a partition directory by name."""
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def names(self, suffix: str = "") -> list[str]:
+        """Names with a suffix, sorted."""
+
+    def size(self, name: str) -> int: ...
+
+    def read_range(self, name: str, position: int, length: int) -> bytes:
+        """Reads bytes of a file up to its end. Raises KsegError."""
+
+    def is_original(self, name: str) -> bool:
+        """Whether it is a file on disk, not new content."""
+
+
+class FilesOnDisk:
+    """The regular files of a directory. Raises PathError if the directory cannot be listed or has symbolic links."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._sizes: dict[str, int] = {}
+        try:
+            with trees.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
+                    if entry.is_file(follow_symlinks=False):
+                        self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        except OSError as error:
+            raise PathError(f"{directory}: {error.strerror}") from error
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sizes
+
+    def names(self, suffix: str = "") -> list[str]:
+        return sorted(name for name in self._sizes if name.endswith(suffix))
+
+    def size(self, name: str) -> int:
+        return self._sizes[name]
+
+    def read_range(self, name: str, position: int, length: int) -> bytes:
+        path = os.path.join(self._directory, name)
+        try:
+            with open_regular(path) as stream:
+                stream.seek(position)
+                return stream.read(length)
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+
+    def is_original(self, name: str) -> bool:
+        return True
+
+
+def interval_of(files: PartitionFiles) -> Interval:
+    """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
+    gaps: list[_Gap] = []
+    count = 0
+    for name in files.names(INDEX):
+        if count == MOST_INDEXES:
+            break
+        found = _gaps(files, name)
+        count += bool(found)
+        gaps += found
+    if not gaps:
+        return Interval(DEFAULT_INTERVAL_BYTES, 0)
+    return Interval(_roundest(gaps), count)
+
+
+def chosen_interval(files: PartitionFiles, given_bytes: int | None, source: str = "") -> Interval:
+    """Returns the given interval, known from ``source``, else the one that the partition's indexes show."""
+    return interval_of(files) if given_bytes is None else Interval(given_bytes, None, source)
+
+
+def _roundest(gaps: list[_Gap]) -> int:
+    """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
+    batches and followers leave longer distances, too."""
+    below, least = min(gap.to_entry for gap in gaps), max(gap.to_batch_before for gap in gaps)
+    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= LEAST_ENTRIES
+    if below > DEFAULT_INTERVAL_BYTES and not is_larger:
+        return DEFAULT_INTERVAL_BYTES
+    if least >= below:
+        least = 0
+    if least <= SECOND_BYTES < below:
+        return SECOND_BYTES
+    for base in (2, 10):
+        fitting = [base**k for k in range(31) if least <= base**k < below]
+        if fitting:
+            return fitting[0] if least else fitting[-1]
+    return least
+
+
+def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
+    """Returns the gaps of the first entries of an index; none if it does not match its .log."""
+    log = name.removesuffix(INDEX) + LOG
+    if log not in files or not files.is_original(log):
+        return []
+    found, last = [], 0
+    for position in _positions(files, name):
+        if not last < position < min(files.size(log), last + _LARGEST_GAP):
+            return []
+        data = files.read_range(log, last, position - last)
+        at = before = 0
+        while at < len(data):
+            size = be32(data, at + 8) if len(data) - at >= _HEAD_BYTES else 0
+            if size < _LEAST_SIZE:
+                return []
+            before, at = at, at + _HEAD_BYTES + size
+        if at != len(data):
+            return []
+        found.append(_Gap(len(data), before))
+        last = position
+    return found
+
+
+def _positions(files: PartitionFiles, name: str) -> Iterator[int]:
+    """Yields the positions of the first entries, up to the preallocated zeros."""
+    data = files.read_range(name, 0, MOST_ENTRIES * OFFSET_ENTRY.size)
+    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+        if not relative and not position:
+            return
+        yield position

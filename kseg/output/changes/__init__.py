@@ -1,0 +1,1 @@
+"""Prints plans, and what changing commands did."""

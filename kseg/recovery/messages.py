@@ -1,0 +1,107 @@
+"""What recovery found in partitions, as sentences for people: what it removes, what it leaves, what it did not read."""
+
+import os
+from typing import TYPE_CHECKING
+
+from kseg.changes.driver.reporter import Messages
+from kseg.quantities import plural, shown_time
+from kseg.recovery.broker.partition import Recovery
+from kseg.segment.files import list_segments
+
+if TYPE_CHECKING:
+    from kseg.recovery.salvage.salvage import Salvage
+
+MOST_REMAINS = 5
+MOST_GAPS = 5
+MOST_DAMAGES = 20
+
+
+class RecoveryMessages:
+    """``suggests_replica``: whether the option --from-replica is mentioned for missing offsets."""
+
+    def __init__(self, messages: Messages, suggests_replica: bool) -> None:
+        self._warn, self._suggests_replica = messages.warning, suggests_replica
+        self._segments = self._unscanned = 0
+
+    def report(self, found: "Recovery | Salvage") -> None:
+        """Reports what was found in one partition."""
+        if isinstance(found, Recovery):
+            self._report_cuts(found)
+            self._report_remains(found)
+            self._count_unscanned(found)
+        else:
+            self._report_salvage(found)
+            self._report_remains(found)
+
+    def report_unscanned(self, directory: str) -> None:
+        """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
+        if self._unscanned:
+            self._warn(
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} not looked into, "
+                "as a broker trusts what was flushed before the stop: --full looks into all"
+            )
+        self._segments = self._unscanned = 0
+
+    def _count_unscanned(self, recovered: Recovery) -> None:
+        segments = {file.path for file in list_segments(recovered.directory) if file.kind in (".log", ".kafka")}
+        self._segments += len(segments)
+        looked_into = [*recovered.scanned, *(name for cut in recovered.cuts for name in cut.dropped)]
+        scanned = {os.path.join(recovered.directory, name) for name in looked_into}
+        self._unscanned += len(segments - scanned)
+
+    def _report_cuts(self, recovered: Recovery) -> None:
+        """Reports what is cut, and what of it the other mode would keep."""
+        for cut in recovered.cuts:
+            loss = cut.loss
+            behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
+            code = f" ({loss.code})" if loss.code else ""
+            self._warn(
+                f"{recovered.directory}/{cut.file}: not valid at position {cut.position}{code}: "
+                f"{cut.length} bytes{behind} are cut, the log ends at offset {cut.next_offset}"
+            )
+            if loss.batches:
+                times = ""
+                if loss.last_timestamp >= 0:
+                    times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
+                self._warn(
+                    f"{recovered.directory}: intact in what goes: {plural(loss.batches, 'batch', 'batches')}, "
+                    f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
+                    f"{times}; --mode salvage would keep them, a replica that is in sync has them"
+                )
+
+    def _report_remains(self, recovered: "Recovery | Salvage") -> None:
+        """Reports damage that a broker accepts and consumers do not."""
+        remains = recovered.remains
+        for one in remains[:MOST_REMAINS]:
+            missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
+            self._warn(
+                f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
+                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify tells more"
+            )
+        if len(remains) > MOST_REMAINS:
+            self._warn(f"{recovered.directory}: at least {len(remains) - MOST_REMAINS} more stay as they are")
+        if recovered.complaint:
+            self._warn(f"{recovered.directory}: {recovered.complaint}")
+
+    def _report_salvage(self, salvaged: "Salvage") -> None:
+        for offset in salvaged.not_dropped:
+            self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
+        for file, cut in salvaged.cuts[:MOST_DAMAGES]:
+            place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
+            self._warn(f"{place}: {cut.code}: {cut.message}")
+        if more := max(len(salvaged.cuts) - MOST_DAMAGES, 0) + salvaged.more_cuts:
+            self._warn(f"{salvaged.directory}: {more} more damaged ranges")
+        if salvaged.mended:
+            self._warn(f"{salvaged.directory}: headers mended: {salvaged.mended}")
+        if salvaged.moved:
+            self._warn(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
+        if salvaged.plan.gaps:
+            gaps = salvaged.plan.gaps
+            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MOST_GAPS])
+            shown += f" and {len(gaps) - MOST_GAPS} more gaps" if len(gaps) > MOST_GAPS else ""
+            missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
+            hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
+            cleaned = (
+                " where bytes were damaged, those among them that a log cleaner took" if salvaged.is_compacted else ""
+            )
+            self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")

@@ -1,0 +1,216 @@
+"""Plans the recovery of the partitions that a command names, as a broker's start or as a salvage."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Messages, Reporter
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known
+from kseg.errors import KsegError, PathError, RequestError
+from kseg.logdir.compacted_topics import CompactedTopics
+from kseg.logdir.known_topics import SOURCE, KnownTopics
+from kseg.logdir.topic_intervals import IntervalMessages
+from kseg.logdir.topic_selection import Topics
+from kseg.recovery.broker.partition import Recovery, plan_partition
+from kseg.recovery.broker.partition_plans import plan_partitions
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
+from kseg.recovery.facts import facts
+from kseg.recovery.messages import RecoveryMessages
+from kseg.recovery.node_files import node_complaints
+from kseg.recovery.options import RecoverOptions
+from kseg.recovery.root import CHECKPOINTS, Root, partition_of
+from kseg.recovery.topic_ids import TopicIds
+from kseg.runtime.cores import usable_cores
+from kseg.runtime.progress import Progress
+from kseg.segment.files import METADATA_TOPIC, own_partitions
+from kseg.segment.paths import segment_bytes
+from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
+
+if TYPE_CHECKING:
+    from kseg.recovery.salvage.salvage import Salvage
+
+CHANGES_EACH, MOST_CHANGES = 2, 8
+"""Number of partitions changed concurrently, for each core and in all: the disk takes most of the time."""
+
+WriteRecords = Callable[[Iterable[str], bool, Messages], None]
+"""Writes the records of broken batches in partition directories somewhere, or in a dry run only counts them."""
+
+
+class RecoveryPlanner(Planner):
+    """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed."""
+
+    root_names = CHECKPOINTS
+    with_root = True
+
+    def __init__(
+        self,
+        options: RecoverOptions,
+        change: ChangeOptions,
+        reporter: Reporter,
+        write_records: WriteRecords | None = None,
+    ) -> None:
+        super().__init__(reporter)
+        self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
+        self.reads_all_files = options.is_salvage
+        self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
+        self._jobs = options.jobs or usable_cores()
+        # Salvage writes large files, and states exactly how much disk space that takes.
+        is_alone = self._jobs == 1 or options.is_salvage
+        self.at_once = 1 if is_alone else min(CHANGES_EACH * self._jobs, MOST_CHANGES)
+        now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
+        self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
+        self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
+        self._intervals = IntervalMessages(reporter.warning, reporter.detail)
+        self._compacted, self._topics = CompactedTopics(), Topics()
+        self._ends: dict[tuple[str, int], int] = {}
+        self._is_alone = False
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        self._ends.clear()
+        self._is_alone = True
+        start = self._start_of(directory, Root.of("", known))
+        epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
+        ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
+        plan = self._plan(directory, replace(start, was_clean=False, epochs=epochs, topic_ids=ids))
+        self._records_of([directory])
+        self._messages.report_unscanned(directory)
+        return plan
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        # All plans are made before the first is applied: if a broker would not start, nothing may change.
+        root, paths = Root.of(directory, known), own_partitions(directory)
+        self._ends.clear()
+        self._is_alone = False
+        if self._options.drop_batches:
+            raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
+        if self._options.topic_id:
+            check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
+        epochs = EPOCHS_MENDED if self._options.rebuilds_epochs else EPOCHS_KEPT
+        ids = self._topic_ids(directory)
+        tasks = [(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
+        plans = self._salvages(tasks) if self._options.is_salvage else self._recoveries(tasks)
+        self._records_of([plan.directory for plan in plans])
+        self._messages.report_unscanned(directory)
+        for complaint in node_complaints(directory):
+            self.reporter.warning(complaint)
+            self.damage_remains = True
+        yield from plans
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        failed = {partition_of(place) for place in self.failures.places}
+        ends = {key: end for key, end in self._ends.items() if key not in failed}
+        return Root.of(directory, known).plan(ends, mends_unreadable=not self._is_alone)
+
+    def _records_of(self, directories: list[str]) -> None:
+        if self._write_records is not None:
+            self._write_records(directories, self._is_dry, self.reporter)
+
+    def _topic_ids(self, root: str) -> TopicIds:
+        return TopicIds(root, self._options.topic_id, lambda topic: self._topics.topic_id(root, topic))
+
+    def _start_of(self, directory: str, root: Root) -> Start:
+        key = partition_of(directory)
+        if key is not None and key[0] == METADATA_TOPIC:
+            return self._start
+        scans_all = self._options.scans_all
+        return replace(
+            with_known_interval(self._start, self._topics.metadata, directory),
+            was_clean=root.was_clean and not scans_all,
+            recovery_point=0 if scans_all else root.offset(RECOVERY_POINTS, key) or 0,
+            log_start_offset=root.offset(LOG_STARTS, key) or 0,
+        )
+
+    def _recoveries(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+        """Plans partitions as a broker. An unreadable one is added to the failures.
+
+        Raises KsegError for the first partition that a broker would refuse: changing the others would remove the clean
+        shutdown marker, and then the broker's next start might truncate that one.
+        """
+        plans = []
+        with closing(plan_partitions(tasks, self._jobs)) as outcomes, self._progress(tasks) as progress:
+            for (directory, _), outcome in zip(tasks, outcomes, strict=True):
+                _advance(progress, directory)
+                if isinstance(outcome, PathError):
+                    self.failures.add(outcome, directory)
+                elif isinstance(outcome, KsegError):
+                    raise outcome
+                else:
+                    plans.append(self._reported(outcome))
+        return plans
+
+    def _salvages(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+        """Salvages partitions. An unreadable or refused one is added to the failures."""
+        plans = []
+        with self._progress(tasks) as progress:
+            for directory, start in tasks:
+                try:
+                    plans.append(self._plan(directory, start))
+                except KsegError as error:
+                    self.failures.add(error, directory)
+                except OSError as error:
+                    self.failures.add(PathError(f"{error.filename or directory}: {error.strerror or error}"), directory)
+                _advance(progress, directory)
+        return plans
+
+    def _progress(self, tasks: list[tuple[str, Start]]) -> Progress:
+        """Returns the progress over the bytes of all partitions, each counted when its plan is made."""
+        return self.reporter.progress([directory for directory, _ in tasks])
+
+    def _plan(self, directory: str, start: Start) -> Plan:
+        if self._options.is_salvage:
+            return self._reported(self._salvage(directory, start))
+        return self._reported(plan_partition(directory, start))
+
+    def _reported(self, found: "Recovery | Salvage") -> Plan:
+        """Returns the plan, after reporting why it was made."""
+        if any(one.missing for one in found.remains) and self._compacted.is_compacted(found.directory):
+            found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
+        self._messages.report(found)
+        self.damage_remains |= bool(found.remains or found.complaint)
+        if isinstance(found, Recovery):
+            self._intervals.report(found.directory, found.interval if found.plan else None)
+        found.plan.facts = facts(found)
+        if key := partition_of(found.directory):
+            self._ends[key] = found.next_offset
+        return found.plan
+
+    def _salvage(self, directory: str, start: Start) -> "Salvage":
+        from kseg.recovery.salvage.rejected_batches import Dropping
+        from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
+
+        replica = self._options.from_replica
+        dropping = Dropping(self._options.drops_undecodable, self._options.drop_batches)
+        if replica is not None:
+            from kseg.recovery.replica.replica import plan_from_replica, replica_of  # few recoveries have one
+
+            found, is_compacted = replica_of(directory, replica), self._compacted.is_compacted
+            if found is not None:
+                return plan_from_replica(directory, found, start, is_compacted(directory), dropping=dropping)
+            self.reporter.warning(f"{directory}: {replica} has no replica of it")
+        return plan_salvage(
+            directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
+        )
+
+
+def check_one_topic(paths: Iterable[str], problem: str) -> None:
+    """Raises RequestError if partition directories are of several topics, as --topic-id is for one."""
+    if len({place[0] for place in map(partition_of, paths) if place}) > 1:
+        raise RequestError(f"--topic-id: {problem}")
+
+
+def with_known_interval(start: Start, topics: KnownTopics, partition: str) -> Start:
+    """Returns the start with the index.interval.bytes of the partition's topic, if it has none and that is known."""
+    known = topics.interval_bytes(partition) if start.interval_bytes is None else None
+    return start if known is None else replace(start, interval_bytes=known, interval_source=SOURCE)
+
+
+def _advance(progress: Progress, directory: str) -> None:
+    if progress.is_on:
+        progress.at(directory)
+        with suppress(KsegError, OSError):  # reported as a failure of the partition
+            progress.advance(segment_bytes(directory))

@@ -1,0 +1,192 @@
+"""Plans retention for the partitions that a command names."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from kseg.changes.driver.planner import ChangeOptions, Planner
+from kseg.changes.driver.reporter import Reporter
+from kseg.changes.plan import Plan
+from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
+from kseg.errors import KsegError, RequestError
+from kseg.logdir.topic_selection import NO_SEGMENT, Topics, warn_left_alone
+from kseg.quantities import plural, shown_bytes, shown_time
+from kseg.releases.retention import Rules
+from kseg.retention.amounts import Amounts, amounts
+from kseg.retention.explanation import explain, first_in_future
+from kseg.retention.log_starts import LogStart, with_log_starts
+from kseg.retention.options import RetainOptions
+from kseg.retention.partition_plan import Known as KnownOffsets
+from kseg.retention.partition_plan import Request, Retention, retain
+from kseg.retention.rows import partition_row, segment_row
+from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
+from kseg.segment.files import list_segments, own_partitions
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS
+
+
+class RetentionPlanner(Planner):
+    """Makes the plans of `kseg retain`. Raises RequestError for options that the release does not have."""
+
+    command = "retain"
+    root_names: tuple[str, ...] = (LOG_STARTS, HIGH_WATERMARKS)
+    with_root = True
+
+    def __init__(self, options: RetainOptions, change: ChangeOptions, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._options, self._change = options, change
+        self._asked = options.asked
+        self._topics = Topics(options.topics)
+        self._rules = Rules(options.release)
+        self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
+        self._starts: dict[TopicPartition, LogStart] = {}
+        self._warned: set[str] = set()
+        self._changed: list[Amounts] = []
+        if options.log_start_offset is not None and not self._rules.has_log_start:
+            raise RequestError("--log-start-offset: a log has no start offset before 0.11")
+
+    def conclusion(self) -> list[str]:
+        """Returns the amounts of all partitions before and after."""
+        changed = [each for each in self._changed if each.directory not in self.failures.places]
+        if not changed:
+            return []
+        would = "would be: " if self._change.is_dry else ""
+        return [f"{would}{_summary(changed)}, in partitions: {len(changed)}"]
+
+    def plan_partition(self, directory: str, known: Known) -> Plan:
+        if not self._topics.is_named(directory):
+            raise KsegError(f"{directory}: is of no topic that --topic names")
+        settings = self._settings(directory)
+        if settings.refusal:
+            raise KsegError(f"{directory}: {settings.refusal}")
+        return self._plan(directory, known, settings)
+
+    def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
+        if self._options.log_start_offset is not None:
+            raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
+        self._topics.check(directory)
+        selected = self._selected(directory)
+        # All plans are made before the first is applied: an unreadable partition must not stop the others half-way.
+        plans = []
+        for path in selected:
+            with self.failures.of(path):
+                settings = self._settings(path)
+                if settings.refusal:
+                    self.reporter.warning(f"{path}: left alone: {settings.refusal}")
+                else:
+                    plans.append(self._plan(path, known, settings))
+        yield from plans
+
+    def _report_segments(self, found: Retention, amount: Amounts) -> None:
+        for segment, count, i in zip(found.log.segments, amount.counts, range(len(amount.counts)), strict=True):
+            records = "" if count is None else f", {plural(count, 'record', 'records')}"
+            fate = "goes" if i < amount.gone else "stays"
+            self.reporter.detail(f"{segment.file.path}: {fate}: {shown_bytes(segment.size)}{records}")
+        self.reporter.detail(
+            f"{amount.directory}: {_summary([amount])}, the log starts at offset {found.selection.log_start_offset}, "
+            f"before at {found.state.spans[0].base_offset}"
+        )
+
+    def _selected(self, directory: str) -> list[str]:
+        """Returns the partitions of a log directory that retention applies to, and reports the others."""
+        selected, left = [], Counter[str]()
+        paths = own_partitions(directory)
+        self._topics.warn_if_none(directory, paths, self.reporter.warning)
+        for path in paths:
+            why = self._topics.why_left(path, directory) or ("" if list_segments(path) else NO_SEGMENT)
+            if why:
+                self.reporter.detail(f"{path}: left alone: {why}")
+                left[why] += 1
+            else:
+                selected.append(path)
+        warn_left_alone(directory, left, self.reporter.warning)
+        return selected
+
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        plan = Plan(directory)
+        for place in self.failures.places:
+            self._starts.pop(topic_partition_of(place) or ("", 0), None)
+        if self._rules.has_log_start and self._starts:
+            content = with_log_starts(checkpoint_entries(directory, LOG_STARTS, known), self._starts)
+            if content is not None:
+                plan.write(LOG_STARTS, [content], "where logs begin in the middle of a segment")
+        self._starts = {}
+        return plan
+
+    def _settings(self, directory: str) -> Settings:
+        topic = (topic_partition_of(directory) or (None, 0))[0]
+        try:
+            found = settings_of(topic, self._topics.lookup(directory), self._asked)
+        except KsegError as error:
+            raise KsegError(f"{directory}: {error}") from error
+        self._check_settings(directory, found)
+        return found
+
+    def _check_settings(self, directory: str, found: Settings) -> None:
+        """Warns of settings that delete nothing: each once in a run."""
+        unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
+        is_asked = self._options.log_start_offset is not None or self._asked != Asked()
+        if not found.limits.deletes and self._asked[:2] != (None, None):
+            self._warn(f"where cleanup.policy is {found.policy or 'empty'}, nothing goes by age or size", directory)
+        elif len(unknown) == 2 and found.limits.deletes and not is_asked:
+            self._warn(
+                "neither options nor a topic's own settings name a limit, and a broker's own (log.retention...) are "
+                "not known here: only what lies below the log start goes"
+            )
+
+    def _warn(self, line: str, place: str = "") -> None:
+        """Warns once in a run. ``place``: the first partition concerned."""
+        if line not in self._warned:
+            self.reporter.warning(f"{line}: {place}" if place else line)
+            self._warned.add(line)
+
+    def _plan(self, directory: str, known: Known, settings: Settings) -> Plan:
+        place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
+        offsets = KnownOffsets()
+        if place is not None and self._rules.has_log_start:
+            both = (checkpoint_offset(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
+            offsets = KnownOffsets(*both)
+        request = Request(
+            settings.limits,
+            self._rules,
+            self._now_ms,
+            self._options.log_start_offset,
+            self._options.keeps_active,
+            frees=not self._change.keeping.keeps,
+        )
+        found = retain(directory, offsets, request)
+        amount = None
+        if found.selection.why:
+            amount = amounts(found, self._options.counts_records)
+            self._changed.append(amount)
+            self._report_segments(found, amount)
+        if place is not None:
+            self._starts[place] = LogStart(found.selection.log_start_offset, found.first_base)
+        if self._options.explains or amount is not None:
+            counts = amount.counts if amount else (None,) * len(found.log.segments)
+            is_each = self._options.explains or self._options.counts_records
+            verdicts = explain(found, request) if is_each else iter(())
+            rows = (segment_row(verdict, count) for verdict, count in zip(verdicts, counts, strict=is_each))
+            self.reporter.summary(partition_row(found, settings, self._now_ms, amount), rows)
+        if self._options.explains:
+            return found.plan
+        if (segment := first_in_future(found, request)) is not None:
+            self.reporter.warning(
+                f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
+                "it and all later segments stay whatever their age (--explain tells more)"
+            )
+        return found.plan
+
+
+def _summary(changed: list[Amounts]) -> str:
+    """Describes partitions before and after."""
+    segments, sizes = (_sums([getattr(each, name) for each in changed]) for name in ("segments", "sizes"))
+    told = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
+    records = [each.records for each in changed if each.records is not None]
+    if len(records) < len(changed):
+        return told
+    return f"{told}, records: {' -> '.join(map(str, _sums(records)))}"
+
+
+def _sums(pairs: list[tuple[int, int]]) -> tuple[int, int]:
+    return sum(before for before, _ in pairs), sum(after for _, after in pairs)

@@ -50,6 +50,7 @@ public class Client {
             case "produce" -> produce(words);
             case "consume" -> consume(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words[4]);
             case "at" -> at(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words);
+            case "group" -> group(words[1], words[2], words[3], Integer.parseInt(words[4]), words[5]);
             case "times" -> times(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), words);
             default -> throw new IllegalArgumentException(words[0]);
         }
@@ -142,6 +143,29 @@ public class Client {
         }
     }
 
+    /** group ADDRESS GROUP TOPIC COUNT ISOLATION: the next records for a member of a group, which commits them. */
+    private static void group(String address, String group, String topic, int count, String isolation) {
+        Properties settings = consumerSettings(address, isolation);
+        settings.put("group.id", group);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", "false");
+        settings.put("max.poll.records", "1");
+        try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            int left = count;
+            for (long until = System.nanoTime() + PATIENCE.toNanos(); left > 0; ) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    print(record);
+                    left--;
+                }
+                if (System.nanoTime() > until) {
+                    throw new IllegalStateException("the group waits for " + left + " of " + count + " records");
+                }
+            }
+            consumer.commitSync();
+        }
+    }
+
     /** at ADDRESS TOPIC PARTITION OFFSET...: of each the first record that a fetch from there gives. */
     private static void at(String address, TopicPartition partition, String[] words) {
         try (var consumer = consumer(address, "read_uncommitted")) {
@@ -175,12 +199,17 @@ public class Client {
         return settings;
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(String address, String isolation) {
+    private static Properties consumerSettings(String address, String isolation) {
         Properties settings = settings(address);
         settings.put("isolation.level", isolation);
         settings.put("auto.offset.reset", "none");
         settings.put("fetch.max.wait.ms", "10");
         settings.put("check.crcs", "true");
+        return settings;
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(String address, String isolation) {
+        Properties settings = consumerSettings(address, isolation);
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 

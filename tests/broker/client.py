@@ -60,5 +60,9 @@ class Client:
         """Of each timestamp the offset of the first record that is not older; -1 without one."""
         return [int(line) for line in self.ask("times", address, topic, partition, *times)]
 
+    def next_of_group(self, address: str, group: str, topic: str, count: int, isolation: str) -> Served:
+        """The next records for a member of a group, which commits them and leaves."""
+        return [json.loads(line) for line in self.ask("group", address, group, topic, count, isolation)]
+
     def consume(self, address: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> Served:
         return [json.loads(line) for line in self.ask("consume", address, topic, partition, isolation)]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from cli.command import Kseg
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.stores.remote import segment as remote_segment
-from tests.cli.command import Kseg
-from tests.stores.remote.stores import KEY_OPTIONS, REMOTE, copied, digest, storage, store_of, truth
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, digest, storage, store_of, truth
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"

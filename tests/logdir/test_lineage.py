@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kseg.logdir.lineage import Candidate, Hole, Lineage, LiveSegments, epochs_within, lineage_of, live_segments
 from kseg.logdir.remote_partition import candidates_of
 from kseg.sidefiles.leader_epochs import EpochEntry
-from tests.stores.remote.stores import partition, truth
+from stores.remote.stores import partition, truth
 
 
 def lineage(*entries: tuple[int, int]) -> Lineage:

@@ -10,7 +10,7 @@ import zstandard
 
 from kseg.stores.remote.chunk_index import ManifestError, variable_sizes
 from kseg.stores.remote.manifest import Manifest, parse_manifest
-from tests.stores.remote.stores import store_of
+from stores.remote.stores import store_of
 
 FIXED = {
     "type": "fixed", "originalChunkSize": 10, "originalFileSize": 25, "transformedChunkSize": 10,

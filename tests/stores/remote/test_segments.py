@@ -10,7 +10,7 @@ from kseg.stores.remote.segment import EPOCHS
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import is_remote_storage, open_storage
 from kseg.stores.remote.transformation import ChunkError
-from tests.stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
+from stores.remote.stores import REMOTE, copied, digest, first_segment, keys, partition, storage, store_of, truth
 
 VARIANTS = ["plain", "zstd", "enc", "both"]
 

@@ -10,6 +10,7 @@ import click
 from kseg.cli.archives import mounted, spool_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
+from kseg.cli.remote_options import remote_options
 from kseg.errors import KsegError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
@@ -20,6 +21,8 @@ from kseg.output.progress_over import progress_over
 from kseg.output.sink import open_sink
 from kseg.runtime.cores import usable_cores
 from kseg.stores.archives.spool import Spool
+from kseg.stores.remote.keys import private_keys
+from kseg.stores.remote.storage import RemoteChoice
 from kseg.verification.check import LEVELS, Check
 from kseg.verification.report import Finding
 from kseg.verification.settings import Settings
@@ -73,6 +76,7 @@ from kseg.verification.settings import Settings
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
 @spool_options
+@remote_options
 @engine_options
 @output_options
 def command(engine: Engine, spool: Spool, **options: Any) -> int:
@@ -136,6 +140,7 @@ class Run:
         return Settings(
             LEVELS.index(options["level"]), now, options["jobs"] or usable_cores(), options["max_batch_bytes"],
             options["live"], options["era"] == "0.7",
+            RemoteChoice(private_keys(options["private_keys"]), options["topics"], self.paths),
         )  # fmt: skip
 
     def _together(self) -> Any:

@@ -25,13 +25,21 @@ from kseg.findings.kind import (
 )
 from kseg.findings.log import LOG_KINDS
 from kseg.findings.producers import PRODUCER_KINDS
+from kseg.findings.remote import REMOTE_KINDS
 
 __all__ = [
     "BROKER", "DECISION", "ERROR", "FROM_REPLICA", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE",
     "SEVERITIES", "TOPIC_ID", "WARNING", "Kind", "severity_of",
 ]  # fmt: skip
 
-KINDS: dict[str, Kind] = {**LOG_KINDS, **INDEX_KINDS, **PRODUCER_KINDS, **DIRECTORY_KINDS, **COMPARISON_KINDS}
+KINDS: dict[str, Kind] = {
+    **LOG_KINDS,
+    **INDEX_KINDS,
+    **PRODUCER_KINDS,
+    **DIRECTORY_KINDS,
+    **COMPARISON_KINDS,
+    **REMOTE_KINDS,
+}
 
 
 def severity_of(code: str) -> str:

@@ -11,6 +11,7 @@ from io import BufferedReader
 
 from kseg.stores import trees
 from kseg.stores.extent import Extent, ExtentStream
+from kseg.stores.given_files import given_descriptor
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -40,6 +41,8 @@ def open_descriptor(path: str) -> int:
 
     Raises OSError, also for any other file.
     """
+    if (found := given_descriptor(path)) >= 0:
+        return found
     is_followed = path in _links
     status = os.stat(path, follow_symlinks=is_followed)
     if stat.S_ISLNK(status.st_mode):
@@ -67,6 +70,8 @@ def open_at_once(path: str) -> Extent:
     place = trees.find(path)
     if place is not None:
         return place.open()
+    if (found := given_descriptor(path)) >= 0:
+        return Extent(found)
     try:
         return Extent(os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW))
     except OSError as error:

@@ -102,7 +102,9 @@ class IndexRule(Rule):
         if self.partition.is_whole or not segment.is_last:
             return not segment.is_last
         own = segment.base_offset or 0
-        return any(int(stem) > own for name in self.partition.names if (stem := _stem(name, ".log")))
+        return self.partition.are_closed or any(
+            int(stem) > own for name in self.partition.names if (stem := _stem(name, ".log"))
+        )
 
     def add(
         self, code: str, segment: "Segment", file: str, message: str, position: int | None = None,

@@ -104,6 +104,8 @@ class Partition:
     """The topic id in partition.metadata, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
     """Whether a batch has gaps that the cleaner left."""
+    are_closed: bool = False
+    """Whether brokers will not append to the segments any more, whatever lies beside them."""
     own_name: str = ""
     """The base name of ``directory``."""
     _endings: frozenset[str] | None = None

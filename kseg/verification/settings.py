@@ -1,11 +1,12 @@
 """The settings of a verification, and the context of its rules."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.partition_state import BrokerState
 from kseg.stores.buffers import Buffers
+from kseg.stores.remote.storage import RemoteChoice
 from kseg.verification.partition import Partition
 from kseg.verification.report import Report
 
@@ -22,6 +23,7 @@ class Settings:
     max_batch_bytes: int = MAX_BATCH_BYTES
     is_live: bool = False
     era_07: bool = False
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
 
 
 def partition_of(

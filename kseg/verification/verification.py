@@ -10,6 +10,7 @@ from kseg.errors import PathError
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
+from kseg.stores.remote.storage import is_remote_storage
 from kseg.verification.files import judge_file
 from kseg.verification.report import Report
 from kseg.verification.settings import Progress, Settings
@@ -31,6 +32,11 @@ def judge_path(
     Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``together``
     checks the partitions if given, else this process and, unless it ``is_alone``, worker processes do.
     """
+    if is_remote_storage(path):
+        from kseg.verification.remote.storage import judge_storage
+
+        judge_storage(path, settings, report, progress)
+        return
     trees.check(path)
     with archives_at([path], current_spool()):
         trees.check(path)

@@ -13,6 +13,8 @@ import pytest
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.remote.storage import RemoteChoice
 from kseg.verification.manifest.manifest import Manner, check_manifest
 from kseg.verification.replicas.pairs import compare_path
 from kseg.verification.settings import Settings
@@ -34,7 +36,11 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
     elif "manifest" in case:
         check_manifest(str(folder / case["manifest"]), [judged], Manner(), found.report)
     else:
-        settings = Settings(level, case.get("nowMs", NOW_MS), max_batch_bytes=case.get("maxBatchBytes", 1 << 28))
+        keys = {key: str(TESTDATA / path) for key, path in case.get("privateKeys", {}).items()}
+        logs = (str(folder / case["logs"]),) if "logs" in case else ()
+        remote = RemoteChoice(PrivateKeys(keys), log_directories=logs)
+        now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
+        settings = Settings(level, now, max_batch_bytes=limit, remote=remote)
         judge_path(judged, settings, found.report, lambda _: None)
     return in_order(
         {

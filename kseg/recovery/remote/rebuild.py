@@ -10,7 +10,7 @@ from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError, PathError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.known_topics import KnownTopics
-from kseg.recovery.remote.local_logs import LocalLogs
+from kseg.logdir.local_logs import LocalLogs
 from kseg.recovery.remote.rebuilding import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import LeftOut, Selection, select

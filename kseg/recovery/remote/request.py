@@ -1,7 +1,8 @@
 """What a rebuild from remote storage was asked for."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+
+from kseg.stores.remote.storage import is_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class RemoteRequest:
     jobs: int = 1
 
     def wants(self, topic: str) -> bool:
-        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        return is_wanted(topic, self.topics)
 
     @property
     def facts(self) -> dict[str, object]:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kseg.logdir.lineage import Candidate, Hole, Lineage, Piece, lineage_of, live_segments
+from kseg.logdir.local_logs import LocalLogs, LocalPartition
 from kseg.logdir.remote_partition import candidates_of
-from kseg.recovery.remote.local_logs import LocalLogs, LocalPartition
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.leader_epochs import starting_at
 from kseg.stores.remote.segment import RemoteSegment

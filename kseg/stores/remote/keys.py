@@ -34,6 +34,9 @@ class PrivateKeys:
         self._lock = Lock()
         self._data_key = lru_cache(1 << 12)(self._decrypted)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return PrivateKeys, (self._files,)
+
     def data_key(self, encryption: "Encryption", path: str) -> bytes:
         """Returns the data key of the segment at ``path``. Raises KeyMissingError, PathError."""
         if encryption.key_id not in self._files:

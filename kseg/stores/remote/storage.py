@@ -3,15 +3,21 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import islice
 
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError
 from kseg.stores.objects import LocalObjects, Objects, open_objects
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.names import is_topic, may_hold_segments, parse_object_name
 from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.stored_object import StoredObject
+from kseg.stores.stored_object import StoredObject, is_url
 
+_LOG_DIRECTORY_FILES = frozenset({"meta.properties", "leader-epoch-checkpoint", "partition.metadata"})
+_LEAST_NAME = 43
+"""Characters of a start offset, a dash and an id."""
+_MOST_OBJECTS = 1000
 _MOST_FOLDERS = 500
 """Folders looked into to recognise remote storage."""
 
@@ -30,6 +36,22 @@ class RemotePartition:
     def name(self) -> str:
         """The name that a broker gives the partition's directory."""
         return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteChoice:
+    """``topics`` are globs, none for all topics. ``log_directories`` may hold local parts of the same partitions."""
+
+    keys: PrivateKeys = field(default_factory=PrivateKeys)
+    topics: tuple[str, ...] = ()
+    log_directories: tuple[str, ...] = ()
+
+    def wants(self, topic: str) -> bool:
+        return is_wanted(topic, self.topics)
+
+
+def is_wanted(topic: str, globs: tuple[str, ...]) -> bool:
+    return not globs or any(fnmatchcase(topic, glob) for glob in globs)
 
 
 class RemoteStorage:
@@ -77,7 +99,12 @@ def open_storage(path: str, keys: PrivateKeys) -> RemoteStorage:
 
 
 def is_remote_storage(path: str) -> bool:
-    """Whether a local directory holds remote storage; only as many folders are read as this needs."""
+    """Whether a directory or URL holds remote storage, and no log directory; reads as few folders as it can."""
+    if is_url(path):
+        try:
+            return any(parse_object_name(item.name) for item in islice(open_objects(path).list(), _MOST_OBJECTS))
+        except KsegError:
+            return False  # a file, or nothing that can be listed
     pending, seen = [path], 0
     store = LocalObjects(path)
     while pending and seen < _MOST_FOLDERS:
@@ -89,6 +116,8 @@ def is_remote_storage(path: str) -> bool:
                     if entry.is_dir(follow_symlinks=False):
                         is_likely = may_hold_segments(entry.name) or entry.name.isdigit()
                         (likely if is_likely else unlikely).append(entry.path)
+                    elif entry.name in _LOG_DIRECTORY_FILES:
+                        return False
                     elif _is_segment_object(store, entry.path):
                         return True
         except OSError:
@@ -98,7 +127,12 @@ def is_remote_storage(path: str) -> bool:
 
 
 def _is_segment_object(store: LocalObjects, path: str) -> bool:
-    return parse_object_name(os.path.relpath(path, store.root).replace(os.sep, "/")) is not None
+    name = os.path.basename(path)
+    return (
+        len(name) > _LEAST_NAME
+        and name[:20].isdigit()
+        and parse_object_name(os.path.relpath(path, store.root).replace(os.sep, "/")) is not None
+    )
 
 
 def _name_topics(partitions: Iterable[RemotePartition]) -> None:

@@ -4,11 +4,11 @@ The modules are the sections of the table of findings. `written_to` of each case
 positions, lengths and offsets comes from the edit, never from what kseg finds.
 """
 
-from verification.findings_cases import comparisons, directories, indexes, log, producers
+from verification.findings_cases import comparisons, directories, indexes, log, producers, remote
 from verification.findings_cases.case import Case
 
 CASES: dict[str, Case] = {
     code: case
-    for section in (log, indexes, producers, directories, comparisons)
+    for section in (log, indexes, producers, directories, comparisons, remote)
     for code, case in section.CASES.items()
 }

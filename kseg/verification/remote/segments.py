@@ -1,0 +1,117 @@
+"""Checks one segment of remote storage: its objects and manifest, then its log and side files like those on a disk."""
+
+import os
+
+from kseg.logdir.partition_state import BrokerState
+from kseg.segment.files import SegmentFile
+from kseg.sidefiles.kinds import side_file
+from kseg.stores.buffers import Buffers
+from kseg.stores.given_files import given_files
+from kseg.stores.remote.chunk_index import ManifestError
+from kseg.stores.remote.names import AIVEN, INDEXES, LOG, MANIFEST
+from kseg.stores.remote.segment import EPOCHS, RemoteSegment
+from kseg.stores.remote.source import RemoteSource
+from kseg.stores.remote.storage import RemotePartition
+from kseg.stores.remote.transformation import ChunkError
+from kseg.verification.partition import alone, judge_segments
+from kseg.verification.report import Report
+from kseg.verification.rules import rules_of
+from kseg.verification.settings import Progress, Settings, partition_of
+from kseg.verification.side_files import judge_side_file
+
+_INDEXES = (".index", ".timeindex", ".txnindex")
+_OWN = (".snapshot", EPOCHS)
+"""Side files that are checked by themselves."""
+
+
+def is_whole(segment: RemoteSegment, report: Report) -> bool:
+    """Whether the segment has all its objects and a manifest that can be read; what is wrong is reported.
+
+    Raises PathError.
+    """
+    if segment.missing:
+        report.add(*_missing(segment), offset=segment.start_offset)
+        return False
+    try:
+        metadata = segment.metadata
+    except ManifestError as error:
+        report.add("remote-manifest-damaged", segment.path(MANIFEST), str(error), offset=segment.start_offset)
+        return False
+    if metadata is not None and (metadata.segment_id, metadata.start_offset) != (
+        segment.segment_id,
+        segment.start_offset,
+    ):
+        text = f"it is the manifest of the segment {metadata.segment_id} at offset {metadata.start_offset}"
+        report.add("remote-manifest-damaged", segment.path(MANIFEST), text, offset=segment.start_offset)
+        return False
+    for suffix, text in segment.size_problems():
+        report.add("remote-size-mismatch", segment.path(suffix), text, offset=segment.start_offset)
+    return True
+
+
+def _missing(segment: RemoteSegment) -> tuple[str, str, str]:
+    """Returns code, path and message for a segment that lacks objects."""
+    text = f"there is no {', '.join(segment.missing)}"
+    if segment.layout == AIVEN and MANIFEST in segment.found:
+        return "remote-objects-missing", segment.path(MANIFEST), text
+    if LOG in segment.found:
+        return "remote-copy-unfinished", segment.path(LOG), text
+    return "remote-orphan-object", segment.path(next(iter(segment.found))), text
+
+
+def judge_segment(
+    segment: RemoteSegment, place: RemotePartition, settings: Settings, report: Report, buffers: Buffers,
+    progress: Progress,
+) -> None:  # fmt: skip
+    """Checks log and side files of a whole segment. Raises KeyMissingError, PathError, UnsupportedError."""
+    path = segment.path()
+    contents = _side_files(segment, report)
+    source = RemoteSource(segment, path)
+    stem = path.removesuffix(LOG)
+    beside = {stem + suffix: content for suffix, content in contents.items()}
+    names = frozenset(map(os.path.basename, [path, *beside]))
+    with given_files({path: lambda: source}, beside):
+        partition = partition_of(
+            os.path.dirname(path), (place.topic, place.number), False, settings, report, BrokerState(), buffers, names
+        )
+        partition.are_closed = True
+        file = SegmentFile(path, LOG, "", segment.start_offset, None, place.topic, place.number)
+        judge_segments(partition, [file], rules_of(partition), progress)
+        for suffix in _OWN:
+            found = side_file(stem + suffix) if suffix in contents else None
+            if found is not None:
+                judge_side_file(alone(partition, names), found, lambda _: None)
+    _tell_chunks(segment, source.failures, report)
+    judged = partition.segments[0]
+    metadata = segment.metadata
+    if metadata is not None and judged.last_offset > metadata.end_offset:
+        text = f"its last record has offset {judged.last_offset}, by the manifest it ends at {metadata.end_offset}"
+        report.add("remote-offsets-mismatch", path, text, offset=judged.last_offset)
+
+
+def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
+    """Returns the side files by suffix, without those that do not restore, which are reported."""
+    found: dict[str, bytes] = {}
+    for suffix in (*_INDEXES, *_OWN):
+        try:
+            content = segment.side_file(suffix)
+        except ChunkError as error:
+            part = segment.manifest.parts[suffix]
+            is_own = segment.layout != AIVEN
+            where = segment.path(suffix if is_own else INDEXES)
+            text = f"{suffix.removeprefix('.')}: {error}"
+            report.add("remote-chunk-damaged", where, text, part.position, part.size, segment.start_offset)
+            continue
+        if content is not None:
+            found[suffix] = content
+    return found
+
+
+def _tell_chunks(segment: RemoteSegment, failures: dict[int, str], report: Report) -> None:
+    positions = segment.chunks.positions
+    for number, reason in sorted(failures.items()):
+        start, end = positions[number], positions[number + 1]
+        report.add(
+            "remote-chunk-damaged", segment.path(), f"chunk {number}: {reason}", start, end - start,
+            segment.start_offset, details={"chunk": number},
+        )  # fmt: skip

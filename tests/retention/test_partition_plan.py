@@ -72,6 +72,12 @@ def test_room_at_the_end_of_a_time_index_is_no_entry(partition: Path) -> None:
     assert planned(partition).selection == before
 
 
+def test_a_time_index_that_no_broker_can_map_is_refused(partition: Path) -> None:
+    os.truncate(partition / f"{LAST}.timeindex", 1 << 31)
+    with pytest.raises(KsegError, match="2147483648 bytes are too many for a time index; rebuild it with"):
+        planned(partition)
+
+
 @pytest.mark.parametrize("name", ["0.log", "000000000000000000001.log"])
 def test_a_segment_that_no_broker_has_named_is_refused(partition: Path, name: str) -> None:
     (partition / name).write_bytes(b"")

@@ -176,7 +176,7 @@ def test_the_page_of_symptoms_is_what_the_table_says() -> None:
 
 
 def test_every_code_of_side_files_is_explained() -> None:
-    page = (ROOT / "man" / "kseg-dump.1").read_text("utf-8")
+    page = (ROOT / "man" / "kseg-output.7").read_text("utf-8")
     assert [code for code in SIDE_FILE_CODES if f"\n.It Ql {code}\n" not in page] == []
 
 

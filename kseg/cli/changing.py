@@ -1,6 +1,7 @@
 """Runs a changing command: its planner through the driver, and the rendering of what that reports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -12,10 +13,34 @@ from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, Presentation, SummaryPrinter
 from kseg.output.notices import Notices
-from kseg.output.sink import Sink, open_report
+from kseg.output.sink import Sink, open_report, open_sink
 
 ENDED_BY_SIGNAL = 128
 """Smallest exit status of a command that a signal ends."""
+
+
+@contextmanager
+def open_plans(
+    presentation: Presentation, is_dry: bool, tell: Callable[[str], None], is_explained: bool = False
+) -> Iterator[Sink]:
+    """Opens the place for plans: standard output, or for a dry run the file or page that the options ask for.
+
+    ``is_explained``: the page is one of retention. ``tell`` gets a message at the end if output was lost. Raises
+    UsageError.
+    """
+    if not is_dry and (presentation.as_page or presentation.report):
+        raise click.UsageError("--format html and --report are for a dry run: add --dry-run")
+    with ExitStack() as stack:
+        to_file = is_dry and presentation.report is not None
+        sink = stack.enter_context(open_sink(presentation.report) if to_file else open_report(is_dry, tell))
+        if presentation.as_page:
+            from kseg.report.rows import PLAN, RETENTION, html_report
+
+            context = click.get_current_context()
+            title = f"kseg {context.info_name} {'--explain' if is_explained else '--dry-run'}"
+            kind = RETENTION if is_explained else PLAN
+            sink = stack.enter_context(html_report(sink, kind, title, context.params["paths"]))
+        yield sink
 
 
 def run_change(
@@ -31,7 +56,7 @@ def run_change(
     ``summaries``: makes the printer of what is found in each partition. Raises UsageError.
     """
     notices = presentation.notices()
-    with open_report(change.is_dry, notices.error) as sink:
+    with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
         printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, change.keeping.keeps)
         printer.is_summary = counts_only
         summary_printer = None if summaries is None else summaries(sink, notices)
@@ -58,7 +83,7 @@ def write_new(
 ) -> int:
     """Runs what writes new partitions only, prints its plans, and returns the exit status."""
     notices = presentation.notices()
-    with open_report(change.is_dry, notices.error) as sink:
+    with open_plans(presentation, change.is_dry, notices.error) as sink:
         printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps=False)
         plans = write(change, notices)
         for plan in plans:

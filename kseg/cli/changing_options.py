@@ -21,10 +21,10 @@ _OPTIONS = (
     click.option(
         "--format",
         "form",
-        type=click.Choice(["text", "json"]),
+        type=click.Choice(["text", "json", "html"]),
         default="text",
         show_default=True,
-        help="Form of the output.",
+        help="Form of the output; html: a page for people, of a dry run (needs kseg[report]).",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
     quiet_option,
@@ -47,14 +47,26 @@ def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))(command)
 
 
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose."""
+def common_options(command: Callable[..., Any], has_short_report: bool = True) -> Callable[..., Any]:
+    """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose, --report.
+
+    ``has_short_report``: -o is --report.
+    """
 
     @wraps(command)
-    def with_presentation(form: str, color: Color, quiet: bool, verbose: bool, **given: Any) -> Any:
-        return command(presentation=Presentation(form, color, quiet, verbose), **given)
+    def with_presentation(form: str, color: Color, quiet: bool, verbose: bool, report: str | None, **given: Any) -> Any:
+        as_page = form == "html"
+        presentation = Presentation("json" if as_page else form, color, quiet, verbose, as_page, report)
+        return command(presentation=presentation, **given)
 
-    for option in reversed(_OPTIONS):
+    report_option = click.option(
+        *(["-o"] if has_short_report else []),
+        "--report",
+        type=click.Path(readable=False),
+        metavar="FILE",
+        help="Write the plan of a dry run to FILE instead, whole or not at all.",
+    )
+    for option in reversed((*_OPTIONS, report_option)):
         with_presentation = option(with_presentation)
     return with_presentation
 

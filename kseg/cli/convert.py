@@ -18,7 +18,7 @@ from kseg.output.changes.reporter import Presentation
 @convert_options
 @engine_options
 @keeping_options
-@common_options
+@partial(common_options, has_short_report=False)  # -o is --output
 def command(
     paths: tuple[str, ...],
     engine: Engine,
@@ -39,6 +39,8 @@ def command(
     options, change = _options(**given), change_options(dry_run, no_lock, quarantine, no_quarantine)
     check_usage(options, change, engine)
     check_output(options.output)
+    if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
+        raise click.UsageError("--format html and --report are for conversions to segments")
     if options.is_export:
         from kseg.cli.exports import export
 

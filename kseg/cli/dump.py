@@ -1,6 +1,7 @@
 """``kseg dump``: the batches and records of segments, as kafka-dump-log.sh prints them or as JSON Lines."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from kseg.cli.dump_options import content_options, decoder_options, filter_optio
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
 from kseg.dump.decoding import INTERNAL_TOPICS
-from kseg.dump.options import TABLE, TEXT, DumpOptions
+from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
@@ -28,7 +29,7 @@ from kseg.stores.archives.spool import Spool
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "table"]),
+    type=click.Choice(["text", "json", "table", "html"]),
     default="text",
     show_default=True,
     help="Form of the output.",
@@ -79,13 +80,24 @@ def command(engine: Engine, spool: Spool, **given: Any) -> int:
     Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it goes on behind damage. JSON is one
     object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were met.
     """
+    as_page = given["form"] == "html"
+    if as_page:
+        given["form"] = JSON
     options = _options(given)
     _check(options)
+    if as_page and not options.summary:
+        raise click.UsageError("--format html is for --summary")
     keep_freed_memory()
     if engine.is_spark:
         _check_for_spark(options)
     notices = Notices(options.color, options.quiet, options.verbose)
-    with open_sink(options.output) as sink, spark_session(engine, options.jobs) as spark:
+    with ExitStack() as stack:
+        sink = stack.enter_context(open_sink(options.output))
+        if as_page:
+            from kseg.report.rows import SUMMARY, html_report
+
+            sink = stack.enter_context(html_report(sink, SUMMARY, "kseg dump --summary", options.paths))
+        spark = stack.enter_context(spark_session(engine, options.jobs))
         if spark is None:
             return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
         from kseg.spark.dump import Remote

@@ -67,6 +67,6 @@ def command(paths: tuple[str, ...], era: Era, change: ChangeOptions, presentatio
         change = replace(change, is_dry=True)
     if options.explains or presentation.is_json:
         summaries = partial(retention_printer, presentation.form, presentation.color)
-    counts_only = options.explains and not presentation.is_json
+    counts_only = options.explains and (presentation.as_page or not presentation.is_json)
     outcome = run_change(paths, partial(RetentionPlanner, options), change, presentation, summaries, counts_only)
     return 0 if options.explains and outcome.exit_status == 1 else outcome.exit_status

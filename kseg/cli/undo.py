@@ -25,6 +25,7 @@ from kseg.changes.log_directory_undo import (
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, purge
+from kseg.cli.changing import open_plans
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.formats.json_values import encode, name_value
@@ -32,7 +33,7 @@ from kseg.output.changes.changes_list import ListedChange, show_changes
 from kseg.output.changes.plans import PlanPrinter, plan_printer
 from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Notices
-from kseg.output.sink import Sink, open_report
+from kseg.output.sink import Sink
 from kseg.quantities import shown_bytes
 from kseg.stores.no_follow import resolved
 
@@ -61,7 +62,9 @@ def command(presentation: Presentation, **options: Any) -> int:
     if options["change"] and not options["purges"]:
         raise click.UsageError("--change belongs to --purge")
     notices, form = presentation.notices(), presentation.form
-    with open_report(options["dry_run"] or options["lists"], notices.error) as sink:
+    if presentation.as_page and (options["lists"] or options["purges"]):
+        raise click.UsageError("--format html is for a dry run that puts something back")
+    with open_plans(presentation, options["dry_run"] or options["lists"], notices.error) as sink:
         if options["lists"]:
             return _list(options, form, sink, notices)
         if options["purges"]:

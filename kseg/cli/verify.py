@@ -16,9 +16,10 @@ from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings.forms import printer_of
+from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress_over import progress_over
-from kseg.output.sink import open_sink
+from kseg.output.sink import Sink, open_sink
 from kseg.runtime.cores import usable_cores
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import private_keys
@@ -40,10 +41,10 @@ from kseg.verification.settings import Settings
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "junit"]),
+    type=click.Choice(["text", "json", "junit", "html"]),
     default="text",
     show_default=True,
-    help="Form of the output; junit: a report for CI servers.",
+    help="Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
 )
 @click.option(
     "--against",
@@ -117,7 +118,7 @@ class Run:
         """Judges, compares, writes; the exit status."""
         options = self.options
         with open_sink(options["output"]) as sink:
-            self.printer = printer_of(options["form"], sink, options["color"], options["fail_on"], self.paths)
+            self.printer = self._printer(sink)
             check = Check(
                 self.paths, self._settings(), self._show, options["ignore"], self._together(),
                 progress=self.progress.advance,
@@ -133,6 +134,14 @@ class Run:
         totals = check.report.totals
         failed = totals.errors > 0 or (options["fail_on"] == "warning" and totals.warnings > 0)
         return max(self.status, int(failed))
+
+    def _printer(self, sink: Sink) -> FindingsPrinter:
+        options = self.options
+        if options["form"] == "html":
+            from kseg.report.findings import FindingsPage
+
+            return FindingsPage(sink, self.paths, options["level"])
+        return printer_of(options["form"], sink, options["color"], options["fail_on"], self.paths)
 
     def _settings(self) -> Settings:
         options = self.options
@@ -188,8 +197,8 @@ def _check_codes(codes: list[str]) -> None:
 def _explain(options: dict[str, Any]) -> int:
     from kseg.output.explanations import explain
 
-    if options["form"] == "junit":
-        raise click.UsageError("--explain has no junit form")
+    if options["form"] in ("junit", "html"):
+        raise click.UsageError(f"--explain has no {options['form']} form")
     with open_sink(options["output"]) as sink:
         explain(KINDS if options["explain"] == "all" else [options["explain"]], options["form"], sink, options["color"])
     return 0

@@ -1,4 +1,4 @@
-"""The problems that a side file can have: stable codes, explained in kseg-dump(1)."""
+"""The problems that a side file can have: stable codes, explained in kseg-output(7)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

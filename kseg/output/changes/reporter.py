@@ -16,12 +16,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a command shows its results. ``form``: text or json."""
+    """How a command shows its results. ``form``: text or json. ``as_page``: the JSON becomes a page of HTML.
+
+    ``report``: the file for the plan of a dry run, None for standard output.
+    """
 
     form: str = "text"
     color: Color = "auto"
     quiet: bool = False
     verbose: bool = False
+    as_page: bool = False
+    report: str | None = None
 
     @property
     def is_json(self) -> bool:

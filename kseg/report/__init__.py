@@ -1,0 +1,1 @@
+"""Reports as HTML: data in, one self-contained page out."""

@@ -1,0 +1,192 @@
+"""The report of ``kseg verify``: collects the findings, and makes the page at the end."""
+
+import os
+import shlex
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from kseg.errors import KsegError
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING
+from kseg.formats.json_values import name_value
+from kseg.output.findings.printer import NEEDED, FindingsPrinter
+from kseg.output.notices import Notices, on_one_line
+from kseg.output.sink import Sink
+from kseg.quantities import plural, shown_bytes
+from kseg.report.page import Card, NextStep, Page, page_bytes
+from kseg.report.strips import Strips
+from kseg.segment.files import parse_partition_name
+from kseg.segment.paths import expand_path
+from kseg.stores.regular_files import open_regular
+from kseg.verification.report import Finding, Report
+
+if TYPE_CHECKING:
+    from kseg.verification.replicas.comparison import Comparison
+
+MOST_HEX = 2000
+"""Findings whose bytes are part of the page."""
+MOST_FINDINGS = 50_000
+"""Findings that are part of the page, the first of each partition; all are counted."""
+MOST_STEPS = 50
+HEX_BEFORE, HEX_BYTES = 32, 160
+_SEVERITIES = (ERROR, WARNING, INFO)
+_TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
+
+
+class FindingsPage(FindingsPrinter):
+    """``paths`` are those of the command line."""
+
+    def __init__(self, sink: Sink, paths: tuple[str, ...], level: str) -> None:
+        super().__init__(sink)
+        self._paths, self._level = paths, level
+        self._findings: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
+        self._counts: list[Counter[str]] = []
+        self._lowest_open: dict[int, int] = {}
+        self._comparisons: list[dict[str, Any]] = []
+        self._hexes = self._left_out = 0
+
+    def show(self, finding: Finding) -> None:
+        place = self._place(_holder(finding.file))
+        self._counts[place][finding.severity] += 1
+        if finding.code in _TRANSACTIONS and finding.offset is not None:
+            lowest = self._lowest_open.get(place)
+            self._lowest_open[place] = finding.offset if lowest is None else min(lowest, finding.offset)
+        if len(self._findings) >= MOST_FINDINGS:
+            self._left_out += 1
+            return
+        row: dict[str, Any] = {
+            "code": finding.code, "severity": finding.severity, "place": place, "file": name_value(finding.file),
+            "position": finding.position, "length": finding.length, "offset": finding.offset,
+            "message": finding.message, "details": _plain(finding.details),
+            "repair": None if finding.repair is None else shlex.join(finding.repair),
+            "needs": NEEDED.get(finding.needs or ""),
+        }  # fmt: skip
+        if self._hexes < MOST_HEX and finding.severity != INFO and finding.position is not None:
+            row["hex"] = _bytes_around(finding.file, finding.position)
+            self._hexes += row["hex"] is not None
+        self._findings.append(row)
+
+    def compared(self, comparison: "Comparison") -> None:
+        self._comparisons.append(
+            {
+                "path": name_value(comparison.path), "other": name_value(comparison.other),
+                "same": comparison.same, "different": comparison.different, "onlyHere": comparison.only_here,
+                "onlyThere": comparison.only_there, "divergeAt": comparison.diverge_at,
+            }
+        )  # fmt: skip
+
+    def finish(self, report: Report, notices: Notices) -> None:
+        for path in self._paths:
+            for part in _parts(path):
+                self._place(part)
+        shown = {finding["code"] for finding in self._findings}
+        data = {
+            "kind": "verify",
+            "partitions": self._partitions(),
+            "findings": self._findings,
+            "findingsLeftOut": self._left_out,
+            "comparisons": self._comparisons,
+            "codes": {code: {"sentence": KINDS[code].sentence, "means": KINDS[code].means} for code in shown},
+            "omitted": [[name_value(file), code, count] for file, code, count in report.unshown()],
+        }
+        verdict, tone = _verdict(report, self._counts)
+        notes = [f"Level of the check: {self._level}."]
+        notes += [f"Not checked: {on_one_line(failure)}" for failure in report.failures]
+        page = Page(
+            "kseg verify", verdict, tone, [on_one_line(path) for path in self._paths],
+            _cards(report, self._counts), _next_steps(report), data, notes,
+        )  # fmt: skip
+        self.sink.write(page_bytes(page))
+        self.sink.flush()
+
+    def _place(self, directory: str) -> int:
+        """The number of a directory with findings, or of a partition without."""
+        if directory not in self._places:
+            self._places[directory] = len(self._places)
+            self._counts.append(Counter())
+        return self._places[directory]
+
+    def _partitions(self) -> list[dict[str, Any]]:
+        strips, found = Strips(), []
+        for directory, place in self._places.items():
+            counts = self._counts[place]
+            row: dict[str, Any] = {
+                "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
+                "counts": [counts[severity] for severity in _SEVERITIES],
+                "strip": strips.of(directory) if os.path.isdir(directory) else None,
+            }  # fmt: skip
+            if row["strip"] is not None:
+                row["strip"]["firstOpenOffset"] = self._lowest_open.get(place)
+            found.append(row)
+        return found
+
+
+def _holder(file: str) -> str:
+    """The partition directory that a finding is about; else the directory that holds the file."""
+    own = os.path.basename(os.path.abspath(file))
+    if parse_partition_name(own) and os.path.isdir(file):
+        return file
+    return os.path.dirname(file) or "."
+
+
+def _parts(path: str) -> list[str]:
+    """The partition directories of a path; none of a file, an archive or what cannot be listed."""
+    try:
+        return [part for part in expand_path(path) if os.path.isdir(part)] if os.path.isdir(path) else []
+    except (KsegError, OSError):
+        return []
+
+
+def _plain(details: dict[str, Any]) -> dict[str, Any]:
+    return {name: name_value(value) if isinstance(value, str) else value for name, value in details.items()}
+
+
+def _bytes_around(file: str, position: int) -> dict[str, Any] | None:
+    """The bytes from a few lines before the position on; None if they cannot be read."""
+    start = max(0, (position - HEX_BEFORE) // 16 * 16)
+    try:
+        with open_regular(file) as stream:
+            stream.seek(start)
+            return {"start": start, "bytes": stream.read(HEX_BYTES).hex()}
+    except (KsegError, OSError):
+        return None
+
+
+def _verdict(report: Report, counts: list[Counter[str]]) -> tuple[str, str]:
+    totals = report.totals
+    damaged = sum(1 for count in counts if count[ERROR])
+    if totals.errors:
+        where = f" in {plural(damaged, 'directory', 'directories')}" if damaged else ""
+        text, tone = f"{plural(totals.errors, 'error', 'errors')}{where}: data is damaged or a broker would fail", ERROR
+    elif totals.warnings:
+        text, tone = f"No errors, {plural(totals.warnings, 'warning', 'warnings')}", WARNING
+    else:
+        text, tone = "No damage found", "good"
+    if not report.is_whole:
+        text += ". Not everything could be checked"
+        tone = ERROR
+    return f"{text}.", tone
+
+
+def _cards(report: Report, counts: list[Counter[str]]) -> list[Card]:
+    totals = report.totals
+    return [
+        Card("errors", f"{totals.errors:,}", ERROR if totals.errors else ""),
+        Card("warnings", f"{totals.warnings:,}", WARNING if totals.warnings else ""),
+        Card("infos", f"{totals.infos:,}", INFO if totals.infos else ""),
+        Card("directories", f"{len(counts):,}"),
+        Card("files", f"{totals.files:,}"),
+        Card("size", shown_bytes(totals.bytes)),
+        Card("batches", f"{totals.batches:,}"),
+        Card("records", f"{totals.records:,}"),
+    ]
+
+
+def _next_steps(report: Report) -> list[NextStep]:
+    steps = [NextStep(shlex.join(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MOST_STEPS]]
+    if len(report.steps) > MOST_STEPS:
+        steps.append(NextStep("", f"{len(report.steps) - MOST_STEPS} more commands, in the table of findings"))
+    needed: dict[str, set[str]] = defaultdict(set)
+    for need in report.needs:
+        needed[NEEDED.get(need.needs, "a decision")].update(need.codes)
+    return steps + [NextStep("", f"{what} is needed for {', '.join(sorted(codes))}") for what, codes in needed.items()]

@@ -1,0 +1,130 @@
+"""The strip of a partition: its segments to scale, and what is known about offsets and times in them.
+
+Only names, sizes, checkpoints, indexes and a few batch headers are read, whatever the size of the logs.
+"""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+from kseg.errors import KsegError
+from kseg.formats.json_values import name_value
+from kseg.logdir.log_directory import LogDirectory, directory_around
+from kseg.segment.files import SegmentFile, list_segments
+from kseg.segment.seek import index_path
+from kseg.sidefiles.problems import entries_of
+from kseg.sidefiles.transaction_index import read_transaction_index
+from kseg.stores.regular_files import open_regular
+
+MOST_ANCHORS = 240
+"""Batches of a partition whose offset and time are read."""
+MOST_SEGMENTS = 2000
+"""Segments of a partition that are drawn."""
+MOST_ABORTED = 1000
+"""Aborted transactions of a partition that are drawn."""
+MOST_TXNINDEX_BYTES = 1 << 20
+
+_ENTRY = Struct(">ii")
+_BASE_OFFSET = Struct(">q")
+_V2_TIMES = Struct(">qq")
+_V1_TIME = Struct(">q")
+_MAGIC_AT, _V2_TIMES_AT, _V1_TIME_AT, _HEADER_BYTES = 16, 27, 18, 61
+
+
+class Strips:
+    """Makes strips; log directories are read once."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, LogDirectory | None] = {}
+
+    def of(self, directory: str) -> dict[str, Any] | None:
+        """The strip of a partition directory; None if it cannot be listed or has no segment."""
+        try:
+            found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
+        except (KsegError, OSError):
+            return None
+        drawn = found[:MOST_SEGMENTS]
+        if not drawn:
+            return None
+        most = max(2, MOST_ANCHORS // len(drawn))
+        strip: dict[str, Any] = {
+            "segments": [segment for file in drawn if (segment := _segment(file, most)) is not None],
+            "segmentsLeftOut": len(found) - len(drawn),
+            "aborted": list(_aborted(drawn)),
+        }
+        return strip | self._checkpoints(directory)
+
+    def _checkpoints(self, directory: str) -> dict[str, int | None]:
+        root = os.path.dirname(os.path.abspath(directory))
+        if root not in self._roots:
+            self._roots[root] = directory_around(directory)
+        around = self._roots[root]
+        if around is None:
+            return {"logStartOffset": None, "highWatermark": None, "recoveryPoint": None}
+        state = around.broker_state(os.path.basename(os.path.abspath(directory)))
+        return {
+            "logStartOffset": state.log_start_offset, "highWatermark": state.high_watermark,
+            "recoveryPoint": state.recovery_point,
+        }  # fmt: skip
+
+
+def _segment(file: SegmentFile, most: int) -> dict[str, Any] | None:
+    try:
+        with open_regular(file.path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            anchors = list(_anchors(stream.fileno(), file, size, most))
+    except (KsegError, OSError):
+        return None
+    return {"name": name_value(file.name), "base": file.base_offset, "size": size, "anchors": anchors}
+
+
+def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tuple[int, int, int | None]]:
+    """(position, offset, timestamp) of some batches, by rising position: those that the index names."""
+    positions = [0, *_indexed_positions(file, most)]
+    last = -1
+    for position in positions:
+        if not last < position < size:
+            continue
+        header = os.pread(log, _HEADER_BYTES, position)
+        if len(header) <= _V1_TIME_AT + _V1_TIME.size:
+            continue
+        (offset,) = _BASE_OFFSET.unpack_from(header)
+        magic, time = header[_MAGIC_AT], None
+        if magic == 2 and len(header) == _HEADER_BYTES:
+            time = _V2_TIMES.unpack_from(header, _V2_TIMES_AT)[1]
+        elif magic == 1:
+            (time,) = _V1_TIME.unpack_from(header, _V1_TIME_AT)
+        if magic > 2 or offset < 0:
+            continue
+        last = position
+        yield position, offset, None if time is None or time < 0 else time
+
+
+def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
+    """Positions of the .index, evenly spread; none if there is no usable index."""
+    try:
+        with open_regular(index_path(file, ".index")) as stream:
+            count = os.fstat(stream.fileno()).st_size // _ENTRY.size
+            step = max(1, count // most)
+            chosen = range(0, count, step)
+            entries = [os.pread(stream.fileno(), _ENTRY.size, i * _ENTRY.size) for i in chosen]
+    except (KsegError, OSError):
+        return []
+    return [position for data in entries if len(data) == _ENTRY.size and (position := _ENTRY.unpack(data)[1]) > 0]
+
+
+def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
+    """(first offset, last offset) of aborted transactions, from the transaction indexes."""
+    left = MOST_ABORTED
+    for file in files:
+        try:
+            with open_regular(index_path(file, ".txnindex")) as stream:
+                data = stream.read(MOST_TXNINDEX_BYTES)
+        except (KsegError, OSError):
+            continue
+        for entry in entries_of(read_transaction_index(data)):
+            if left == 0:
+                return
+            left -= 1
+            yield entry.first_offset, entry.last_offset

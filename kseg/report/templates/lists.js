@@ -1,0 +1,143 @@
+// Lists, tables and bars.
+// Rows are made when they come near the screen.
+// With a button, further rows wait for a click, so that what comes below stays near.
+const lazy = (list, rows, make, whenEmpty, withButton = false) => {
+  list.replaceChildren();
+  let done = 0;
+  const sentinel = el(withButton ? "button" : "div", "sentinel");
+  const more = () => {
+    const end = Math.min(done + (withButton && !done ? FIRST : CHUNK), rows.length);
+    const fragment = document.createDocumentFragment();
+    for (; done < end; done += 1) fragment.append(make(rows[done], done));
+    list.insertBefore(fragment, sentinel);
+    if (done === rows.length) {
+      watcher.disconnect();
+      sentinel.remove();
+    } else if (withButton) sentinel.textContent = `Show more (${number(rows.length - done)} left)`;
+  };
+  list.append(sentinel);
+  sentinel.addEventListener("click", more);
+  const watcher = new IntersectionObserver(
+    (seen) => {
+      if (seen.some((each) => each.isIntersecting)) more();
+    },
+    { rootMargin: "800px" },
+  );
+  if (!rows.length) list.append(el("p", "empty", whenEmpty));
+  more();
+  if (done < rows.length && !withButton) watcher.observe(sentinel);
+};
+const section = (id, title, count, ...content) => {
+  const heading = el("h2", "", title, count === null ? null : el("span", "count", count));
+  heading.id = id + "-title";
+  const made = el("section", "", heading, ...content);
+  made.id = id;
+  made.setAttribute("aria-labelledby", heading.id);
+  app.append(made);
+  return { made, heading };
+};
+const search = (label, change) => {
+  const box = el("input");
+  box.type = "search";
+  let waiting = 0;
+  box.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => change(box.value.toLowerCase()), 120);
+  });
+  return { label: el("label", "", label, box), box };
+};
+
+const legend = (...entries) => {
+  const list = el("ul", "legend");
+  for (const [className, text, isLine] of entries) {
+    const sample = el("span", isLine ? "line" : "");
+    sample.style.background = `var(--${className})`;
+    list.append(el("li", "", sample, text));
+  }
+  return list;
+};
+const pill = (severity, text) => el("span", "pill " + severity, text);
+
+// Columns are [key or function, title, shown, isNumber]; null stands last in either order.
+const table = (columns, rows) => {
+  const head = el("tr"),
+    body = el("tbody");
+  const value = (row, column) => (typeof column[0] === "function" ? column[0](row) : row[column[0]]);
+  let sorted = rows;
+  const show = () => {
+    body.replaceChildren();
+    let done = 0;
+    const more = () => {
+      const end = Math.min(done + CHUNK * 4, sorted.length);
+      for (; done < end; done += 1) {
+        const line = el("tr");
+        for (const column of columns)
+          line.append(
+            el(
+              "td",
+              column[3] ? "number" : column[2] === time ? "time" : "",
+              column[2](value(sorted[done], column), sorted[done]),
+            ),
+          );
+        body.append(line);
+      }
+      if (done < sorted.length) {
+        const button = el("button", "", `Show more (${number(sorted.length - done)} left)`),
+          cell = el("td", "", button);
+        cell.colSpan = columns.length;
+        const line = el("tr", "", cell);
+        button.addEventListener("click", () => {
+          line.remove();
+          more();
+        });
+        body.append(line);
+      }
+    };
+    more();
+  };
+  for (const column of columns) {
+    const button = el("button", "", column[1]),
+      cell = el("th", column[3] ? "number" : "", button);
+    cell.scope = "col";
+    button.type = "button";
+    button.addEventListener("click", () => {
+      const falls = cell.getAttribute("aria-sort") !== "descending";
+      for (const other of head.children) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", falls ? "descending" : "ascending");
+      const key = (row) => {
+        const found = value(row, column);
+        return typeof found === "object" ? name(found) : found;
+      };
+      sorted = [...rows].sort((a, b) => {
+        const x = key(a),
+          y = key(b);
+        return x === y ? 0 : x === null ? 1 : y === null ? -1 : (x < y ? -1 : 1) * (falls ? -1 : 1);
+      });
+      show();
+    });
+    head.append(cell);
+  }
+  show();
+  const box = el("div", "table", el("table", "", el("thead", "", head), body));
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", "table");
+  return box;
+};
+const stack = (parts) => {
+  const total = parts.reduce((sum, part) => sum + part[1], 0) || 1;
+  const bar = el("div", "stack"),
+    list = el("ul", "legend");
+  bar.setAttribute("role", "img");
+  bar.setAttribute(
+    "aria-label",
+    parts.map((part) => `${part[0]} ${((100 * part[1]) / total).toFixed(1)} %`).join(", "),
+  );
+  parts.forEach(([label, size, text], i) => {
+    const piece = el("span", "c" + (i % 8));
+    piece.style.width = (100 * size) / total + "%";
+    bar.append(piece);
+    list.append(el("li", "", el("span", "c" + (i % 8)), `${label}: ${text}`));
+  });
+  return el("div", "", bar, list);
+};

@@ -1,0 +1,282 @@
+// The pages of kseg dump --summary, kseg retain --explain and of plans.
+const summary = () => {
+  const rows = data.rows.filter((row) => row.type === "summary");
+  const forms = new Map();
+  for (const row of rows)
+    for (const form of row.forms) {
+      const key = `${form.format} ${form.compression}`,
+        sum = forms.get(key) ?? {
+          format: form.format,
+          compression: form.compression,
+          batches: 0,
+          records: 0,
+          bytes: 0,
+          partitions: 0,
+        };
+      sum.batches += form.batches;
+      sum.records += form.records;
+      sum.bytes += form.bytes;
+      sum.partitions += 1;
+      forms.set(key, sum);
+    }
+  const sums = [...forms.values()].sort((a, b) => b.bytes - a.bytes);
+  section(
+    "forms",
+    "Formats and codecs",
+    null,
+    stack(sums.map((form) => [`${form.format} ${form.compression}`, form.bytes, bytes(form.bytes)])),
+    table(
+      [
+        ["format", "Format", name],
+        ["compression", "Codec", name],
+        ["partitions", "Partitions", number, 1],
+        ["batches", "Batches", number, 1],
+        ["records", "Records", number, 1],
+        ["bytes", "Size", bytes, 1],
+      ],
+      sums,
+    ),
+  );
+  const tries = rows.flatMap((row) =>
+    row.whatIf ? [row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
+  );
+  if (tries.length)
+    section(
+      "what-if",
+      "Recompressed",
+      null,
+      table(
+        [
+          ["path", "Partition", base],
+          ["compression", "Codec", name],
+          ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
+          ["bytesBefore", "Now", bytes, 1],
+          ["bytesAfter", "Then", bytes, 1],
+          [
+            (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1),
+            "Of now",
+            (v) => (100 * v).toFixed(1) + " %",
+            1,
+          ],
+        ],
+        tries,
+      ),
+    );
+  const largest = Math.max(1, ...rows.map((row) => row.bytes));
+  const bar = (size) => {
+    const piece = el("span", "before");
+    piece.style.width = (100 * size) / largest + "%";
+    return el("div", "sizes", piece);
+  };
+  section(
+    "partitions",
+    "Partitions",
+    number(rows.length),
+    table(
+      [
+        [
+          "path",
+          "Partition",
+          (v) => {
+            const made = el("span", "", base(v));
+            made.title = name(v);
+            return made;
+          },
+        ],
+        ["bytes", "Size", bytes, 1],
+        [(row) => row.bytes, "", bar],
+        ["files", "Segments", number, 1],
+        ["batches", "Batches", number, 1],
+        ["records", "Records", number, 1],
+        [(row) => row.forms.map((form) => `${form.format} ${form.compression}`).join(", "), "Formats", name],
+        [(row) => ratio(row), "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
+        ["firstOffset", "First offset", number, 1],
+        ["lastOffset", "Last offset", number, 1],
+        ["leastTimestamp", "Oldest", time],
+        ["maxTimestamp", "Newest", time],
+        ["damagedBytes", "Damaged", (v) => (v ? pill("error", bytes(v)) : "–"), 1],
+      ],
+      rows,
+    ),
+  );
+};
+const ratio = (row) => {
+  const packed = row.forms.filter((form) => form.uncompressedRecordBytes !== null);
+  const size = packed.reduce((sum, form) => sum + form.recordBytes, 0);
+  return size ? packed.reduce((sum, form) => sum + form.uncompressedRecordBytes, 0) / size : null;
+};
+
+const retention = () => {
+  const groups = [];
+  for (const row of data.rows) {
+    if (row.type === "retention") groups.push({ row, segments: [] });
+    else if (row.type === "segmentRetention" && groups.length) groups[groups.length - 1].segments.push(row);
+  }
+  groups.sort((a, b) => b.row.bytes - b.row.bytesAfter - (a.row.bytes - a.row.bytesAfter));
+  const list = el("div", "list");
+  section(
+    "partitions",
+    "Partitions",
+    number(groups.length),
+    legend(["seg-a", "stays"], ["lost", "is deleted"], ["hw", "now", true]),
+    list,
+  );
+  const rules = { logStart: "below the log start", size: "too much", time: "too old" };
+  lazy(
+    list,
+    groups,
+    ({ row, segments }) => {
+      const start = segments.map((each) => each.largestTimestamp).filter((ms) => ms !== null && ms >= 0);
+      const least = Math.min(row.now, ...start),
+        largest = Math.max(row.now, ...start, ...segments.map((each) => each.goesAt ?? 0)),
+        span = Math.max(1, largest - least);
+      const line = (segment) => {
+        const box = el("div", "timeline"),
+          bar = el("i", segment.rule ? "goes" : ""),
+          now = el("b");
+        const from = segment.largestTimestamp ?? row.now,
+          to = segment.goesAt ?? Math.max(from, row.now);
+        bar.style.left = (100 * (Math.min(from, to) - least)) / span + "%";
+        bar.style.width = (100 * Math.abs(to - from)) / span + "%";
+        now.style.left = (100 * (row.now - least)) / span + "%";
+        box.append(bar, now);
+        box.setAttribute("role", "img");
+        box.setAttribute(
+          "aria-label",
+          `newest record ${time(segment.largestTimestamp)}, deleted ` +
+            (segment.goesAt ? time(segment.goesAt) : segment.rule ? "now" : "not by time"),
+        );
+        return box;
+      };
+      const verdict = (segment) =>
+        segment.rule
+          ? pill("warning", rules[segment.rule] ?? segment.rule)
+          : segment.goesAt
+            ? "stays until " + time(segment.goesAt)
+            : segment.goesAfterBytes
+              ? `stays until ${bytes(segment.goesAfterBytes)} more`
+              : "stays" + (segment.held ? ": " + name(segment.held) : "");
+      const settings = {
+        "cleanup.policy": row.cleanupPolicy,
+        "retention.ms": row.retentionMs,
+        "retention.bytes": row.retentionBytes,
+        "log start offset": row.logStartOffset,
+        "high watermark": row.highWatermark,
+      };
+      return el(
+        "div",
+        "group",
+        el("h3", "", name(row.directory)),
+        el(
+          "p",
+          "note",
+          `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` +
+            Object.entries(settings)
+              .map(
+                ([key, v]) =>
+                  `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
+                  (row.sources[key] ? ` (${row.sources[key]})` : ""),
+              )
+              .join(", "),
+        ),
+        table(
+          [
+            ["file", "Segment", base],
+            ["size", "Size", bytes, 1],
+            ["baseOffset", "From offset", number, 1],
+            ["lastOffset", "To offset", number, 1],
+            [
+              "largestTimestamp",
+              "Newest record",
+              (v, segment) => time(v) + (segment.isFuture ? " (in the future)" : ""),
+            ],
+            [(segment) => segment.largestTimestamp, "Timeline", (v, segment) => line(segment)],
+            [(segment) => segment.rule ?? "", "Decision", (v, segment) => verdict(segment)],
+          ],
+          segments,
+        ),
+      );
+    },
+    "No partition.",
+  );
+};
+
+const plan = () => {
+  const actions = data.rows.filter((row) => row.type === "action");
+  const groups = new Map();
+  for (const row of actions) {
+    const place = holder(row.file);
+    if (!groups.has(place)) groups.set(place, []);
+    groups.get(place).push(row);
+  }
+  const cuts = data.rows.filter((row) => row.type === "cut");
+  if (cuts.length)
+    section(
+      "cuts",
+      "Where logs are truncated",
+      number(cuts.length),
+      table(
+        [
+          ["file", "File", name],
+          ["position", "Position", number, 1],
+          ["code", "Reason", name],
+          ["length", "Bytes removed", bytes, 1],
+          ["intactBatches", "Valid batches in them", number, 1],
+          ["intactRecords", "Valid records in them", number, 1],
+          ["nextOffset", "Log ends at offset", number, 1],
+        ],
+        cuts,
+      ),
+    );
+  const list = el("div", "list");
+  section(
+    "actions",
+    "File operations",
+    number(actions.length),
+    legend(["before", "size before"], ["after", "size after"]),
+    list,
+  );
+  const tones = { delete: "error", truncate: "warning", replace: "info", create: "good" };
+  const lost = (rows) => rows.reduce((sum, row) => sum + row.removedBytes, 0);
+  lazy(
+    list,
+    [...groups].sort((a, b) => lost(b[1]) - lost(a[1])),
+    ([place, rows]) => {
+      const largest = Math.max(1, ...rows.map((row) => Math.max(row.oldSize ?? 0, row.newSize ?? 0)));
+      const sizes = (row) => {
+        const before = el("span", "before"),
+          after = el("span", "after");
+        before.style.width = (100 * (row.oldSize ?? 0)) / largest + "%";
+        after.style.width = (100 * (row.newSize ?? 0)) / largest + "%";
+        return el("div", "sizes", before, after);
+      };
+      const removed = (row) =>
+        row.removed
+          .map((each) =>
+            each.firstOffset === null || each.firstOffset === undefined
+              ? `${bytes(each.length)} at ${number(each.position)}`
+              : `offsets ${number(each.firstOffset)} to ${number(each.lastOffset)}`,
+          )
+          .slice(0, 5)
+          .join("; ");
+      return el(
+        "div",
+        "group",
+        el("h3", "", place),
+        table(
+          [
+            ["action", "Operation", (v) => pill(tones[v] ?? "info", name(v))],
+            ["file", "File", base],
+            ["oldSize", "Before", bytes, 1],
+            ["newSize", "After", bytes, 1],
+            [(row) => row.oldSize ?? 0, "", (v, row) => sizes(row)],
+            ["reason", "Reason", name],
+            [removed, "Removed", (v) => v],
+          ],
+          rows,
+        ),
+      );
+    },
+    "Nothing would change.",
+  );
+};

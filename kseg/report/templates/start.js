@@ -1,0 +1,2 @@
+({ verify, summary, retention, plan })[data.kind]();
+app.dataset.ready = "true";

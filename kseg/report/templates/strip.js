@@ -1,0 +1,126 @@
+// The tip of strips
+const tip = document.getElementById("tip");
+const showTip = (event, text) => {
+  tip.textContent = text;
+  tip.hidden = false;
+  tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
+  tip.style.top =
+    (event.clientY + 22 + tip.offsetHeight > innerHeight
+      ? event.clientY - tip.offsetHeight - 10
+      : event.clientY + 18) + "px";
+};
+const hideTip = () => {
+  tip.hidden = true;
+};
+
+const layout = (strip) => {
+  let start = 0;
+  const anchors = [];
+  const segments = strip.segments.map((segment) => {
+    const placed = { ...segment, start };
+    for (const [position, offset, ms] of segment.anchors) anchors.push([start + position, offset, ms]);
+    start += segment.size;
+    return placed;
+  });
+  return { segments, anchors, total: start };
+};
+const positionOf = (map, wanted) => {
+  const offset = Number(wanted);
+  let before = null,
+    after = null;
+  for (const anchor of map.anchors) {
+    if (anchor[1] <= offset) before = anchor;
+    else {
+      after = anchor;
+      break;
+    }
+  }
+  if (!before) return 0;
+  if (!after) return before[1] === offset ? before[0] : map.total;
+  return before[0] + ((after[0] - before[0]) * (offset - before[1])) / (after[1] - before[1]);
+};
+const block = (map, className, from, to, title) => {
+  const made = el("span", className);
+  made.style.left = Math.max(0, Math.min(100, (100 * from) / map.total)) + "%";
+  if (to !== null) made.style.width = Math.max(0, (100 * (Math.min(to, map.total) - from)) / map.total) + "%";
+  if (title) made.dataset.title = title;
+  return made;
+};
+const stripOf = (partition, findings) => {
+  const strip = partition.strip;
+  const box = el("div", "strip");
+  const map = layout(strip);
+  if (!map.total) {
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", "empty");
+    return box;
+  }
+  const marks = [];
+  map.segments.forEach((segment, i) =>
+    box.append(block(map, "seg" + (i % 2 ? " odd" : ""), segment.start, segment.start + segment.size)),
+  );
+  const add = (className, from, to, title) => {
+    box.append(block(map, className, from, to));
+    marks.push([from, to === null ? from : to, title]);
+  };
+  for (const [first, last] of strip.aborted)
+    add(
+      "aborted",
+      positionOf(map, first),
+      positionOf(map, last),
+      `aborted transaction, offsets ${first} to ${last}`,
+    );
+  const described = [];
+  for (const finding of findings) {
+    const details = finding.details;
+    if (finding.code.startsWith("gap-")) {
+      const first = Number(details.firstMissing ?? finding.offset ?? 0),
+        last = Number(details.lastMissing ?? first);
+      const segment =
+        LOST.has(finding.code) && finding.position !== null
+          ? map.segments.find((each) => name(each.name) === base(finding.file))
+          : null;
+      const from = segment ? segment.start + Number(finding.position) : positionOf(map, first),
+        to = segment ? from : Math.max(from, positionOf(map, last + 1));
+      add(LOST.has(finding.code) ? "lost" : "harmless", from, to, `${finding.code}: offsets ${first} to ${last}`);
+    } else if (finding.position !== null && finding.severity !== "info") {
+      const segment = map.segments.find((each) => name(each.name) === base(finding.file));
+      if (!segment) continue;
+      const from = segment.start + Number(finding.position);
+      add("damage", from, from + Number(finding.length ?? 0), `${finding.code} at position ${finding.position}`);
+    } else continue;
+    described.push(finding.code);
+  }
+  if (strip.firstOpenOffset !== null && strip.firstOpenOffset !== undefined) {
+    const from = positionOf(map, strip.firstOpenOffset);
+    add("open", from, map.total, `open transaction from offset ${strip.firstOpenOffset}`);
+    add("mark lso", from, null, `last stable offset ${strip.firstOpenOffset}`);
+  }
+  if (strip.logStartOffset)
+    add("mark start", positionOf(map, strip.logStartOffset), null, `log start offset ${strip.logStartOffset}`);
+  if (strip.highWatermark !== null)
+    add("mark hw", positionOf(map, strip.highWatermark), null, `high watermark ${strip.highWatermark}`);
+  box.setAttribute("role", "img");
+  box.setAttribute(
+    "aria-label",
+    `${map.segments.length} segments, ${bytes(map.total)}` +
+      (described.length ? "; " + [...new Set(described)].join(", ") : ""),
+  );
+  box.addEventListener("pointermove", (event) => {
+    const area = box.getBoundingClientRect();
+    const at = Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)) * map.total;
+    const near = (map.total * 5) / area.width;
+    const segment = map.segments.findLast((each) => each.start <= at) ?? map.segments[0];
+    let anchor = null;
+    for (const each of map.anchors) {
+      if (each[0] <= at) anchor = each;
+      else break;
+    }
+    const lines = [name(segment.name), `position ${number(Math.floor(at - segment.start))}`];
+    if (anchor) lines.push(`offset ${number(anchor[1])} or a little later`, time(anchor[2]));
+    for (const [from, to, title] of marks) if (from - near <= at && at <= to + near) lines.push(title);
+    showTip(event, lines.slice(0, 9).join("\n"));
+  });
+  box.addEventListener("pointerleave", hideTip);
+  return box;
+};

@@ -1,0 +1,79 @@
+// Texts and elements. All text of logs goes into the page as text nodes: no markup is ever made of data.
+const data = JSON.parse(document.getElementById("data").textContent);
+const app = document.getElementById("app");
+const CHUNK = 60,
+  FIRST = 15;
+const LOST = new Set(["gap-truncated", "gap-unexplained", "segments-missing"]);
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+const visible = (text) =>
+  text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+    (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"),
+  );
+const name = (value) =>
+  value === null || value === undefined
+    ? ""
+    : typeof value === "string"
+      ? visible(value)
+      : value.base64 !== undefined
+        ? "base64:" + value.base64
+        : visible(JSON.stringify(value));
+const number = (value) =>
+  value === null || value === undefined
+    ? "–"
+    : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en-US");
+const bytes = (value) => {
+  if (value === null || value === undefined) return "–";
+  let size = value,
+    unit = 0;
+  while (Math.abs(size) >= 1023.95 && unit < UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return unit ? size.toFixed(1) + " " + UNITS[unit] : size + " B";
+};
+const time = (ms) => {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  const moment = new Date(ms);
+  return isNaN(moment) ? String(ms) : moment.toISOString().replace("T", " ").replace(".000Z", "Z");
+};
+const el = (tag, className, ...children) => {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  for (const child of children) if (child !== null && child !== undefined) made.append(child);
+  return made;
+};
+const base = (path) => name(path).replace(/\/+$/, "").split("/").pop();
+const holder = (path) => name(path).replace(/\/+$/, "").split("/").slice(0, -1).join("/");
+
+const copied = (button) => {
+  button.textContent = "Copied";
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 1500);
+};
+const copyText = (text, button) => {
+  const byHand = () => {
+    const area = el("textarea");
+    area.value = text;
+    area.setAttribute("aria-hidden", "true");
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    copied(button);
+  };
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => copied(button), byHand);
+  else byHand();
+};
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (button) copyText(button.dataset.copy, button);
+});
+const command = (text) => {
+  const button = el("button", "", "Copy");
+  button.type = "button";
+  button.dataset.copy = text;
+  return el("div", "copy", el("code", "", text), button);
+};

@@ -1,0 +1,230 @@
+"""The pages: what they hold, what stays inert in a browser, and that they can be used."""
+
+import html
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+from kseg.report.page import Card, Page, in_script, page_bytes
+from report.browser import axe, dom_of, needs_browser
+
+EVIL = "<img src=x onerror=document.title='ran'>-0"
+CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+
+
+def log_directory(tmp_path: Path, *names: str) -> Path:
+    root = tmp_path / "logs <b>&"
+    for name in names:
+        shutil.copytree(CASE, root / name)
+    (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (root / "replication-offset-checkpoint").write_text("0\n1\na 0 140\n")
+    return root
+
+
+def data_of(page: str) -> dict[str, object]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@pytest.fixture
+def page(kseg: Kseg, tmp_path: Path) -> Path:
+    root, out = log_directory(tmp_path, "a-0", EVIL), tmp_path / "report.html"
+    done = kseg("verify", "--format", "html", "-o", out, root)
+    assert (done.status, done.out) == (1, b"")
+    return out
+
+
+def test_the_page_holds_every_finding(kseg: Kseg, tmp_path: Path, page: Path) -> None:
+    told = kseg("verify", "--format", "json", tmp_path / "logs <b>&").of_type("finding")
+    data = data_of(page.read_text())
+    assert [(row["code"], row["position"], row["file"]) for row in told] == [
+        (row["code"], row["position"], row["file"]) for row in data["findings"]
+    ]
+    assert {row["code"] for row in told} == data["codes"].keys()
+
+
+def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
+    data = data_of(page.read_text())
+    found = next(row for row in data["findings"] if row["code"] == "crc-mismatch")
+    log = (CASE / "00000000000000000116.log").read_bytes()
+    start = found["hex"]["start"]
+    assert start <= found["position"] == 7129
+    assert bytes.fromhex(found["hex"]["bytes"]) == log[start : start + 160]
+    assert found["repair"].startswith("kseg recover --mode salvage '")
+
+
+def test_a_strip_has_segments_offsets_and_marks(page: Path) -> None:
+    data = data_of(page.read_text())
+    strip = next(each["strip"] for each in data["partitions"] if each["name"] == "a-0")
+    (segment,) = strip["segments"]
+    assert (segment["size"], segment["base"], strip["highWatermark"]) == (14274, 116, 140)
+    assert segment["anchors"][0] == [0, 116, segment["anchors"][0][2]]
+
+
+def test_names_are_never_markup(page: Path) -> None:
+    text = page.read_text()
+    assert "<img" not in text
+    assert "logs <b>" not in text
+    assert "logs &lt;b&gt;&amp;" in text
+
+
+def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
+    text = page.read_text()
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|@import|url\(", text)
+    assert "default-src 'none'" in text
+
+
+def test_data_in_a_script_is_inert_and_exact() -> None:
+    text = in_script({"a": "</script><!--\u2028\x00&", "b": [(1 << 63) - 1, 5, True]})
+    assert not re.search(r"[<>&\x80-\U0010ffff]", text)
+    assert json.loads(text) == {"a": "</script><!--\u2028\x00&", "b": [str((1 << 63) - 1), 5, True]}
+
+
+def test_the_template_escapes() -> None:
+    evil = "</title><script>alert(1)</script>\"'"
+    text = page_bytes(Page(evil, evil, "error", [evil], [Card(evil, evil)], [], {"kind": "plan", "rows": []})).decode()
+    assert "<script>alert" not in text
+    assert html.escape("<script>alert(1)</script>") in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("dump", "--summary"), "summary"),
+        (("retain", "--explain"), "retention"),
+        (("retain", "--dry-run", "--retention-ms", "1"), "plan"),
+        (("recover", "--dry-run"), "plan"),
+        (("recover", "--mode", "salvage", "-n"), "plan"),
+        (("reindex", "--dry-run"), "plan"),
+        (("compact", "--dry-run", "--force-policy"), "plan"),
+        (("convert", "--codec", "zstd", "--in-place", "--dry-run"), "plan"),
+        (("convert", "--codec", "zstd", "--output", "OUT", "--dry-run"), "plan"),
+    ],
+)
+def test_every_plan_and_view_has_a_page(
+    kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = TESTDATA / "damaged/4.3.1-control-clean/dplain-0" if arguments[0] in ("compact", "convert") else CASE
+    shutil.copytree(source, tmp_path / "dplain-0")
+    monkeypatch.chdir(tmp_path)
+    name = "--report" if arguments[0] == "convert" else "-o"
+    done = kseg(*arguments, "--format", "html", name, "page.html", "dplain-0")
+    plain = kseg(*arguments, "--format", "json", "dplain-0")
+    assert done.status == plain.status
+    assert done.out == b""
+    data = data_of((tmp_path / "page.html").read_text())
+    assert data["kind"] == kind
+    wanted = {"summary": "summary", "retention": "segmentRetention", "plan": "action"}[kind]
+    assert [row for row in data["rows"] if row["type"] == wanted] == plain.of_type(wanted)
+
+
+def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(CASE, tmp_path / "dplain-0")
+    assert kseg("recover", tmp_path / "dplain-0").status == 0
+    assert kseg("undo", "-n", "--format", "html", "--report", tmp_path / "u.html", tmp_path / "dplain-0").status == 1
+    assert data_of((tmp_path / "u.html").read_text())["rows"]
+    assert kseg("undo", "--list", "--format", "html", tmp_path / "dplain-0").status == 2
+
+
+@pytest.mark.parametrize("options", [("--format", "html"), ("--report", "x.html")])
+def test_a_page_is_of_a_dry_run(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+    shutil.copytree(CASE, tmp_path / "dplain-0")
+    done = kseg("recover", *options, tmp_path / "dplain-0")
+    assert done.status == 2
+    assert "dry run" in done.err
+    assert {path.name for path in (tmp_path / "dplain-0").iterdir()} == {path.name for path in CASE.iterdir()}
+
+
+def test_a_dump_has_no_page(kseg: Kseg) -> None:
+    assert "--summary" in kseg("dump", "--format", "html", CASE).err
+
+
+def test_without_jinja_the_extra_is_named(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = kseg("verify", "--format", "html", CASE)
+    assert (done.status, done.out) == (3, b"")
+    assert "kseg[report]" in done.err
+
+
+@needs_browser
+def test_markup_in_names_does_not_run(page: Path) -> None:
+    dom = dom_of(page)
+    assert 'data-ready="true"' in dom
+    assert "<title>kseg verify" in dom
+    assert "<img" not in dom
+    assert "&lt;img src=x onerror" in dom
+
+
+@needs_browser
+def test_without_the_policy_nothing_runs_either(page: Path) -> None:
+    dom = dom_of(page, "document.querySelectorAll('details.finding').forEach(each => { each.open = true; })")
+    assert "<title>kseg verify" in dom
+    assert "<img" not in dom
+
+
+@needs_browser
+def test_filters_and_details_work(page: Path) -> None:
+    script = """
+    const shown = () => document.querySelectorAll('#findings details.finding').length;
+    const told = [shown()];
+    document.querySelector('button[data-severity=error]').click();
+    told.push(shown());
+    const first = document.querySelector('#findings details.finding');
+    first.open = true;
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => {
+      told.push(first.querySelectorAll('.hex mark').length > 0, first.querySelector('button[data-copy]').dataset.copy);
+      document.title = 'told ' + JSON.stringify(told);
+    }, 50)));
+    """
+    dom = dom_of(page, script)
+    found = re.search(r"<title>told (.*?)</title>", dom)
+    assert found is not None
+    everything, errors, has_marks, repair = json.loads(html.unescape(found[1]))
+    data = data_of(page.read_text())
+    assert everything == len(data["findings"])
+    assert errors == sum(row["severity"] == "error" for row in data["findings"])
+    assert has_marks
+    assert repair.startswith("kseg recover --mode salvage")
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", ["400,900", "1280,1000", "1920,1100"])
+def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
+    script = axe()
+    if script is None:
+        pytest.skip("no axe-core: npm install axe-core")
+    run = (
+        script.read_text("utf-8").replace("</script>", "<\\/script>")
+        + ";document.querySelectorAll('details').forEach(each => { each.open = true; });"
+        "setTimeout(() => axe.run().then(found => { const out = document.createElement('pre'); out.id = 'axe';"
+        "out.textContent = JSON.stringify(found.violations.map(each => [each.id, each.nodes[0].html]));"
+        "document.body.append(out); }), 100);"
+    )
+    found = re.search(r'<pre id="axe">(.*?)</pre>', dom_of(page, run, size, dark), re.DOTALL)
+    assert found is not None
+    assert json.loads(html.unescape(found[1])) == []
+
+
+@needs_browser
+def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
+    strip = {"segments": [], "segmentsLeftOut": 0, "aborted": [], "logStartOffset": None, "highWatermark": None}
+    partitions = [
+        {"path": f"/logs/t-{i}", "name": f"t-{i}", "counts": [int(i == 1500), 0, 0], "strip": strip}
+        for i in range(2000)
+    ]
+    data = {
+        "kind": "verify", "partitions": partitions, "findings": [], "findingsLeftOut": 0, "comparisons": [],
+        "codes": {}, "omitted": [],
+    }  # fmt: skip
+    (tmp_path / "fleet.html").write_bytes(page_bytes(Page("kseg verify", "1 error", "error", ["/logs"], [], [], data)))
+    dom = dom_of(tmp_path / "fleet.html")
+    names = re.findall(r'<div class="name">(.*?)</div>', dom)
+    assert names[0] == "t-1500"
+    assert len(names) < 100

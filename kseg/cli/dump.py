@@ -11,6 +11,7 @@ from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.dump_options import content_options, decoder_options, filter_options, side_file_options, view_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
+from kseg.cli.remote_options import remote_options
 from kseg.dump.decoding import INTERNAL_TOPICS
 from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
@@ -19,6 +20,8 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool
+from kseg.stores.remote.keys import private_keys
+from kseg.stores.remote.storage import RemoteChoice
 
 
 @click.command("dump")
@@ -71,6 +74,7 @@ from kseg.stores.archives.spool import Spool
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @side_file_options
 @view_options
+@remote_options
 @spool_options
 @engine_options
 @output_options
@@ -145,6 +149,7 @@ def _options(given: dict[str, Any]) -> DumpOptions:
         max_batch_bytes=given["max_batch_bytes"],
         is_07=given["era"] == "0.7",
         fetch_response=given["fetch_response"],
+        remote=RemoteChoice(private_keys(given["private_keys"]), given["topics"]),
         live=given["live"],
         stop_on_damage=given["stop_on_damage"],
         max_message_size=given["max_message_size"],

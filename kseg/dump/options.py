@@ -1,11 +1,12 @@
 """The options of a dump as one typed object."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.notices import Color
+from kseg.stores.remote.storage import RemoteChoice
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
@@ -63,6 +64,7 @@ class DumpOptions:
     is_07: bool = False
     """Files are read as those of 0.6 and 0.7 whatever their suffix."""
     fetch_response: bool = False
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
     live: bool = False
     stop_on_damage: bool = False
 

@@ -29,6 +29,7 @@ from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores import trees
+from kseg.stores.remote.storage import is_remote_storage
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -140,6 +141,9 @@ class Dump:
         self.status = max(self.status, status)
 
     def _path(self, path: str) -> None:
+        if is_remote_storage(path):
+            self._remote(path)
+            return
         try:
             parts = self.parts_of(path)
         except KsegError as error:
@@ -158,6 +162,32 @@ class Dump:
                 self._failed(error, error.exit_status)
         if self.options.everything and parts != [path]:
             self._side_files(path)
+
+    def _remote(self, path: str) -> None:
+        """Prints the segments of remote storage, those of lost leaders too."""
+        from kseg.dump.remote import remote_places
+
+        if self.options.open_transactions or self.options.committed_offsets:
+            self._failed(f"{path}: remote storage can only be dumped as segments", KsegError.exit_status)
+            return
+        try:
+            for place in remote_places(path, self.options):
+                for text in place.unread:
+                    self.notices.warning(text)
+                with place.opened():
+                    if self.options.summary:
+                        self.printer.is_of_directory = True
+                    self.transactions = None
+                    if self.options.read_committed:
+                        from kseg.segment.isolation import Transactions
+
+                        self.transactions = Transactions.of_segments(place.live(), self.scratch)
+                    self._segments([(file, False) for file in place.files])
+                    self.filters.end_of_place(place.all_files, path)
+        except _ENDS_ALL:
+            raise
+        except KsegError as error:
+            self._failed(error, error.exit_status)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
@@ -189,6 +219,13 @@ class Dump:
             logs = [file for file in beside if file.kind == ".log"]
             if trees.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
+        self._segments(files)
+        if self.options.everything and trees.isdir(path):
+            self._side_files(path)
+        if self.status < 3:
+            self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
+
+    def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:
         for file, is_live in files:
             try:
                 self._file(file, is_live)
@@ -198,10 +235,6 @@ class Dump:
                 self._failed(error, error.exit_status)
             except OSError as error:
                 self._failed(f"{file.path}: {error.strerror}", 4)
-        if self.options.everything and trees.isdir(path):
-            self._side_files(path)
-        if self.status < 3:
-            self.filters.end_of_place([] if self.options.fetch_response else all_files, path)
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
@@ -242,6 +275,10 @@ class Dump:
                 else:
                     reader = self.reader(file, source, live)
                     self.filters.begin(reader, file)
+                    if self.options.positions is not None and source.is_in_place:
+                        from kseg.segment.seek import seek_position
+
+                        reader.begin_at(seek_position(reader, file, self.options.positions[0]) or 0)
                     self._items(file, reader)
                 self.printer.finish()
             except BaseException:
@@ -302,6 +339,8 @@ class Dump:
         batches, ranges = 0, self.damaged_ranges
         self.printer.attend(reader)
         for item in reader.runs():
+            if self.options.positions and reader.source.is_in_place and item.position > self.options.positions[1]:
+                break
             if isinstance(item, Damage):
                 self.damage(reader, item)
                 self.progress.advance(item.length)

@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from typing import Any
 
 _sources: dict[str, Callable[[], Any]] = {}
-_contents: dict[str, bytes] = {}
+_contents: dict[str, Callable[[], bytes]] = {}
 
 
 @contextmanager
-def given_files(sources: Mapping[str, Callable[[], Any]], contents: Mapping[str, bytes]) -> Iterator[None]:
-    """``sources``: what opens the log at a path (`kseg.stores.source.Source`); ``contents``: whole small files."""
+def given_files(
+    sources: Mapping[str, Callable[[], Any]], contents: Mapping[str, Callable[[], bytes]]
+) -> Iterator[None]:
+    """``sources`` open the log at a path (`kseg.stores.source.Source`); ``contents`` return the bytes of a small file,
+    or raise OSError."""
     _sources.update(sources)
     _contents.update(contents)
     try:
@@ -43,6 +46,6 @@ def given_descriptor(path: str) -> int:
     if content is None:
         return -1
     with tempfile.TemporaryFile() as file:
-        file.write(content)
+        file.write(content())
         file.seek(0)
         return os.dup(file.fileno())

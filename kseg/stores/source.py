@@ -84,6 +84,9 @@ class Source:
     one of them. They read as zeros.
     """
 
+    is_in_place = False
+    """Whether reading less saves requests and work for a store."""
+
     def __init__(self, extent: Extent, path: str, size: int | None = None) -> None:
         self.path = path
         self._extent = extent

@@ -86,6 +86,10 @@ class RemoteSegment:
             return None
         return Cipher(self._keys.data_key(encryption, self.path(MANIFEST)), encryption.aad)
 
+    def check_key(self) -> None:
+        """Raises as `cipher`."""
+        _ = self.cipher
+
     def size_problems(self) -> Iterator[tuple[str, str]]:
         """Yields (suffix, sentence) for objects whose size is not that of the manifest."""
         expected = {LOG: self.chunks.stored_bytes}

@@ -23,7 +23,7 @@ class RemoteSource(Source):
         super().__init__(Extent(-1), path, segment.size)
         self.failures: dict[int, str] = {}
         self._segment = segment
-        self._is_in_place = is_in_place and segment.size > SMALL_BYTES
+        self.is_in_place = is_in_place and segment.size > SMALL_BYTES
         self._is_spooled = bytearray(len(segment.chunks))
         self._further = 1
         self._failures_told = 0
@@ -33,7 +33,7 @@ class RemoteSource(Source):
         return self._segment.chunks
 
     def _opened(self) -> "memoryview | FileBytes | bytes":
-        if not self._is_in_place:
+        if not self.is_in_place:
             self.need(0, self.size)
         self._spool_file()
         return super()._opened()

@@ -1,6 +1,7 @@
 """Checks one segment of remote storage: its objects and manifest, then its log and side files like those on a disk."""
 
 import os
+from functools import partial
 
 from kseg.logdir.partition_state import BrokerState
 from kseg.segment.files import SegmentFile
@@ -68,7 +69,7 @@ def judge_segment(
     contents = _side_files(segment, report)
     source = RemoteSource(segment, path)
     stem = path.removesuffix(LOG)
-    beside = {stem + suffix: content for suffix, content in contents.items()}
+    beside = {stem + suffix: partial(bytes, content) for suffix, content in contents.items()}
     names = frozenset(map(os.path.basename, [path, *beside]))
     with given_files({path: lambda: source}, beside):
         partition = partition_of(

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from kseg.spark.schemas import COLUMNS
+from kseg.spark.schemas import COLUMNS, arrow_schema_of
 from kseg.spark.source import KsegDataSource, KsegReader
 
 
@@ -22,14 +22,12 @@ def reader_of(paths: list[object], columns: list[str] | None = None, **options: 
 
 def read(reader: KsegReader) -> list[dict[str, Any]]:
     """Returns the rows of all tasks in order; tasks and reader are pickled as for another process."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     rows: list[dict[str, Any]] = []
     for task in reader.partitions():
         there, part = pickle.loads(pickle.dumps((reader, task)))
         for batch in there.read(part):
             batch.validate(full=True)
-            assert batch.schema.equals(to_arrow_schema(reader._schema, timezone="UTC"))
+            assert batch.schema.equals(arrow_schema_of(reader._schema))
             rows += batch.to_pylist()
     return rows
 

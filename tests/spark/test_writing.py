@@ -12,12 +12,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kseg.cli.main import run
 from kseg.errors import KsegError
-from kseg.spark.schemas import schema_of
+from kseg.spark.schemas import arrow_schema_of, schema_of
 from kseg.spark.source import KsegDataSource
 from segment.reading import records_at
 from spark.reading import reader_of, rows_of
@@ -48,7 +47,7 @@ def write(writer: Any, *tasks: list[pa.RecordBatch]) -> None:
 
 
 def batch(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pa.RecordBatch:
-    whole = to_arrow_schema(schema_of("records"), timezone="UTC")
+    whole = arrow_schema_of(schema_of("records"))
     wanted = pa.schema([whole.field(name) for name in columns or COLUMNS])
     return pa.RecordBatch.from_pylist([{**dict.fromkeys(wanted.names), **row} for row in rows], schema=wanted)
 

@@ -4,9 +4,11 @@ import errno
 import os
 from collections.abc import Iterable
 
-from kseg.changes.disk import Disk, open_to_read
+from kseg.changes.disk import Disk
 from kseg.changes.plan import FileState, Piece, Range, file_state, piece_size
 from kseg.errors import KsegError
+from kseg.stores.extent import Extent
+from kseg.stores.no_follow import open_to_copy
 
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
@@ -55,16 +57,16 @@ class _Sources:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._descriptors: dict[str, int] = {}
+        self._open: dict[str, Extent] = {}
         self._file, self._start, self._window = "", 0, b""
 
-    def open(self, file: str) -> int:
-        found = self._descriptors.pop(file, None)
+    def open(self, file: str) -> Extent:
+        found = self._open.pop(file, None)
         if found is None:
-            if len(self._descriptors) >= _OPEN_FILES:
-                os.close(self._descriptors.pop(next(iter(self._descriptors))))
-            found = open_to_read(os.path.join(self._directory, file))
-        self._descriptors[file] = found
+            if len(self._open) >= _OPEN_FILES:
+                self._open.pop(next(iter(self._open))).close()
+            found = open_to_copy(os.path.join(self._directory, file))
+        self._open[file] = found
         return found
 
     def read(self, piece: Range) -> bytes:
@@ -81,18 +83,18 @@ class _Sources:
 
     def _fill(self, file: str, position: int, length: int, wanted: int) -> None:
         """Reads a window from a position on; only the range itself if the bytes after it are unreadable."""
-        descriptor = self.open(file)
+        extent = self.open(file)
         try:
-            window = os.pread(descriptor, wanted, position)
+            window = extent.pread(wanted, position)
         except OSError:
             if wanted == length:
                 raise
-            window = os.pread(descriptor, length, position)
+            window = extent.pread(length, position)
         self._file, self._start, self._window = file, position, window
 
     def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
+        for extent in self._open.values():
+            extent.close()
 
 
 def make_file(

@@ -9,6 +9,7 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.stores import trees
 
 _NOT_COPIED = (".lock", ".kafka_cleanshutdown")
 
@@ -36,10 +37,10 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     """
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
     target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
-    if os.path.lexists(target):
+    if trees.lexists(target):
         raise PathError(f"{target}: already exists; nothing was written")
     try:
-        if os.path.lexists(staged):
+        if trees.lexists(staged):
             disk.remove_tree(staged)  # left by a killed run: holding the lock proves that no other run uses it
         before = _file_states(plan.directory)
         _check_unchanged(plan, before)
@@ -84,7 +85,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
     """
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".kseg-new-{name.lstrip('.')}")
-    if os.path.lexists(temporary):
+    if trees.lexists(temporary):
         disk.unlink(temporary)
     if content is None:
         disk.copy_file(path, temporary, folder, mask=umask())
@@ -92,7 +93,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
         descriptor = disk.create(temporary)
         try:
             disk.write(descriptor, content)
-            _copy_owner(temporary, path if os.path.lexists(path) else folder, disk, descriptor)
+            _copy_owner(temporary, path if trees.lexists(path) else folder, disk, descriptor)
             disk.sync(descriptor)
         finally:
             os.close(descriptor)
@@ -101,7 +102,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
 
 
 def _drop(staged: str, disk: Disk) -> None:
-    if os.path.isdir(staged):
+    if trees.isdir(staged):
         try:
             disk.remove_tree(staged)
         except OSError as error:
@@ -111,7 +112,7 @@ def _drop(staged: str, disk: Disk) -> None:
 def _file_states(directory: str) -> dict[str, FileState]:
     """Returns the states of the regular files of a directory. Raises PathError for a symbolic link."""
     found = {}
-    with os.scandir(directory) as entries:
+    with trees.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
     for name in names:
         now = file_state(os.path.join(directory, name))
@@ -152,7 +153,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
         disk.link_or_copy(file.source, target)
         return
     origin = os.path.join(directory, file.origin)
-    whole = bool(file.origin) and os.stat(origin).st_size == file.size
+    whole = bool(file.origin) and trees.status(origin).st_size == file.size
     if whole:
         _copy(origin, target, may_link, disk)
         return

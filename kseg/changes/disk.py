@@ -12,7 +12,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, parent_of, status_of
+from kseg.stores import trees
+from kseg.stores.extent import Extent
+from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, open_to_copy, parent_of, status_of
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -43,22 +45,25 @@ class Disk:
         while view:
             view = view[os.write(descriptor, view) :]
 
-    def copy_range(self, source: int, position: int, length: int, target: int) -> None:
-        """Appends bytes of one open file to another; holes stay holes.
+    def copy_range(self, source: Extent, position: int, length: int, target: int) -> None:
+        """Appends bytes of one open file, or of a part of one, to another; holes stay holes.
 
         Raises OSError (EIO) if the source is shorter.
         """
-        at, end = os.lseek(target, 0, os.SEEK_END), position + length
+        at, position = os.lseek(target, 0, os.SEEK_END), source.start + position
+        end = position + length
+        if source.size is not None and end > source.start + source.size:
+            raise OSError(errno.EIO, "a file is shorter than it was")
         while position < end:
-            data = min(_next_data(source, position), end)
+            data = min(_next_data(source.descriptor, position), end)
             if data > position:  # a hole
                 at += data - position
                 os.ftruncate(target, at)
                 os.lseek(target, at, os.SEEK_SET)
                 position = data
                 continue
-            stop = min(_next_hole(source, position), end)
-            done = self._copy_some(source, position, stop - position, target)
+            stop = min(_next_hole(source.descriptor, position), end)
+            done = self._copy_some(source.descriptor, position, stop - position, target)
             if done == 0:
                 raise OSError(errno.EIO, "a file is shorter than it was")
             at, position = at + done, position + done
@@ -91,7 +96,10 @@ class Disk:
         return True
 
     def link(self, path: str, name: str) -> bool:
-        """Creates a hard link. Returns False if the file system or its rules do not allow it."""
+        """Creates a hard link. Returns False if the file system or its rules do not allow it, and for a file in an
+        archive."""
+        if trees.find(path) is not None:
+            return False
         try:
             with parent_of(path) as (old_at, old), parent_of(name) as (new_at, new):
                 os.link(old, new, src_dir_fd=old_at, dst_dir_fd=new_at, follow_symlinks=False)
@@ -164,7 +172,7 @@ class Disk:
         """Copies the extended attributes that give no privileges (such as access control lists), as far as the system
         allows.
         """
-        if not hasattr(os, "listxattr"):
+        if not hasattr(os, "listxattr") or trees.find(path) is not None:
             return
         source = open_file(path)
         try:
@@ -212,27 +220,28 @@ class Disk:
         ``fallback``: the directory whose owner the copy gets if the owner of the file cannot be set. ``only_clone``: if
         the blocks cannot be shared, creates nothing and returns False. ``mask``: as in `copy_owner`.
         """
-        source = open_to_read(path)
+        source = open_to_copy(path)
         try:
-            status, descriptor = os.fstat(source), self.create(target)
+            size, modified_ns, descriptor = source.current_size(), source.mtime_ns(), self.create(target)
             try:
-                is_cloned = self.clone(source, descriptor)
+                is_cloned = source.size is None and self.clone(source.descriptor, descriptor)
                 if only_clone and not is_cloned:
                     self.unlink(target)
                     return False
                 if not is_cloned:
-                    self.copy_range(source, 0, status.st_size, descriptor)
+                    self.copy_range(source, 0, size, descriptor)
                 try:
                     self.copy_owner(target, path, descriptor=descriptor, mask=mask)
                 except PermissionError:
                     self.copy_owner(target, fallback, descriptor=descriptor, mask=mask)
                 self.copy_attributes(path, target, descriptor)
-                self.set_time(descriptor, status.st_mtime_ns)
+                if modified_ns is not None:
+                    self.set_time(descriptor, modified_ns)
                 self.sync(descriptor)
             finally:
                 os.close(descriptor)
         finally:
-            os.close(source)
+            source.close()
         return True
 
     def link_or_copy(self, path: str, target: str) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from kseg.changes.delta import deltas_of
 from kseg.changes.plan import DELETE, EXTEND, REPLACE, TRUNCATE, Plan, Step
+from kseg.stores import trees
 
 
 class Space(NamedTuple):
@@ -30,8 +31,8 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
         elif step.action == TRUNCATE:
             at += step.freed_bytes * inside + step.size * _has_other_name(plan, step)
         elif _is_copied(plan, step):
-            at += os.stat(step.source).st_size
-            copied += os.stat(step.source).st_size * (step.action == EXTEND)
+            at += trees.status(step.source).st_size
+            copied += trees.status(step.source).st_size * (step.action == EXTEND)
         if step.action == EXTEND and step.before is not None:
             at += step.before.size * _has_other_name(plan, step)
     peak = at
@@ -65,11 +66,11 @@ def kept_bytes(plan: Plan, links: bool) -> int:
 def _has_other_name(plan: Plan, step: Step) -> bool:
     """Whether the step writes a new file, because the file has a second hard link whose bytes must not change."""
     try:
-        return os.stat(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
+        return trees.status(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1
     except FileNotFoundError:
         return False
 
 
 def _is_copied(plan: Plan, step: Step) -> bool:
     """Whether the step's content is in another file system."""
-    return bool(step.source) and os.stat(step.source).st_dev != os.stat(plan.directory).st_dev
+    return bool(step.source) and trees.status(step.source).st_dev != trees.status(plan.directory).st_dev

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
 
 _STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
@@ -36,12 +37,12 @@ class NewDirectories:
         target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
         if name in self._models:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
-        if os.path.lexists(target):
+        if trees.lexists(target):
             raise PathError(f"{target}: already exists; nothing was written")
         self._models[name] = model
         if not is_dry:
             self._disk.make_directory(staged)
-            place = model if not model or os.path.isdir(model) else os.path.dirname(os.path.abspath(model))
+            place = model if not model or trees.isdir(model) else os.path.dirname(os.path.abspath(model))
             _copy_owner(staged, place, self._disk)
         return staged
 
@@ -51,7 +52,7 @@ class NewDirectories:
             staged = os.path.join(self.folder, name)
             for file in names_in(staged):
                 path = os.path.join(staged, file)
-                if stat.S_ISREG(status_of(path).st_mode) and not os.path.isdir(model):
+                if stat.S_ISREG(status_of(path).st_mode) and not trees.isdir(model):
                     self._give_mode(path, model)
             self._disk.sync_directory(staged)
         self._disk.sync_directory(self.folder)
@@ -90,7 +91,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
     if is_dry:
         yield NewDirectories(output, output, disk)
         return
-    is_there = os.path.isdir(output)
+    is_there = trees.isdir(output)
     folder = os.path.join(output, _STAGED)
     if not is_there:
         folder = os.path.join(os.path.dirname(output), f".kseg-{os.path.basename(output)}.new")
@@ -117,7 +118,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
 
 def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
     """Creates the staging folder that becomes the output, or empties the one of a killed run, except for its lock."""
-    if os.path.lexists(output):
+    if trees.lexists(output):
         raise PathError(f"{output}: is no directory")
     try:
         if not is_directory(folder):
@@ -140,14 +141,14 @@ def _copy_owner(folder: str, model: str, disk: Disk) -> None:
 def _clear(path: str, disk: Disk) -> None:
     if is_directory(path):
         disk.remove_tree(path)
-    elif os.path.lexists(path):
+    elif trees.lexists(path):
         disk.unlink(path)
 
 
 def _complete(output: str, disk: Disk) -> None:
     """Completes the interrupted move of a killed run. Raises KsegError afterwards."""
     complete = os.path.join(output, _COMPLETE)
-    if os.path.lexists(complete):
+    if trees.lexists(complete):
         _move_out(complete, output, disk)
         raise KsegError(
             f"{output}: an interrupted run had written all of its output, which is in place now; nothing else was "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.errors import PathError
+from kseg.stores import trees
 
 TRUNCATE, REPLACE, CREATE, DELETE, RENAME = "truncate", "replace", "create", "delete", "rename"
 EXTEND = "extend"
@@ -198,7 +199,7 @@ class Plan:
         found = self.file_at(file)
         content, size = gathered(pieces)
         if source:
-            size = os.stat(source).st_size
+            size = trees.status(source).st_size
         action = CREATE if found is None else REPLACE
         before = found.state if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
@@ -329,7 +330,7 @@ def file_state(path: str) -> FileState | None:
     file.
     """
     try:
-        status = os.stat(path, follow_symlinks=False)
+        status = trees.status(path, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):

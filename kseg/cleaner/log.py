@@ -11,6 +11,7 @@ from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, se
 from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
+from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 
 LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
@@ -109,10 +110,10 @@ def read_segments(directory: str) -> list[Segment]:
         if file.kind != LOG or file.base_offset is None:
             continue
         stem = file.path.removesuffix(LOG)
-        paths = {suffix: stem + suffix for suffix in SUFFIXES if os.path.lexists(stem + suffix)}
+        paths = {suffix: stem + suffix for suffix in SUFFIXES if trees.lexists(stem + suffix)}
         try:
-            sizes = {suffix: os.stat(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
-            found.append(Segment(file.base_offset, os.stat(file.path).st_mtime_ns, paths, sizes))
+            sizes = {suffix: trees.status(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
+            found.append(Segment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))
         except OSError as error:
             raise PathError(f"{file.path}: {error.strerror}") from error
     return found

@@ -53,15 +53,25 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
     What is wrong with an archive is told after the work, and makes the status 1 at least.
     """
     with mounted(paths, spool):
-        places: list[str] = []
-        for path in paths:
-            try:
-                places += roots_of(path)
-            except KsegError:
-                places.append(path)  # the work tells it
-        status = work(tuple(places))
-        for path, problem in trees.problems():
-            where = "" if problem.position is None else f" at position {problem.position}"
-            notices.error(f"{path}: {problem.code}{where}: {problem.message}")
-            status = max(status, 1)
-    return status
+        status = work(tuple(places_of(paths)))
+        return max(status, int(tell_problems(notices)))
+
+
+def places_of(paths: Sequence[str]) -> list[str]:
+    """Returns the paths, and of archives the log directories and partitions in them."""
+    places: list[str] = []
+    for path in paths:
+        try:
+            places += roots_of(path)
+        except KsegError:
+            places.append(path)  # the command reports it
+    return places
+
+
+def tell_problems(notices: Notices) -> bool:
+    """Reports what is wrong with the mounted archives; returns whether there is anything."""
+    found = list(trees.problems())
+    for path, problem in found:
+        where = "" if problem.position is None else f" at position {problem.position}"
+        notices.error(f"{path}: {problem.code}{where}: {problem.message}")
+    return bool(found)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import click
 
@@ -9,11 +10,14 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
+from kseg.cli.archives import places_of, tell_problems
 from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, Presentation, SummaryPrinter
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_report, open_sink
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import current_spool
 
 ENDED_BY_SIGNAL = 128
 """Smallest exit status of a command that a signal ends."""
@@ -55,6 +59,22 @@ def run_change(
 
     ``summaries``: makes the printer of what is found in each partition. Raises UsageError.
     """
+    if change.output is None:
+        return _run_change(paths, make_planner, change, presentation, summaries, counts_only)
+    with archives_at(paths, current_spool()):
+        outcome = _run_change(places_of(paths), make_planner, change, presentation, summaries, counts_only)
+        is_damaged = tell_problems(presentation.notices())
+    return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
+
+
+def _run_change(
+    paths: Sequence[str],
+    make_planner: MakePlanner,
+    change: ChangeOptions,
+    presentation: Presentation,
+    summaries: Callable[[Sink, Notices], SummaryPrinter] | None,
+    counts_only: bool,
+) -> Outcome:
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
         printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, change.keeping.keeps)

@@ -6,22 +6,26 @@ from typing import Any
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.changing_options import change_options, common_options, keeping_options
 from kseg.cli.convert_options import check_output, check_usage, convert_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.conversion.options import ConvertOptions
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.reporter import Presentation
+from kseg.stores.archives.spool import Spool
 
 
 @click.command("convert")
 @convert_options
+@spool_options
 @engine_options
 @keeping_options
 @partial(common_options, has_short_report=False)  # -o is --output
 def command(
     paths: tuple[str, ...],
     engine: Engine,
+    spool: Spool,
     presentation: Presentation,
     dry_run: bool,
     no_lock: bool,
@@ -41,13 +45,16 @@ def command(
     check_output(options.output)
     if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are for conversions to segments")
+    if options.in_place:
+        return _convert(paths, options, engine, change, presentation)
+    if options.from_lines:
+        return _import(paths, options, change, presentation)
+    work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
         from kseg.cli.exports import export
 
-        return export(paths, options, presentation)
-    if options.from_lines:
-        return _import(paths, options, change, presentation)
-    return _convert(paths, options, engine, change, presentation)
+        work = partial(export, options=options, presentation=presentation)
+    return over_archives(paths, spool, presentation.notices(), work)
 
 
 def _options(

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.archives import spool_options
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options
 from kseg.cli.eras import era_option
@@ -21,6 +22,7 @@ from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.sidefiles.identifiers import ZERO, is_uuid
+from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.no_follow import resolved
 
 _SALVAGE_OPTIONS = {
@@ -96,12 +98,14 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     "--now", "now_ms", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch."
 )
 @jobs_option
+@spool_options
 @changing_options
 def command(
     paths: tuple[str, ...],
     change: ChangeOptions,
     presentation: Presentation,
     remote: RebuildOptions,
+    spool: Spool,
     records: str | None,
     **given: Any,
 ) -> int:
@@ -127,7 +131,8 @@ def command(
             make_planner = partial(RecoveryPlanner, options, write_records=RecordsFile(records, paths).write)
     except RequestError as error:
         raise click.UsageError(str(error)) from error
-    return run_change(paths, make_planner, change, presentation).exit_status
+    with use_spool(spool):
+        return run_change(paths, make_planner, change, presentation).exit_status
 
 
 def _options(

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kseg.errors import KsegError
+from kseg.stores import trees
+from kseg.stores.extent import Extent
+from kseg.stores.regular_files import read_regular
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -92,12 +95,17 @@ def _with_path(error: OSError, path: str) -> OSError:
 
 def status_of(path: str) -> os.stat_result:
     """Returns the status of the file or link itself. Raises OSError."""
+    place = trees.find(path)
+    if place is not None:
+        return place.status()
     with parent_of(path) as (at, name):
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
 
 def names_in(path: str) -> list[str]:
     """Returns the names in a directory, unordered. Raises OSError."""
+    if trees.find(path) is not None:
+        return trees.listdir(path)
     at = open_directory(path, is_read=True)
     try:
         return os.listdir(at)
@@ -126,6 +134,12 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
+def open_to_copy(path: str) -> Extent:
+    """Opens a regular file as `open_file` does, or a file of a mounted tree. Raises OSError."""
+    place = trees.find(path)
+    return Extent(open_file(path)) if place is None else place.open()
+
+
 def create_file(path: str, mode: int = 0o600) -> int:
     """Returns a descriptor of a new, empty, writable file. Raises FileExistsError if the name exists, else OSError."""
     with parent_of(path) as (at, name):
@@ -134,6 +148,9 @@ def create_file(path: str, mode: int = 0o600) -> int:
 
 def read_file(path: str, most: int) -> tuple[bytes, os.stat_result]:
     """Returns the bytes and status of a regular file. Raises OSError, EFBIG if it has more than ``most`` bytes."""
+    place = trees.find(path)
+    if place is not None:
+        return read_regular(path, most), place.status()
     descriptor = open_file(path)
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(most + 1)

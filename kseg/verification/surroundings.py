@@ -123,7 +123,7 @@ class Surroundings:
 
 def _directory_of(file: str) -> str | None:
     """Returns the partition or log directory that is the path itself or its parent."""
-    if file == "-" or "\0" in file:
+    if file == "-" or "\0" in file or trees.find(file) is not None:
         return None
     if os.path.basename(file) == FOLDER:
         return os.path.dirname(file) or "."

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -200,3 +201,86 @@ def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg
     assert done.status == 1
     assert f"{path}/orders-0/{SEGMENT.name}.zst" in {row["file"] for row in done.of_type("finding")}
     assert done.objects[-1]["batches"] > 0
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.fixture
+def hurt(tmp_path: Path) -> Path:
+    """A log directory after an unclean stop, with damage."""
+    logs = tmp_path / "hurt"
+    shutil.copytree(LOGS, logs)
+    data = bytearray((logs / "dplain-0" / SEGMENT.name).read_bytes())
+    data[len(data) // 2] ^= 8
+    (logs / "dplain-0" / SEGMENT.name).write_bytes(data)
+    (logs / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    return logs
+
+
+@pytest.mark.parametrize("form", ARCHIVES)
+@pytest.mark.parametrize("mode", ["broker", "salvage"])
+def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Path, tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup"
+    path.write_bytes(ARCHIVES[form](members(hurt, "backup/logs/")))
+    flags = ("recover", "--mode", mode, "--now", "1795300000000", "--output")
+    plain = kseg(*flags, tmp_path / "one", hurt)
+    found = kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path)
+    assert found.status == plain.status
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+    assert len(files_of(tmp_path / "two")) > 20
+    assert sorted(os.listdir(tmp_path)) == ["backup", "hurt", "one", "two"]
+    assert kseg("verify", tmp_path / "two").status == kseg("verify", tmp_path / "one").status
+
+
+def test_converting_an_archive_gives_what_the_files_give(tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup.tar.gz"
+    path.write_bytes(gzip.compress(tar_bytes(members(LOGS, "backup/logs/"))))
+    for place, out in ((LOGS, "one"), (path, "two")):
+        done = kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-bytes", "100M", place)
+        assert done.status == 0
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+    exported = [kseg("convert", "--to", "jsonl", "--output", "-", place) for place in (LOGS, path)]
+    assert rows(exported[0]) == rows(exported[1])
+
+
+def test_a_packed_segment_is_converted(tmp_path: Path, kseg: Kseg) -> None:
+    folder = tmp_path / "segments"
+    folder.mkdir()
+    path = folder / f"{SEGMENT.name}.gz"
+    path.write_bytes(gzip.compress(SEGMENT.read_bytes()))
+    shutil.copy(SEGMENT, folder)
+    for place, out in ((folder / SEGMENT.name, "one"), (path, "two")):
+        done = kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-dir", tmp_path, place)
+        assert done.status == 0
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+
+
+def test_damage_of_an_archive_shows_in_the_status_of_recover(tmp_path: Path, kseg: Kseg) -> None:
+    data = tar_bytes(sorted(members(LOGS / "dplain-0", "dplain-0/")))
+    path = tmp_path / "cut.tar"
+    path.write_bytes(data[: -tarfile.RECORDSIZE])
+    done = kseg("recover", "--output", tmp_path / "out", path)
+    assert done.status == 1
+    assert "damaged-archive" in done.err
+    assert (tmp_path / "out/dplain-0" / SEGMENT.name).read_bytes() == SEGMENT.read_bytes()
+
+
+CHANGES = [("recover",), ("recover", "-n"), ("convert", "--in-place", "--codec", "zstd"), ("compact",), ("retain",)]
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_an_archive_is_never_changed(command: tuple[str, ...], tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / "backup.tar"
+    data = tar_bytes(members(LOGS, ""))
+    path.write_bytes(data)
+    done = kseg(*command, path)
+    assert done.status == 3
+    assert "--output DIR" in done.err
+    assert path.read_bytes() == data
+    assert os.listdir(tmp_path) == ["backup.tar"]

@@ -15,18 +15,25 @@ from kseg.changes.roll_forward import complete_interrupted
 from kseg.errors import KsegError, PathError
 from kseg.segment.files import list_partitions, list_segments, own_name
 from kseg.segment.passed_over import hint, is_log_directory
+from kseg.stores import trees
+from kseg.stores.archives.mounting import form_at
+
+NEVER_CHANGED = "packed files and archives are never changed: give --output DIR, where what they hold is written"
 
 
 def is_partition(path: str) -> bool:
     """Whether a directory is a partition rather than a log directory. Raises PathError if it is neither."""
-    if not os.path.isdir(path):
-        missing = "no such file or directory" if not os.path.lexists(path) else "is no directory"
+    trees.check(path)
+    if not trees.isdir(path):
+        missing = "no such file or directory" if not trees.lexists(path) else "is no directory"
+        if form_at(path) is not None:
+            raise PathError(f"{path}: {NEVER_CHANGED}")
         raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
     if list_segments(path, everything=True):
         return True
     if is_log_directory(path):
         return False
-    if os.path.isdir(quarantine.folder_of(path)):
+    if trees.isdir(quarantine.folder_of(path)):
         return True
     why = hint(path) or ": holds no segment, no directory such as orders-0, no meta.properties"
     raise PathError(f"{path}: neither a partition nor a log directory{why}")

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kseg.changes.driver.path_run import RunState, run_for
-from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed, without_same_outputs
+from kseg.changes.driver.paths import (
+    NEVER_CHANGED,
+    interrupted_changes,
+    is_partition,
+    locked_and_completed,
+    without_same_outputs,
+)
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.lock import directories_to_lock
@@ -14,6 +20,7 @@ from kseg.changes.plan import Plan, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
 from kseg.segment.passed_over import tell_passed_over
+from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
 
@@ -66,13 +73,15 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path)
+    if trees.find(real) is not None and options.output is None:
+        raise PathError(f"{path}: {NEVER_CHANGED}")
     alone = is_partition(real)
     to_lock = directories_to_lock(path, real, alone) if options.takes_lock else []
     partitions = [] if alone else list_partitions(real)
     tell_passed_over(real, False, reporter.warning, alone and planner.reads_all_files)
     for partition in partitions:
         tell_passed_over(partition, False, reporter.warning, planner.reads_all_files)
-    for link in filter(os.path.islink, partitions):
+    for link in filter(trees.islink, partitions):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name the place itself"), link)
     if options.output is None and not options.is_dry:
         with locked_and_completed(real, alone, to_lock, reporter.warning):

@@ -46,7 +46,7 @@ def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
-    if jobs == 1 or len(small) < LEAST_PARTITIONS:
+    if jobs == 1 or len(small) < LEAST_PARTITIONS or not trees.are_forkable():
         yield from map(_plan, tasks)
         return
     chosen = frozenset(small)

@@ -88,6 +88,20 @@ def _file_of(path: str) -> str | None:
     return None
 
 
+def form_at(path: str) -> str | None:
+    """Returns how a file is packed, as `form_of` says; None if it is not packed or cannot be read."""
+    try:
+        extent = open_extent(os.path.realpath(path))
+    except OSError:
+        return None
+    try:
+        return form_of(extent.pread(HEAD_BYTES, 0))
+    except OSError:
+        return None
+    finally:
+        extent.close()
+
+
 def _opened_file(path: str, spool: Spool) -> Tree | None:
     try:
         extent = open_extent(os.path.realpath(path))

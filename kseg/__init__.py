@@ -10,9 +10,11 @@ __version__ = "1.0.0rc1"
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 
 if TYPE_CHECKING:
+    from kseg.api.changes import compact, convert, recover, reindex, retain, undo
     from kseg.api.items import Batch, Damage, Record
     from kseg.api.log import Log
     from kseg.api.log import open_log as open
+    from kseg.api.plans import Action, Lost, Plan, Result
     from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
     from kseg.api.writer import Writer, writer
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kseg.verification.report import Finding
 
 __all__ = [
+    "Action",
     "Batch",
     "BrokerRunningError",
     "Damage",
@@ -37,10 +40,13 @@ __all__ = [
     "Finding",
     "KsegError",
     "Log",
+    "Lost",
     "PathError",
+    "Plan",
     "Problem",
     "Record",
     "RequestError",
+    "Result",
     "Scan",
     "StoppedHalfwayError",
     "Summary",
@@ -49,15 +55,23 @@ __all__ = [
     "Verdict",
     "Writer",
     "__version__",
+    "compact",
+    "convert",
     "open",
+    "recover",
+    "reindex",
+    "retain",
     "scan",
+    "undo",
     "verify",
     "writer",
 ]
 
 _MODULES = {
+    "kseg.api.changes": ("compact", "convert", "recover", "reindex", "retain", "undo"),
     "kseg.api.items": ("Batch", "Damage", "Record"),
     "kseg.api.log": ("Log",),
+    "kseg.api.plans": ("Action", "Lost", "Plan", "Result"),
     "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
     "kseg.api.writer": ("Writer", "writer"),

@@ -28,6 +28,7 @@ from kseg.changes.delta import deltas_of
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
+from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
 from kseg.changes.recognition import is_staged, recognize, replace_inodes
@@ -291,7 +292,7 @@ def _remove_marker(clean_stop: CleanStop, change: Change) -> None:
     clean_stop.remove()
     if clean_stop.marker is not None:
         change.marker = clean_stop.marker
-        change.root_ns = os.stat(os.path.dirname(change.directory)).st_mtime_ns
+        change.root_ns = os.stat(log_directory_of(change.directory)).st_mtime_ns
 
 
 def _restore(clean_stop: CleanStop, change: Change, cause: BaseException) -> None:

@@ -19,6 +19,7 @@ from kseg.changes.journal import (
     read_root_file,
     replace_file,
 )
+from kseg.changes.lock import log_directory_of
 from kseg.changes.log_directory import changed_partitions, partitions_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
@@ -131,7 +132,7 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     the log directory has changed since it was removed. The caller holds the lock. Raises KsegError if nothing was
     undone, otherwise StoppedHalfwayError, OSError.
     """
-    disk, root = disk or Disk(), os.path.dirname(changes[0].directory)
+    disk, root = disk or Disk(), log_directory_of(changes[0].directory)
     name = os.path.basename(changes[0].directory)
     for journal in journals(root):
         if journal.group == changes[0].group and name not in journal.undone:

@@ -88,9 +88,7 @@ def _run_change(
         except KeyboardInterrupt:
             printer.finish(notices, ENDED_BY_SIGNAL)
             raise
-        printer.totals.damage_remains, printer.totals.failed = outcome.damage_remains, outcome.failed
-        printer.totals.has_changed |= outcome.has_changed
-        printer.finish(notices, outcome.exit_status)
+        reporter.finish(outcome)
     for line in outcome.conclusion:
         notices.warning(line)
     if summary_printer is not None:

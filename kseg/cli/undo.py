@@ -1,6 +1,5 @@
 """``kseg undo``: puts the last change of a partition or log directory back, lists changes, frees what they keep."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,28 +9,18 @@ from kseg.changes import quarantine
 from kseg.changes.disk import Disk
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed
-from kseg.changes.journal import ABANDONED, DONE, MARKER, Journal, journals
-from kseg.changes.lock import directories_to_lock, log_directory_of
+from kseg.changes.driver.undoing import UndoOptions, place_to_change, undo
+from kseg.changes.journal import ABANDONED, DONE, Journal, journals
 from kseg.changes.log_directory import changed_partitions, forget
-from kseg.changes.log_directory_undo import (
-    last_journal,
-    plan_log_directory_undo,
-    restorable_marker,
-    restored_content,
-    sole_change,
-    undo_log_directory,
-    undo_partition,
-)
 from kseg.changes.manifest import COMMITTED, Change
-from kseg.changes.plan import Plan
-from kseg.changes.undo import changes_of, last_change, plan_all, purge
+from kseg.changes.undo import purge
 from kseg.cli.changing import open_plans
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.formats.json_values import encode, name_value
 from kseg.output.changes.changes_list import ListedChange, show_changes
 from kseg.output.changes.plans import PlanPrinter, plan_printer
-from kseg.output.changes.reporter import Presentation
+from kseg.output.changes.reporter import ChangeReporter, Presentation
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.quantities import shown_bytes
@@ -74,9 +63,11 @@ def command(presentation: Presentation, **options: Any) -> int:
             status = _over(options, notices, lambda path: _complete(path, options, notices, printer))
             printer.finish(notices, status)
             return status
-        status = _over(options, notices, lambda path: _undo(path, options, printer, notices))
-        printer.finish(notices, status)
-    return max(status, int(options["dry_run"] and printer.totals.directories > 0))
+        quarantine = resolved(options["quarantine"]) if options["quarantine"] else ""
+        undo_options = UndoOptions(options["dry_run"], not options["no_lock"], quarantine)
+        outcome = undo(options["paths"], undo_options, ChangeReporter(printer, notices))
+        printer.finish(notices, outcome.exit_status)
+    return outcome.exit_status
 
 
 def _over(options: dict[str, Any], notices: Notices, act: Callable[[str], int]) -> int:
@@ -88,39 +79,9 @@ def _over(options: dict[str, Any], notices: Notices, act: Callable[[str], int]) 
     return max(status, failures.status)
 
 
-def _place(path: str, options: dict[str, Any]) -> tuple[list[str], str, bool]:
-    """What is to be locked, the resolved path, and whether that is a partition. Raises PathError."""
-    real = resolved(path)
-    alone = is_partition(real)
-    return [] if options["no_lock"] else directories_to_lock(path, real, alone), real, alone
-
-
-def _undo(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Notices) -> int:
-    try:
-        _undo_path(path, options, printer, notices)
-    finally:
-        printer.failed()
-    return 0
-
-
-def _undo_path(path: str, options: dict[str, Any], printer: PlanPrinter, notices: Notices) -> None:
-    to_lock, path, alone = _place(path, options)
-    place = options["quarantine"] and resolved(options["quarantine"])
-    act = _undo_partition if alone else _undo_log_directory
-    if options["dry_run"]:
-        told = interrupted_changes(path, alone)
-        for line in told:
-            notices.warning(line)
-        if not told:
-            act(path, place, True, printer, notices)
-        return
-    with locked_and_completed(path, alone, to_lock, notices.warning):
-        act(path, place, False, printer, notices)
-
-
 def _complete(path: str, options: dict[str, Any], notices: Notices, printer: PlanPrinter) -> int:
     """Rolls forward what was begun, and removes what never began."""
-    to_lock, path, alone = _place(path, options)
+    to_lock, path, alone = place_to_change(path, not options["no_lock"])
     if not options["dry_run"]:
         with locked_and_completed(path, alone, to_lock, notices.warning) as told:
             printer.totals.has_changed |= bool(told)
@@ -129,66 +90,6 @@ def _complete(path: str, options: dict[str, Any], notices: Notices, printer: Pla
     for line in found:
         notices.warning(line)
     return int(bool(found))
-
-
-def _undo_partition(path: str, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
-    change = last_change(path, place)
-    if journal := sole_change(path, change.group):  # what was changed beside the partition comes back with it
-        _undo_change(journal, place, is_dry, printer, notices)
-        return
-    found = plan_all(changes_of(path, change.group, place) if change.group else [change])
-    changes, root = [each for each, _ in found], log_directory_of(path)
-    _show_marker(root, printer)
-    for _, plan in found:
-        printer.show(plan)
-    if restored := restorable_marker(changes):
-        marker = Plan(root)
-        marker.write(MARKER, [restored.content], "was so before")
-        printer.show(marker)
-    if not is_dry:
-        try:
-            undo_partition(changes)
-        except OSError as error:
-            raise StoppedHalfwayError(
-                f"{path}: stopped half-way: {error.strerror or error}; repeat the command"
-            ) from error
-        printer.done()
-
-
-def _show_marker(root: str, printer: PlanPrinter) -> None:
-    marker = Plan(root)
-    if marker.state_of(MARKER) is not None:
-        marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
-        printer.show(marker)
-
-
-def _undo_log_directory(path: str, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
-    journal = last_journal(path)
-    if journal is None:
-        raise KsegError(f"{path}: there is no change of the log directory to undo; its partitions may have some")
-    _undo_change(journal, place, is_dry, printer, notices)
-
-
-def _undo_change(journal: Journal, place: str, is_dry: bool, printer: PlanPrinter, notices: Notices) -> None:
-    path = journal.directory
-    found = plan_log_directory_undo(journal, place)
-    for _, plan in found.partitions:
-        printer.show(plan)
-    root = Plan(path)
-    for name in found.restored:
-        content = restored_content(journal, name)
-        if content is not None:
-            root.write(name, [content], "was so before")
-        elif root.state_of(name) is not None:
-            root.delete(name, "was not there before")
-    printer.show(root)
-    for name in found.skipped:
-        notices.warning(f"{os.path.join(path, name)}: nothing of this change is left to put back")
-    for name in found.not_restored:
-        notices.warning(f"{os.path.join(path, name)}: has changed since, and is not put back")
-    if not is_dry:
-        undo_log_directory(found)
-        printer.done()
 
 
 def _list(options: dict[str, Any], form: str, sink: Sink, notices: Notices) -> int:
@@ -222,7 +123,7 @@ def _of_journal(directory: str, journal: Journal) -> ListedChange:
 
 
 def _purge(path: str, options: dict[str, Any], form: str, sink: Sink, notices: Notices) -> int:
-    to_lock, path, alone = _place(path, options)
+    to_lock, path, alone = place_to_change(path, not options["no_lock"])
     number, place = options["change"], options["quarantine"] and resolved(options["quarantine"])
     is_dry = options["dry_run"]
     if is_dry:

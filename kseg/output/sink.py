@@ -101,6 +101,17 @@ class Sink:
             self._behind.wrote(done)
 
 
+class MemorySink(Sink):
+    """Keeps what is written, as ``data``."""
+
+    def __init__(self) -> None:
+        super().__init__(-1, "memory")
+        self.data = bytearray()
+
+    def _write_all(self, view: Any) -> None:
+        self.data += view
+
+
 @contextmanager
 def open_sink(path: str | None) -> Iterator[Sink]:
     """Opens standard output for None or ``-``, or a file that is replaced if the block succeeds and unchanged

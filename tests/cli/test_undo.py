@@ -351,3 +351,16 @@ def test_a_kept_file_may_end_in_zeros(end: bytes, logs: Path, kseg: Kseg) -> Non
     apply(plan, "test")
     assert kseg("undo", partition).status == 0
     assert files(logs) == before
+
+
+def test_a_partition_named_without_its_directory_is_put_back(
+    kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(logs / "dplain-0")
+    monkeypatch.chdir(logs)
+    kseg("recover", "--mode", "salvage", "dplain-0")
+    assert files(logs / "dplain-0") != before
+    outcome = kseg("undo", "dplain-0")
+    assert outcome.status == 0, outcome.err
+    found = files(logs / "dplain-0")
+    assert {name: found[name] for name in before} == before

@@ -16,7 +16,7 @@ from kseg.changes.driver.paths import (
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.lock import directories_to_lock
-from kseg.changes.plan import Plan, Step, file_state
+from kseg.changes.plan import CREATE, FileState, Plan, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
 from kseg.segment.passed_over import tell_passed_over
@@ -154,13 +154,19 @@ class PlannedChange:
 
     def apply(self, reporter: Reporter | None = None) -> Outcome:
         """Takes the locks, plans again and applies. Raises PathError if files have changed since the plan was made."""
-        for plan in self.plans:
-            for name, known in plan.initial.items():
-                path = os.path.join(plan.directory, name)
-                if file_state(path) != known:
-                    raise PathError(f"{path}: has changed since the plan was made; nothing was changed")
+        check_unchanged(self.plans)
         options = replace(self.options, is_dry=False)
         return run(self.paths, self.make_planner, options, Recording() if reporter is None else reporter)
+
+
+def check_unchanged(plans: Sequence[Plan]) -> None:
+    """Raises PathError if files have changed since the plans were made, or are there that were not."""
+    for plan in plans:
+        created: dict[str, FileState | None] = {step.file: None for step in plan.steps if step.action == CREATE}
+        for name, known in (created | plan.initial).items():
+            path = os.path.join(plan.directory, name)
+            if file_state(path) != known:
+                raise PathError(f"{path}: has changed since the plan was made; nothing was changed")
 
 
 def plan(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions) -> PlannedChange:

@@ -1,15 +1,18 @@
 """Reports a changing command to people or programs: plans on standard output, messages on standard error."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.run import Outcome
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.output.changes.plans import PlanPrinter
+from kseg.output.changes.plans import PlanPrinter, plan_printer
 from kseg.output.notices import Color, Notices
 from kseg.output.progress import Progress
 from kseg.output.progress_over import progress_over
+from kseg.output.sink import MemorySink, Sink
 
 Row = dict[str, Any]
 
@@ -74,9 +77,36 @@ class ChangeReporter:
         if self.summaries is not None:
             self.summaries.show(partition, segments)
 
+    def finish(self, outcome: Outcome) -> None:
+        """Prints the totals."""
+        totals = self.printer.totals
+        totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
+        totals.has_changed |= outcome.has_changed
+        self.printer.finish(self.notices, outcome.exit_status)
+
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
         progress = Progress(None, self._quiet)
         if paths is not None:
             progress = progress_over(paths, self._quiet, parts_of=lambda path: [path])
         self.notices.before = progress.erase
         return progress
+
+
+class _NoNotices(Notices):
+    def _put(self, text: str, color: str) -> None:
+        """Leaves a message out."""
+
+
+def recorded_json(
+    recording: Recording,
+    outcome: Outcome,
+    keeps: bool,
+    summaries: Callable[[Sink, Notices], SummaryPrinter] | None = None,
+) -> str:
+    """Returns the output of ``--format json`` for a recorded run; messages are left out."""
+    sink, notices = MemorySink(), _NoNotices()
+    printer = plan_printer("json", sink, "never", outcome.is_dry, keeps)
+    reporter = ChangeReporter(printer, notices, True, None if summaries is None else summaries(sink, notices))
+    recording.replay(reporter)
+    reporter.finish(outcome)
+    return sink.data.decode()

@@ -1,0 +1,187 @@
+"""Plans of the Python interface: what the commands show, and what they do."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kseg
+from api.consumed import TESTDATA
+
+NOW = 1_800_000_000_000
+FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
+LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
+COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
+RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
+
+Make = Callable[..., kseg.Plan]
+CASES: dict[str, tuple[Path, Make, list[object]]] = {
+    "recover": (FLIPPED, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
+    "salvage": (
+        FLIPPED,
+        lambda path: kseg.recover(path, mode="salvage", now=NOW),
+        ["recover", "--mode", "salvage", "--now", NOW],
+    ),
+    "recover-directory": (LOG_DIRECTORY, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
+    "reindex": (HEALTHY, lambda path: kseg.reindex(path, snapshots=True), ["reindex", "--snapshots"]),
+    "compact": (
+        COMPACTED,
+        lambda path: kseg.compact(path, now=NOW, min_cleanable_ratio=0, memory_bytes=1 << 20),
+        ["compact", "--now", NOW, "--min-cleanable-ratio", 0, "--memory", "1M"],
+    ),
+    "retain": (
+        RETAINED,
+        lambda path: kseg.retain(path, now=NOW, retention_ms=1000, policy="delete"),
+        ["retain", "--now", NOW, "--retention-ms", 1000, "--policy", "delete"],
+    ),
+    "convert": (HEALTHY, lambda path: kseg.convert(path, codec="zstd"), ["convert", "--in-place", "--codec", "zstd"]),
+}  # fmt: skip
+
+
+def copied(source: Path, folder: Path) -> Path:
+    made = folder / source.name
+    shutil.copytree(source, made, symlinks=True)
+    return made
+
+
+def told(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
+    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=TESTDATA.parent)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, but for what kseg keeps and the lock."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".kseg-" not in str(path.relative_to(folder)) and path.name != ".lock"
+    }
+
+
+def untimed(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "seconds"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str) -> None:
+    source, make, arguments = CASES[name]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    path = copied(source, tmp_path / "a")
+    before = contents(path)
+    plan = make(path)
+    status, rows = told(*arguments, "--dry-run", "--format", "json", path)
+    assert contents(path) == before
+    assert [untimed(json.loads(line)) for line in plan.to_json().splitlines()] == list(map(untimed, rows))
+    shown = [row for row in rows if row["type"] == "action"]
+    assert [(each.action, each.file, each.reason) for each in plan.actions] == [
+        (row["action"], row["file"], row["reason"]) for row in shown
+    ]
+    assert [each.size for each in plan.actions] == [row["newSize"] for row in shown]
+    assert [each.removed_bytes for each in plan.actions] == [row["removedBytes"] for row in shown]
+    assert bool(plan) == (status == 1) == bool(shown)
+    if name not in ("recover-directory", "reindex"):
+        assert plan
+    result = plan.apply()
+    assert result.changed == bool(plan)
+    other = copied(source, tmp_path / "b")
+    told(*arguments, "--format", "json", other)
+    assert {key: data for key, data in contents(path).items() if "checkpoint" not in key} == {
+        key: data for key, data in contents(other).items() if "checkpoint" not in key
+    }
+
+
+def test_what_is_lost_is_named() -> None:
+    plan = kseg.recover(FLIPPED)
+    assert plan.lost
+    first = plan.lost[0]
+    assert isinstance(first, kseg.Lost)
+    assert Path(first.file).is_file()
+    assert first.length > 0
+    assert sum(lost.length for lost in plan.lost) <= sum(action.removed_bytes for action in plan.actions)
+
+
+def test_a_change_is_undone(tmp_path: Path) -> None:
+    path = copied(FLIPPED, tmp_path)
+    before = contents(path)
+    result = kseg.recover(path, mode="salvage").apply()
+    assert isinstance(result, kseg.Result)
+    assert all(os.path.isdir(kept) for kept in result.kept)
+    assert result.kept
+    assert contents(path) != before
+    plan = kseg.undo(path)
+    _, rows = told("undo", "--dry-run", "--format", "json", path)
+    assert [json.loads(line) for line in plan.to_json().splitlines()] == rows
+    assert plan
+    assert plan.apply().changed
+    assert contents(path) == before
+    with pytest.raises(kseg.KsegError):
+        kseg.undo(path)
+
+
+def test_what_goes_is_kept_elsewhere_or_not_at_all(tmp_path: Path) -> None:
+    path, place = copied(FLIPPED, tmp_path), tmp_path / "kept"
+    (kept,) = kseg.recover(path, keep=place).apply().kept
+    assert Path(kept).is_relative_to(place)
+    (tmp_path / "other").mkdir()
+    assert kseg.recover(copied(FLIPPED, tmp_path / "other"), keep=False).apply().kept == ()
+
+
+def test_an_output_leaves_the_source_alone(tmp_path: Path) -> None:
+    path = copied(FLIPPED, tmp_path)
+    before = contents(path)
+    assert kseg.recover(path, output=tmp_path / "new").apply().changed
+    assert contents(path) == before
+    assert kseg.verify(tmp_path / "new" / path.name).ok
+
+
+@pytest.mark.parametrize("action", ["replace", "create"])
+def test_a_plan_is_not_applied_to_other_files(tmp_path: Path, action: str) -> None:
+    path = copied(FLIPPED, tmp_path)
+    plan = kseg.recover(path, mode="salvage")
+    with Path(next(each.file for each in plan.actions if each.action == action)).open("ab") as log:
+        log.write(b"more")
+    before = contents(path)
+    with pytest.raises(kseg.PathError, match="has changed since"):
+        plan.apply()
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: kseg.recover(path, mode="all"),
+        lambda path: kseg.recover(path, drop_undecodable=True),
+        lambda path: kseg.recover(path, era="1999"),
+        lambda path: kseg.convert(path),
+        lambda path: kseg.convert(path, to="v9"),
+        lambda path: kseg.convert(path, codec="brotli"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(make: Make) -> None:
+    with pytest.raises(kseg.RequestError):
+        make(HEALTHY)
+
+
+def test_nothing_to_plan_for_is_an_error(tmp_path: Path) -> None:
+    for make in (kseg.recover, kseg.reindex, kseg.compact, kseg.retain, kseg.undo):
+        with pytest.raises(kseg.PathError, match="no such file"):
+            make(tmp_path / "missing-0")
+
+
+def test_a_plan_is_shown_as_a_table() -> None:
+    plan = kseg.recover(FLIPPED)
+    html = plan._repr_html_()
+    assert html.startswith("<table><caption>recover: actions: ")
+    assert html.count("<tr>") == 1 + len(plan.actions)
+    assert repr(plan).startswith("<Plan recover: actions: ")
+    assert "nothing to do" in repr(kseg.reindex(HEALTHY))
+    assert not kseg.reindex(HEALTHY)

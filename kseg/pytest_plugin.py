@@ -1,0 +1,72 @@
+"""Fixtures of pytest for those who test producers, brokers or backups. They do nothing unless a test asks for them.
+
+``kseg_log``: a temporary log directory that a test fills. ``assert_clean``: fails where `kseg.verify` finds something.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kseg.api.arguments import Paths
+    from kseg.api.verdict import Verdict
+    from kseg.api.writer import Writer
+
+_SEVERITIES = ("error", "warning")
+_SHOWN = 20
+
+
+class LogDirectory:
+    """A log directory at ``path`` that holds what a test writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def partition(self, name: str) -> Path:
+        """Returns the path of a partition, such as "orders-0"."""
+        return self.path / name
+
+    def writer(self, name: str, **options: Any) -> "Writer":
+        """Returns a writer of a new partition; ``options`` are those of `kseg.writer`."""
+        import kseg
+
+        return kseg.writer(self.partition(name), **options)
+
+    def write(self, name: str, records: Iterable[dict[str, Any]], **options: Any) -> Path:
+        """Writes a new partition of records, the arguments of `Writer.append` each, and returns its path."""
+        with self.writer(name, **options) as writer:
+            for record in records:
+                writer.append(**record)
+        return self.partition(name)
+
+
+@pytest.fixture
+def kseg_log(tmp_path: Path) -> LogDirectory:
+    """A temporary, empty log directory: ``kseg_log.writer("orders-0")``, ``kseg_log.path``."""
+    path = tmp_path / "kafka-logs"
+    path.mkdir()
+    return LogDirectory(path)
+
+
+@pytest.fixture
+def assert_clean() -> "Callable[..., Verdict]":
+    """``assert_clean(path, level="full", ignore=())``: fails with the findings of severity error or warning.
+
+    ``ignore``: codes of findings to leave out. Returns the verdict.
+    """
+    import kseg
+
+    def check(path: "Paths", level: str = "full", ignore: str | Iterable[str] = ()) -> "Verdict":
+        __tracebackhide__ = True
+        verdict = kseg.verify(path, level=level, ignore=ignore)
+        found = [each for each in verdict.findings if each.severity in _SEVERITIES]
+        if found or not verdict.ok:
+            lines = [f"{each.file}: {each.severity}: {each.code}: {each.message}" for each in found[:_SHOWN]]
+            if len(found) > _SHOWN:
+                lines.append(f"and {len(found) - _SHOWN} more")
+            pytest.fail("\n".join(["not clean:", *verdict.failures, *lines]), pytrace=False)
+        return verdict
+
+    return check

@@ -77,6 +77,7 @@ def test_a_full_disk_is_half_way(form: str) -> None:
 def test_a_file_of_the_largest_size_that_is_allowed_is_half_way(output: str, tmp_path: Path) -> None:
     done = shell(f'ulimit -f 1; kseg dump --print-data-log "$1" {output}', MIXED, cwd=tmp_path)
     assert (done.returncode, done.stderr.count(b"File too large")) == (4, 1)
+    assert shell("ulimit -f 0; kseg --help > help", cwd=tmp_path).returncode == 4
 
 
 @needs_full

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kseg.segment.log import Log
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from segment.reading import items_at
 
 LOG = (
     Path(__file__).resolve().parent.parent.parent
     / "testdata/kafka-4.3.1/committed/__consumer_offsets-1/00000000000000000000.log"
 )
-BATCHES = list(Log(LOG))
+BATCHES = list(items_at(LOG))
 
 
 def replayed(batches: list) -> CommittedOffsets:

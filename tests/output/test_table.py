@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from kseg.segment.log import Log
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
@@ -13,6 +12,7 @@ from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
+from segment.reading import items_at
 
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log"
@@ -46,7 +46,7 @@ def test_80_columns_are_enough(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_the_footer_adds_up(path: Path) -> None:
-    items = list(Log(path))
+    items = list(items_at(path))
     batches = [item for item in items if not isinstance(item, Damage)]
     records = sum(len(list(batch)) for batch in batches if batch.is_valid and not batch.check())
     text = "\n".join(show(path, style=Style(deep=True)))

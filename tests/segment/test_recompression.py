@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from kseg.segment.log import Log
 
 from kseg.formats.compressing import compress, parse_target
 from kseg.formats.compression import decompress
@@ -11,6 +10,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage
 from kseg.segment.recompression import Recompression, Saving
+from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
@@ -18,7 +18,7 @@ TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187
 
 
 def batches(path: Path) -> list[Batch]:
-    return [item for item in Log(path) if not isinstance(item, Damage)]
+    return [item for item in items_at(path) if not isinstance(item, Damage)]
 
 
 def save(found: list[Batch], codec: str, **options: int) -> Saving:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kseg.segment.log import Log
 
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.scan.checksums import crc32c
@@ -17,6 +16,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.summary import Summary
 from kseg.stores.source import open_source
+from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 SEGMENTS = sorted(
@@ -82,7 +82,7 @@ def make_right(data: bytearray, suffix: str) -> None:
 def compare(path: Path) -> None:
     found = summarize(path)
     count = found.counters()
-    items = list(Log(path))
+    items = list(items_at(path))
     batches = [item for item in items if not isinstance(item, Damage)]
     damage = [item for item in items if isinstance(item, Damage)]
     valid = [batch for batch in batches if batch.is_valid]

@@ -8,8 +8,10 @@ import click
 from kseg.cli.contents import ContentFormat, KeyBytes
 from kseg.cli.options import ByteCount, OffsetRange
 from kseg.cli.times import TimePoint, TimeRange
+from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
 from kseg.limits import MAX_MESSAGE_BYTES
+from kseg.segment.files import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
@@ -17,13 +19,8 @@ if TYPE_CHECKING:
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _LARGEST = (1 << 63) - 1
 
-_HELP = {
-    "offsets": "Decode the records of __consumer_offsets.",
-    "transaction-log": "Decode the records of __transaction_state.",
-    "cluster-metadata": "Decode the records of __cluster_metadata and its snapshots.",
-    "remote-log-metadata": "Decode the records of __remote_log_metadata.",
-    "share-group-state": "Decode the records of __share_group_state.",
-}
+_HELP = {name: f"Decode the records of {topic}." for topic, name in FOR_TOPIC.items()}
+_HELP["cluster-metadata"] = f"Decode the records of {METADATA_TOPIC} and its snapshots."
 
 
 class PositionRange(click.ParamType):  # type: ignore[type-arg]

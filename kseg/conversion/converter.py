@@ -129,7 +129,7 @@ class Converter:
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
         self.losses.add(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
-        if header.codec > _ZSTD:
+        if header.codec >= len(CODEC_NAMES):
             raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
         is_bare = header.is_control or header.record_count == 0
         if magic < 2:

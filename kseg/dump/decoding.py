@@ -5,11 +5,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kseg.decoders import FOR_TOPIC
 from kseg.dump.options import DumpOptions
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.paths import expand_path
 
-INTERNAL_TOPICS = ("offsets", "transaction-log", "cluster-metadata", "remote-log-metadata", "share-group-state")
+INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
 """Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
 

@@ -16,9 +16,11 @@ from kseg.stores import trees
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
 SIDE_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
+PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", "quorum-state")
+"""Side files of a partition with a fixed name, written by brokers or KRaft nodes."""
 SIDE_NAMES = (
-    "leader-epoch-checkpoint", "partition.metadata", "quorum-state", "meta.properties", "cleaner-offset-checkpoint",
-    "log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
+    *PARTITION_FILES, "meta.properties", "cleaner-offset-checkpoint", "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOG_DIRECTORY_FILES = frozenset(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats import message_set, record_batch
 from kseg.formats.compressing import Target, compress
-from kseg.formats.compression import decompress
+from kseg.formats.compression import CODEC_NAMES, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import UndecodableError
@@ -145,7 +145,7 @@ def _area_of(batch: Batch, target: Target) -> _Area | None:
     if not batch.is_valid or batch.is_control:
         return None
     if isinstance(batch, RecordBatch):
-        if batch.header.record_count <= 0 or batch.header.codec > _ZSTD:
+        if batch.header.record_count <= 0 or batch.header.codec >= len(CODEC_NAMES):
             return None
         return _Area(batch.data[record_batch.HEADER_BYTES :], batch.header.codec, 2, HEADER_BYTES)
     if not isinstance(batch, Message) or not batch.header.codec or target.codec == _ZSTD:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
-from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, SIDE_SUFFIXES
+from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, PARTITION_FILES, SIDE_SUFFIXES
 from kseg.segment.passed_over import some
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
@@ -24,7 +24,7 @@ from kseg.sidefiles.lines import integer
 from kseg.stores.source import open_source
 from kseg.verification.compaction import shows_cleaning
 from kseg.verification.directories.unread import tell_unread
-from kseg.verification.partition import EVERYWHERE, Partition, alone
+from kseg.verification.partition import Partition, alone
 from kseg.verification.rule import Rule
 from kseg.verification.side_files import judge_side_file
 
@@ -189,7 +189,7 @@ def stray_names(partition: Partition) -> list[str]:
 def _is_usual(name: str) -> bool:
     """Whether the name is one of a segment's file."""
     is_named = name[_DIGITS:] in _USUAL and name[:_DIGITS].isdigit() and integer(name[:_DIGITS], 64) is not None
-    return is_named or name in EVERYWHERE
+    return is_named or name in PARTITION_FILES
 
 
 def _is_known(name: str) -> bool:
@@ -198,7 +198,9 @@ def _is_known(name: str) -> bool:
         name = name.removesuffix(leftover)
     stem = name.partition(".")[0]
     return (
-        name in EVERYWHERE or (name.endswith(_ENDINGS) and stem.isdigit()) or re.fullmatch(_SNAPSHOT, name) is not None
+        name in PARTITION_FILES
+        or (name.endswith(_ENDINGS) and stem.isdigit())
+        or re.fullmatch(_SNAPSHOT, name) is not None
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.limits import MAX_SEGMENT_BYTES
 from kseg.logdir.partition_state import BrokerState
-from kseg.segment.files import SIDE_SUFFIXES, SegmentFile
+from kseg.segment.files import PARTITION_FILES, SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
@@ -23,8 +23,6 @@ from kseg.verification.directories.unread import packed, tell_unread, why_no_fil
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
-EVERYWHERE = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
-"""Files of a partition with a fixed name, written by brokers or KRaft nodes."""
 _USUAL = (".log", ".index", ".timeindex")
 
 
@@ -139,7 +137,7 @@ class Partition:
         if self._odd_names is None:
             stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
             usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
-            self._odd_names = self.names.difference(usual, EVERYWHERE)
+            self._odd_names = self.names.difference(usual, PARTITION_FILES)
         return self._odd_names
 
     @property
